@@ -1,0 +1,1 @@
+"""Use cases and domain rules, one module per aggregate. No GraphQL, no driver."""

@@ -1,0 +1,33 @@
+"""What use cases are given to work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.store import Store
+from subscriptions.bus import Bus
+from subscriptions.delivery import Delivery
+from subscriptions.hub import Hub
+from subscriptions.receipts import ReceiptNotifier
+from subscriptions.replay import Replayer
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of the product that operators may set."""
+
+    max_group_members: int = 5_000
+    mailbox: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Confab:
+    """One process's parts, put together by the server. Handed to every use case; holds no state of its own."""
+
+    store: Store
+    hub: Hub
+    bus: Bus
+    delivery: Delivery
+    replayer: Replayer
+    receipts: ReceiptNotifier
+    limits: Limits

@@ -1,0 +1,75 @@
+"""Cursors: opaque to clients, good on any server of the deployment.
+
+A sync cursor is a position on one user's clock; one that can't be used leads to a reset, never to an error. A page
+cursor is a position in a list; one that isn't ours is an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+from resolvers.errors import InvalidInput
+from store.ids import UserId
+from subscriptions.hub import Position
+
+
+@dataclass(frozen=True, slots=True)
+class SyncCursor:
+    """Everything up to a position, and of what changed at that very tick the conversations up to a name."""
+
+    position: Position
+    name: str = ""
+
+
+def encode_sync(deployment: str, user: UserId, cursor: SyncCursor) -> str:
+    """The cursor as the API gives it out."""
+    at = cursor.position
+    return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.tick), cursor.name)))
+
+
+def decode_sync(deployment: str, user: UserId, text: str) -> SyncCursor | None:
+    """The cursor, or None for one that is nonsense, another user's or another deployment's."""
+    parts = (_decode(text) or "").split("\n")
+    if len(parts) != 6 or parts[:3] != ["c1", deployment, user] or not _is_number(parts[4]):
+        return None
+    return SyncCursor(Position(parts[3], int(parts[4])), parts[5])
+
+
+def encode_page(kind: str, *parts: str | int) -> str:
+    """A position in a list of some kind."""
+    return _encode("\n".join((kind, *map(str, parts))))
+
+
+def decode_page(kind: str, text: str, field: str) -> list[str]:
+    """The parts of a position in a list of that kind. Raises InvalidInput for anything else."""
+    found, *parts = (_decode(text) or "").split("\n")
+    if found != kind:
+        raise InvalidInput(f"{field} is not a cursor of this list", field=field)
+    return parts
+
+
+def decode_page_number(kind: str, text: str, field: str) -> int:
+    """Like decode_page, for a position that is one number."""
+    parts = decode_page(kind, text, field)
+    if len(parts) != 1 or not _is_number(parts[0]):
+        raise InvalidInput(f"{field} is not a cursor of this list", field=field)
+    return int(parts[0])
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 17
+
+
+def _encode(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _decode(text: str) -> str | None:
+    if len(text) > 1_000:
+        return None
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None

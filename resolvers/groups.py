@@ -1,0 +1,209 @@
+"""Groups: making them, who is in them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from resolvers.app import Confab
+from resolvers.conversations import Access, access_conversation
+from resolvers.cursors import decode_page, encode_page
+from resolvers.errors import (
+    GroupFull,
+    GroupTooSmall,
+    IdempotencyConflict,
+    InvalidInput,
+    NotFound,
+    Unavailable,
+)
+from resolvers.messages import check_encodable, check_key, refusal
+from resolvers.pages import Edge, Page, check_page_size
+from resolvers.users import access_users, check_avatar_url, check_name
+from store.groups import GroupClaim
+from store.ids import ConversationId, ConversationKind, MessageId, UserId, group_id, kind_of
+from store.messages import Refused
+from store.records import GroupInfo, Member, Message, MessageKind, Reserved
+from store.sessions import applied
+from subscriptions.bus import Parcel
+from subscriptions.events import SessionChanged, SyncReason, log_session
+
+SMALLEST_GROUP = 3
+MOST_NAMED = 20
+
+_MEMBERS_AT_ONCE = 500
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NewGroup:
+    """What a caller asks to be made."""
+
+    name: str
+    avatar_url: str | None
+    members: tuple[str, ...]
+    full_history: bool
+    key: str | None
+
+
+async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
+    """Makes a group. Everybody's session is ACTIVE at once; the same key of the same creator answers the first group.
+
+    Raises InvalidInput, NotFound, GroupTooSmall, GroupFull, IdempotencyConflict: nothing is stored then.
+    """
+    check_name(new.name, "name")
+    check_encodable(new.name, "name")
+    check_avatar_url(new.avatar_url)
+    check_key(new.key)
+    size = len({creator, *new.members})
+    if size < SMALLEST_GROUP:
+        raise GroupTooSmall(f"a group begins with at least {SMALLEST_GROUP} people", field="memberIds")
+    if size > app.limits.max_group_members:
+        raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="memberIds")
+    claim = GroupClaim(new.key, _digest(new)) if new.key else None
+    if claim is not None and (first := await _find_first(app, creator, claim)) is not None:
+        return first
+    others = await access_users(app, [user for user in new.members if user != creator], "memberIds")
+    now = app.store.clock.now_ms()
+    conversation = group_id(app.store.ids.next())
+    info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now)
+    members = [Member(creator, "OWNER", ((1, None),), now)] + [Member(u, "MEMBER", ((1, None),), now) for u in others]
+    if not await app.store.groups.insert(conversation, info, members, claim):
+        first = await _find_first(app, creator, claim) if claim is not None else None
+        if first is None:
+            raise Unavailable("the group could not be stored")
+        return first
+    await _announce_members(app, conversation, [member.user for member in members], now)
+    access = await access_conversation(app, creator, conversation)
+    assert access is not None
+    return access
+
+
+async def _find_first(app: Confab, creator: UserId, claim: GroupClaim) -> Access | None:
+    """The group that the creator's key stands for. Raises IdempotencyConflict where it came from another input."""
+    held = await app.store.groups.find_claim(creator, claim.key)
+    if held is None:
+        return None
+    if held.digest != claim.digest:
+        raise IdempotencyConflict("this idempotencyKey stands for another group", field="idempotencyKey")
+    return await access_conversation(app, creator, held.conversation)
+
+
+async def _announce_members(app: Confab, conversation: ConversationId, users: Sequence[UserId], at: int) -> None:
+    """Puts the new session into the state of those who are about, and tells their devices."""
+    record = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": at, "w": at}
+    change = {"c": conversation, "rec": record, "now": at, "e": log_session(SyncReason.MEMBERSHIP, conversation)}
+    for start in range(0, len(users), _MEMBERS_AT_ONCE):
+        slice_ = users[start : start + _MEMBERS_AT_ONCE]
+        answers = await app.store.cache.run([app.store.sessions.change(user, "join", change, at) for user in slice_])
+        parcel = Parcel()
+        for user, answer in zip(slice_, answers, strict=True):
+            outcome = applied(user, conversation, answer)
+            if outcome.changed and outcome.session is not None:
+                event = SessionChanged(SyncReason.MEMBERSHIP, outcome.session, outcome.total_unread)
+                parcel.add(event, [(user, outcome)])
+        calls = app.bus.calls(parcel)
+        if calls:
+            await app.store.cache.run(calls)
+
+
+async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequence[str]) -> Access:
+    """Makes users members from now on; those who are already are passed over. One SYSTEM message tells of it.
+
+    Raises NotFound, NotAMember, GroupFull: nothing is stored then.
+    """
+    if kind_of(group) is not ConversationKind.GROUP:
+        raise NotFound("there is no such group", field="groupId")
+    conversation = ConversationId(group)
+    access = await access_conversation(app, inviter, conversation)
+    if access is None:
+        raise NotFound("there is no such group", field="groupId")
+    if len(set(users)) > app.limits.max_group_members:
+        raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="userIds")
+    wanted = await access_users(app, users, "userIds")
+    members = {m.user for m in await app.store.conversations.list_members(conversation) if m.is_current}
+    new = [user for user in wanted if user not in members]
+    place = await _reserve_join(app, inviter, conversation, new) if new else None
+    if place is not None:
+        await app.delivery.send(place)
+    access = await access_conversation(app, inviter, conversation)
+    assert access is not None
+    return access
+
+
+async def _reserve_join(
+    app: Confab, inviter: UserId, conversation: ConversationId, users: Sequence[UserId]
+) -> Reserved | None:
+    store = app.store
+    message = Message(
+        id=MessageId(store.ids.next()),
+        conversation=conversation,
+        sender=inviter,
+        kind=MessageKind.SYSTEM,
+        text=await _invitation(app, inviter, users),
+    )
+    for _ in range(_ATTEMPTS):
+        place = await store.messages.reserve_join(
+            message, users, limit=app.limits.max_group_members, now_ms=store.clock.now_ms()
+        )
+        match place:
+            case Reserved():
+                return place
+            case Refused("none"):
+                return None
+            case Refused("full"):
+                raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="userIds")
+            case Refused("cold"):
+                if not await store.conversations.load((conversation,), with_members=True):
+                    raise NotFound("there is no such group", field="groupId")
+            case _:
+                raise refusal(place)
+    raise Unavailable("the group could not be loaded")
+
+
+async def _invitation(app: Confab, inviter: UserId, users: Sequence[UserId]) -> str:
+    """What the SYSTEM message says to clients that show its text; others use sender and mentions."""
+    found = await app.store.users.find_many([inviter, *users[:MOST_NAMED]])
+    names = [found[user].display_name for user in users[:MOST_NAMED] if user in found]
+    more = len(users) - len(names)
+    listed = ", ".join(names) + (f" and {more} more" if more else "")
+    host = found[inviter].display_name if inviter in found else inviter
+    return f"{host} joined" if list(users) == [inviter] else f"{host} added {listed}"
+
+
+async def find_group(app: Confab, viewer: UserId, group: str) -> Access | None:
+    """A group that the viewer is or was a member of."""
+    return await access_conversation(app, viewer, group) if kind_of(group) is ConversationKind.GROUP else None
+
+
+async def list_groups(app: Confab, viewer: UserId, first: int | None, after: str | None) -> Page[ConversationId]:
+    """The groups the viewer is a member of, in order of their ids."""
+    size = check_page_size(first, "first")
+    start = decode_page("g", after, "after") if after is not None else None
+    if start is not None and len(start) != 1:
+        raise InvalidInput("after is not a cursor of this list", field="after")
+    groups = await app.store.sessions.list_groups(viewer)
+    rest = [group for group in groups if start is None or group > start[0]]
+    edges = [Edge(group, encode_page("g", group)) for group in rest[:size]]
+    return Page(edges, has_next=len(rest) > size, has_previous=start is not None)
+
+
+async def list_members(app: Confab, access: Access, first: int | None, after: str | None) -> Page[Member] | None:
+    """The members of a group in order of their ids. None to those no longer in it."""
+    size = check_page_size(first, "first")
+    start = decode_page("u", after, "after") if after is not None else None
+    if start is not None and len(start) != 1:
+        raise InvalidInput("after is not a cursor of this list", field="after")
+    if not access.is_current:
+        return None
+    members = [m for m in await app.store.conversations.list_members(access.head.conversation) if m.is_current]
+    rest = [member for member in members if start is None or member.user > start[0]]
+    edges = [Edge(member, encode_page("u", member.user)) for member in rest[:size]]
+    return Page(edges, has_next=len(rest) > size, has_previous=start is not None)
+
+
+def _digest(new: NewGroup) -> str:
+    parts = [new.name, new.avatar_url, sorted(set(new.members)), new.full_history]
+    return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

@@ -1,0 +1,63 @@
+"""Reading messages: pages of history, single ones."""
+
+from __future__ import annotations
+
+from resolvers.app import Confab
+from resolvers.conversations import access_conversation
+from resolvers.cursors import decode_page_number, encode_page
+from resolvers.errors import InvalidInput
+from resolvers.pages import Edge, Page, check_page_size
+from resolvers.visibility import clip, is_visible
+from store.ids import UserId, parse_message_id
+from store.records import Message
+
+DEFAULT_PAGE = 50
+
+
+async def list_messages(
+    app: Confab,
+    viewer: UserId,
+    conversation: str,
+    *,
+    first: int | None,
+    after: str | None,
+    last: int | None,
+    before: str | None,
+) -> Page[Message] | None:
+    """A page of what the viewer may read, in order of seq. None where the conversation is not theirs to see."""
+    if first is not None and last is not None:
+        raise InvalidInput("give first or last, not both", field="last")
+    backwards = first is None
+    size = (
+        check_page_size(DEFAULT_PAGE if last is None else last, "last")
+        if backwards
+        else check_page_size(first, "first")
+    )
+    low = decode_page_number("m", after, "after") + 1 if after is not None else 1
+    high = decode_page_number("m", before, "before") - 1 if before is not None else None
+    access = await access_conversation(app, viewer, conversation)
+    if access is None or (access.head.dissolved and access.head.last is None):
+        return None
+    top = access.head.seq if high is None else min(high, access.head.seq)
+    spans = clip(access.ranges, low, top)
+    messages = await app.store.messages.list_between(access.head.conversation, spans, size + 1, newest_first=backwards)
+    more = len(messages) > size
+    messages = messages[:size]
+    if backwards:
+        messages.reverse()
+    edges = [Edge(message, encode_page("m", message.seq)) for message in messages]
+    if backwards:
+        return Page(edges, has_next=before is not None, has_previous=more)
+    return Page(edges, has_next=more, has_previous=after is not None)
+
+
+async def find_message(app: Confab, viewer: UserId, message: str) -> Message | None:
+    """A message by its id, if the viewer may read it."""
+    wanted = parse_message_id(message)
+    if wanted is None:
+        return None
+    found = (await app.store.messages.find_by_ids([wanted])).get(wanted)
+    if found is None:
+        return None
+    access = await access_conversation(app, viewer, found.conversation)
+    return found if access is not None and is_visible(found.seq, access.ranges) else None

@@ -1,0 +1,239 @@
+"""Messages: sending them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import orjson
+
+from resolvers.app import Confab
+from resolvers.conversations import access_conversation
+from resolvers.errors import Forbidden, InvalidInput, NotAMember, NotFound, Unavailable
+from resolvers.idempotency import claim_message, find_original
+from resolvers.visibility import is_visible
+from store.claims import Claim
+from store.ids import (
+    ConversationId,
+    ConversationKind,
+    MessageId,
+    UserId,
+    is_user_id,
+    kind_of,
+    parse_message_id,
+    parse_private,
+    private_id,
+)
+from store.messages import Refused
+from store.receipts import ReceiptKind
+from store.records import Message, MessageKind, Reserved, Session
+from subscriptions.delivery import Sent
+from subscriptions.events import ReceiptAdvanced
+
+LONGEST_CONTENT = 4_000
+LONGEST_KEY = 128
+MOST_MENTIONS = 5_000
+
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """What a caller asks to be sent. Exactly one of to_user and conversation."""
+
+    to_user: str | None
+    conversation: str | None
+    content: str
+    kind: MessageKind = MessageKind.TEXT
+    mentions: tuple[str, ...] = ()
+    mention_all: bool = False
+    reply_to: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A message as it is stored. `session` is the sender's where it is at hand; replayed: it was sent before."""
+
+    message: Message
+    session: Session | None
+    replayed: bool
+
+
+async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
+    """Sends a message, durable before this returns. Sending reads the conversation.
+
+    The same key with the same input answers the original message. Raises InvalidInput, NotFound, NotAMember, Forbidden,
+    IdempotencyConflict: nothing is stored then. Unavailable or Unreachable: it may have been stored; the same key tells.
+    """
+    check_content(new.content)
+    if new.kind is MessageKind.SYSTEM:
+        raise InvalidInput("SYSTEM messages are written by the server only", field="contentType")
+    check_key(new.key)
+    conversation = await _resolve_destination(app, sender, new)
+    mentions = _check_mentions(conversation, new)
+    reply_to = await _access_reply(app, sender, conversation, new.reply_to) if new.reply_to is not None else None
+    message = Message(
+        id=MessageId(app.store.ids.next()),
+        conversation=conversation,
+        sender=sender,
+        kind=new.kind,
+        text=new.content,
+        mentions=mentions,
+        mentions_all=new.mention_all,
+        reply_to=reply_to,
+        key=new.key,
+        digest=_digest(conversation, new, mentions) if new.key else None,
+    )
+    opens = new.to_user is not None
+    if message.key is None or message.digest is None:
+        return await _send(app, message, opens=opens)
+    claim = Claim(message.id, conversation, message.digest)
+    original = await claim_message(app, message, claim)
+    if original is not None:
+        return Answer(original, None, replayed=True)
+    try:
+        return await _send(app, message, opens=opens)
+    except (InvalidInput, NotFound, NotAMember, Forbidden):
+        await app.store.claims.release(sender, message.key, claim)
+        raise
+
+
+async def _send(app: Confab, message: Message, *, opens: bool) -> Answer:
+    reserved = await _reserve(app, message, opens=opens)
+    if isinstance(reserved, Message):
+        return Answer(reserved, None, replayed=True)
+    sent = await app.delivery.send(reserved)
+    _tell_senders(app, sent)
+    return Answer(sent.message, sent.sender.session, replayed=False)
+
+
+async def _reserve(app: Confab, message: Message, *, opens: bool) -> Reserved | Message:
+    """The message's place, or the message that was sent under its key before Redis lost what it held."""
+    store = app.store
+    for _ in range(_ATTEMPTS):
+        place = await store.messages.reserve(message, by_moderator=message.mentions_all)
+        if isinstance(place, Reserved):
+            return place
+        if place.reason != "cold":
+            raise refusal(place)
+        # A head that is not there may mean that Redis was emptied a moment ago, and with it the claims of keys.
+        await store.deployment.check_redis()
+        original = await find_original(app, message)
+        if original is not None:
+            return original
+        if await store.conversations.load((message.conversation,), with_members=True):
+            continue
+        if not opens:
+            raise NotFound("there is no such conversation", field="conversationId")
+        await store.conversations.open_private(message.conversation, store.clock.now_ms())
+    raise Unavailable("the conversation could not be loaded")
+
+
+def refusal(refused: Refused) -> InvalidInput | NotFound | NotAMember | Forbidden | Unavailable:
+    """The failure that a refused place means to the caller."""
+    match refused.reason:
+        case "outsider" | "dissolved":
+            return NotFound("there is no such conversation", field="conversationId")
+        case "former":
+            return NotAMember("you are no longer in this conversation", field="conversationId")
+        case "forbidden":
+            return Forbidden("only an owner or admin may mention everybody", field="mentionAll")
+        case "mention":
+            return InvalidInput("only members of the conversation can be mentioned", field="mentions")
+        case _:
+            return Unavailable("the conversation could not be loaded")
+
+
+def check_content(content: str) -> None:
+    """Raises InvalidInput for what is no message: empty, blank, too long, with a NUL or half a character."""
+    if not 1 <= len(content) <= LONGEST_CONTENT:
+        raise InvalidInput(f"content must have 1 to {LONGEST_CONTENT} characters", field="content")
+    if not content.strip():
+        raise InvalidInput("content must not be only white space", field="content")
+    if "\0" in content:
+        raise InvalidInput("content must not hold a NUL character", field="content")
+    check_encodable(content, "content")
+
+
+def check_encodable(text: str, field: str) -> None:
+    """Raises InvalidInput for lone surrogates, which JSON can spell and no encoding can keep."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"{field} holds half of a surrogate pair", field=field) from error
+
+
+def check_key(key: str | None) -> None:
+    """Raises InvalidInput for what is no idempotency key."""
+    if key is None:
+        return
+    if not 1 <= len(key) <= LONGEST_KEY:
+        raise InvalidInput(f"idempotencyKey must have 1 to {LONGEST_KEY} characters", field="idempotencyKey")
+    check_encodable(key, "idempotencyKey")
+
+
+async def _resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> ConversationId:
+    if (new.to_user is None) == (new.conversation is None):
+        raise InvalidInput("give exactly one of toUserId and conversationId")
+    if new.to_user is not None:
+        if new.to_user == sender:
+            raise InvalidInput("a message to oneself is not possible", field="toUserId")
+        peer = UserId(new.to_user)
+        if not is_user_id(peer) or await app.store.users.find(peer) is None:
+            raise NotFound("there is no such user", field="toUserId")
+        return private_id(sender, peer)
+    conversation = ConversationId(new.conversation or "")
+    people = parse_private(conversation)
+    if kind_of(conversation) is None or (people is not None and sender not in people[:2]):
+        raise NotFound("there is no such conversation", field="conversationId")
+    return conversation
+
+
+def _check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[UserId, ...]:
+    mentions = tuple(dict.fromkeys(UserId(user) for user in new.mentions))
+    if len(mentions) > MOST_MENTIONS:
+        raise InvalidInput(f"at most {MOST_MENTIONS} users can be mentioned", field="mentions")
+    people = parse_private(conversation)
+    if people is not None:
+        if new.mention_all:
+            raise InvalidInput("everybody can be mentioned in groups only", field="mentionAll")
+        if not set(mentions) <= set(people[:2]):
+            raise InvalidInput("only members of the conversation can be mentioned", field="mentions")
+    return mentions
+
+
+async def _access_reply(
+    app: Confab, sender: UserId, conversation: ConversationId, reply_to: str
+) -> tuple[MessageId, int]:
+    """The message replied to, if the sender can see it there. One who can't write here is told that first."""
+    access = await access_conversation(app, sender, conversation)
+    if access is None and kind_of(conversation) is ConversationKind.GROUP:
+        raise NotFound("there is no such conversation", field="conversationId")
+    if access is not None and not access.is_current:
+        raise NotAMember("you are no longer in this conversation", field="conversationId")
+    wanted = parse_message_id(reply_to)
+    found = (await app.store.messages.find_by_ids([wanted])).get(wanted) if wanted is not None else None
+    if (
+        found is None
+        or access is None
+        or found.conversation != conversation
+        or not is_visible(found.seq, access.ranges)
+    ):
+        raise InvalidInput("replyToId is not a message of this conversation that you can see", field="replyToId")
+    return found.id, found.seq
+
+
+def _digest(conversation: ConversationId, new: NewMessage, mentions: tuple[UserId, ...]) -> str:
+    """What tells one input from another, the destination resolved and defaults filled in."""
+    parts = [conversation, new.content, new.kind.value, sorted(mentions), new.mention_all, new.reply_to]
+    return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()
+
+
+def _tell_senders(app: Confab, sent: Sent) -> None:
+    """Sending reads: those whose messages it covers learn of it, the sender doesn't."""
+    outcome, message = sent.sender, sent.message
+    if outcome.changed and outcome.old_unread > 0:
+        receipt = ReceiptAdvanced(message.conversation, message.sender, ReceiptKind.READ, message.seq)
+        app.receipts.advance(receipt, outcome.old_read_seq, keep=True)

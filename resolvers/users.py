@@ -1,0 +1,68 @@
+"""Users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from resolvers.app import Confab
+from resolvers.callers import Caller, CallerRole
+from resolvers.errors import Forbidden, InvalidInput, NotFound
+from store.ids import UserId, is_user_id
+from store.records import User
+
+LONGEST_NAME = 100
+LONGEST_URL = 2_048
+MOST_USERS = 1_000
+
+
+async def sign_in(app: Confab, caller: Caller) -> None:
+    """The caller exists from now on; the token fills what of name and picture is not set. No round trip after the first time."""
+    if await app.store.users.ensure(caller.user_id, caller.name, caller.picture):
+        await app.bus.announce_users([caller.user_id])
+
+
+async def access_users(app: Confab, users: Sequence[str], field: str) -> list[UserId]:
+    """Users that exist, once each in the order given. Raises NotFound for any other."""
+    wanted = list(dict.fromkeys(UserId(user) for user in users))
+    found = await app.store.users.find_many([user for user in wanted if is_user_id(user)])
+    for user in wanted:
+        if user not in found:
+            raise NotFound("there is no such user", field=field)
+    return wanted
+
+
+async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> list[User]:
+    """Makes users be as given: all or, if one is wrong, none. For services and admins."""
+    if caller.role not in (CallerRole.SERVICE, CallerRole.ADMIN):
+        raise Forbidden("only callers with role service or admin may do this")
+    if len(users) > MOST_USERS:
+        raise InvalidInput(f"at most {MOST_USERS} users in one call", field="input")
+    if len({user.id for user in users}) != len(users):
+        raise InvalidInput("a user is named twice", field="id")
+    for user in users:
+        _check_user(user)
+    if users:
+        await app.store.users.upsert_many(users)
+        await app.bus.announce_users([user.id for user in users])
+    return list(users)
+
+
+def check_avatar_url(url: str | None) -> None:
+    """Raises InvalidInput for what can't be shown as a picture's address."""
+    if url is None:
+        return
+    if len(url) > LONGEST_URL or not url.startswith(("https://", "http://")) or not url.isprintable():
+        raise InvalidInput(f"avatarUrl must be an http(s) URL of at most {LONGEST_URL} characters", field="avatarUrl")
+
+
+def check_name(name: str, field: str) -> None:
+    """Raises InvalidInput for names that are blank, too long or hold control characters."""
+    if not 1 <= len(name) <= LONGEST_NAME or not name.strip() or any(ord(c) < 32 or ord(c) == 127 for c in name):
+        raise InvalidInput(f"{field} must have 1 to {LONGEST_NAME} characters and not be blank", field=field)
+
+
+def _check_user(user: User) -> None:
+    if not is_user_id(user.id):
+        raise InvalidInput("a user id matches [A-Za-z0-9][A-Za-z0-9.@-]{0,63}", field="id")
+    check_name(user.name or "", "displayName")
+    check_avatar_url(user.avatar_url)

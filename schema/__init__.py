@@ -1,0 +1,1 @@
+"""The GraphQL surface: types, inputs, root fields, loaders, error mapping, the engine."""

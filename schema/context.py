@@ -1,0 +1,66 @@
+"""What resolvers of one operation share. Made anew for every operation and every event of a subscription."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from strawberry.dataloader import DataLoader
+from strawberry.types import Info as StrawberryInfo
+
+from resolvers.app import Confab
+from resolvers.callers import Caller
+from resolvers.errors import Unauthenticated
+from store.ids import ConversationId, UserId
+from store.records import Head, Message, Session, User
+
+
+class Loaders:
+    """Reads gathered over one operation: each kind is asked once for all that its fields need."""
+
+    def __init__(self, app: Confab, viewer: UserId | None) -> None:
+        self._app = app
+        self._viewer = viewer
+        self.users: DataLoader[UserId, User] = DataLoader(self._load_users)
+        self.heads: DataLoader[ConversationId, Head | None] = DataLoader(self._load_heads)
+        self.sessions: DataLoader[ConversationId, Session | None] = DataLoader(self._load_sessions)
+        self.messages: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_messages)
+
+    async def _load_users(self, users: list[UserId]) -> list[User]:
+        found = await self._app.store.users.find_many(users)
+        return [found.get(user) or User(user, None, None, False) for user in users]
+
+    async def _load_heads(self, conversations: list[ConversationId]) -> list[Head | None]:
+        found = await self._app.store.conversations.find_many(conversations)
+        return [found.get(conversation) for conversation in conversations]
+
+    async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
+        assert self._viewer is not None
+        snapshot = await self._app.store.sessions.find_many(self._viewer, conversations)
+        found = {session.conversation: session for session in snapshot.sessions}
+        return [found.get(conversation) for conversation in conversations]
+
+    async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
+        found = await self._app.store.messages.find_many(places)
+        return [found.get(place) for place in places]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One operation's context. `connection` is the WebSocket's, None over HTTP."""
+
+    app: Confab
+    caller: Caller | None
+    request_id: str
+    loaders: Loaders
+    connection: object | None = None
+
+    @property
+    def viewer(self) -> UserId:
+        """Who asks. Raises Unauthenticated where nobody does."""
+        if self.caller is None:
+            raise Unauthenticated("this needs a token: Authorization: Bearer <token>")
+        return self.caller.user_id
+
+
+Info = StrawberryInfo[Context, Any]

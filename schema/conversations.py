@@ -1,0 +1,102 @@
+"""Conversations at the API: the interface, and the private kind."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import strawberry
+
+from resolvers.conversations import Access, access_conversation
+from schema.context import Context, Info
+from schema.messages import Message
+from schema.nodes import Node
+from schema.sessions import Session, load_last_message, session_from
+from schema.users import User, load_user
+from store.ids import ConversationId, UserId, parse_private
+
+
+@strawberry.enum
+class ConversationType(Enum):
+    PRIVATE = "PRIVATE"
+    GROUP = "GROUP"
+    CHANNEL = "CHANNEL"
+    SUB_BIZ = "SUB_BIZ"
+
+
+@strawberry.interface(description="title: the other person's name, the group's name, the subBiz.")
+class Conversation:
+    key: strawberry.Private[ConversationId]
+    id: strawberry.ID
+    type: ConversationType
+
+    @strawberry.field
+    async def title(self, info: Info) -> str:
+        return await self.load_title(info.context)
+
+    @strawberry.field
+    async def last_message(self, info: Info) -> Message | None:
+        return await load_last_message(info.context, self.key)
+
+    @strawberry.field
+    async def session(self, info: Info) -> Session | None:
+        session = await info.context.loaders.sessions.load(self.key)
+        return session_from(session) if session is not None else None
+
+    async def load_title(self, context: Context) -> str:
+        """What the viewer's list shows."""
+        raise NotImplementedError
+
+
+@strawberry.type
+class PrivateConversation(Conversation, Node):
+    peer_id: strawberry.Private[UserId]
+
+    @strawberry.field
+    async def peer(self, info: Info) -> User:
+        return await load_user(info.context, self.peer_id)
+
+    async def load_title(self, context: Context) -> str:
+        return (await context.loaders.users.load(self.peer_id)).display_name
+
+
+def private_from(context: Context, conversation: ConversationId) -> PrivateConversation:
+    """A private conversation of the viewer's."""
+    people = parse_private(conversation)
+    assert people is not None
+    peer = people[1] if people[0] == context.viewer else people[0]
+    return PrivateConversation(
+        id=strawberry.ID(conversation), key=conversation, peer_id=peer, type=ConversationType.PRIVATE
+    )
+
+
+async def load_conversation(context: Context, conversation: ConversationId) -> Conversation:
+    """The conversation of one of the viewer's sessions."""
+    if parse_private(conversation) is not None:
+        return private_from(context, conversation)
+    from schema.groups import group_from
+
+    head = await context.loaders.heads.load(conversation)
+    assert head is not None
+    return group_from(head)
+
+
+async def find_conversation(context: Context, conversation: str) -> Conversation | None:
+    """A conversation that the viewer is or was in, or None."""
+    access = await access_conversation(context.app, context.viewer, conversation)
+    return conversation_from(context, access) if access is not None else None
+
+
+def conversation_from(context: Context, access: Access) -> Conversation:
+    """A conversation that was found accessible."""
+    if access.member is None:
+        return private_from(context, access.head.conversation)
+    from schema.groups import group_from
+
+    return group_from(access.head)
+
+
+@strawberry.type
+class ConversationQueries:
+    @strawberry.field
+    async def conversation(self, info: Info, id: strawberry.ID) -> Conversation | None:
+        return await find_conversation(info.context, id)

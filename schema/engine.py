@@ -1,0 +1,217 @@
+"""The GraphQL engine: documents are parsed and validated once, operations run over graphql-core.
+
+Nothing but introspection runs for nobody. Every failure leaves as `schema.errors` tells.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    ExecutionResult,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    execute,
+    parse,
+    validate,
+)
+from graphql.execution import Executor, create_source_event_stream, execute_subscription_event
+
+from resolvers.app import Confab
+from resolvers.callers import Caller
+from resolvers.errors import Unauthenticated
+from schema.context import Context, Loaders
+from schema.errors import format_error
+from schema.root import SCHEMA
+from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
+
+_DOCUMENTS = 2_000
+_LONGEST_CACHED = 20_000
+_NO_REQUEST = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedOperation:
+    """A parsed and validated document, and which of its operations is meant."""
+
+    document: DocumentNode
+    operation_name: str | None
+    kind: OperationKind
+    introspects_only: bool
+
+
+class Engine:
+    """Executes operations over one process's parts."""
+
+    def __init__(self, app: Confab, *, open_introspection: bool) -> None:
+        self._app = app
+        self._open_introspection = open_introspection
+        self._schema = SCHEMA._schema
+        self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
+
+    def prepare(self, request: GraphQLRequest) -> PreparedOperation:
+        """Parses, validates, picks the operation. Raises RequestRefused."""
+        key = (request.query, request.operation_name)
+        prepared = self._prepared.get(key)
+        if prepared is not None:
+            self._prepared.move_to_end(key)
+            return prepared
+        document = self._parse(request.query)
+        operation = _pick(document, request.operation_name)
+        prepared = PreparedOperation(
+            document, request.operation_name, operation.operation.value, _introspects_only(document, operation)
+        )
+        if len(request.query) <= _LONGEST_CACHED:
+            self._prepared[key] = prepared
+            if len(self._prepared) > _DOCUMENTS:
+                self._prepared.popitem(last=False)
+        return prepared
+
+    def _parse(self, query: str) -> DocumentNode:
+        try:
+            document = parse(query)
+        except GraphQLError as error:
+            raise _refused([error]) from error
+        errors = validate(self._schema, document, max_errors=5)
+        if errors:
+            raise _refused(errors)
+        return document
+
+    async def execute(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> Json:
+        """Runs a query or mutation to its end."""
+        self._check_caller(prepared, context)
+        outcome: Any = execute(
+            self._schema,
+            prepared.document,
+            context_value=self._context(context),
+            variable_values=request.variables,
+            operation_name=prepared.operation_name,
+            hide_suggestions=True,
+        )
+        return await _response(outcome, context)
+
+    async def subscribe(
+        self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext
+    ) -> AsyncIterator[Json]:
+        """Starts a subscription: attached once this returns."""
+        self._check_caller(prepared, context)
+        executor = Executor.build(
+            self._schema,
+            prepared.document,
+            context_value=self._context(context),
+            raw_variable_values=request.variables,
+            operation_name=prepared.operation_name,
+            hide_suggestions=True,
+        )
+        if isinstance(executor, list):
+            raise _refused(executor)
+        source: Any = create_source_event_stream(executor)
+        if hasattr(source, "__await__"):
+            source = await source
+        if isinstance(source, ExecutionResult):
+            raise RequestRefused([format_error(error, context.request_id) for error in source.errors or ()])
+        return _Responses(self, executor, context, source)
+
+    async def execute_event(self, executor: Executor, context: ConnectionContext, event: Any) -> Json:
+        """One event of a subscription that was started with the executor, with loaders of its own."""
+        once = executor.build_per_event_executor(event)
+        once.context_value = self._context(context)
+        return await _response(execute_subscription_event(once), context)
+
+    def _context(self, context: ConnectionContext) -> Context:
+        caller = context.caller if isinstance(context.caller, Caller) else None
+        loaders = Loaders(self._app, caller.user_id if caller else None)
+        return Context(self._app, caller, context.request_id, loaders, context.connection)
+
+    def _check_caller(self, prepared: PreparedOperation, context: ConnectionContext) -> None:
+        if context.caller is None and not (prepared.introspects_only and self._open_introspection):
+            refusal = Unauthenticated("this needs a token: Authorization: Bearer <token>")
+            raise _refused([GraphQLError(refusal.message, original_error=refusal)])
+
+
+class _Responses:
+    """A subscription's responses: each event executed with a context of its own."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        executor: Executor,
+        context: ConnectionContext,
+        source: Any,
+    ) -> None:
+        self._engine = engine
+        self._executor = executor
+        self._context = context
+        self._source = source
+
+    def __aiter__(self) -> _Responses:
+        return self
+
+    async def __anext__(self) -> Json:
+        try:
+            event = await anext(self._source)
+        except (StopAsyncIteration, GraphQLError):
+            raise
+        except Exception as error:
+            failure = GraphQLError(str(error), original_error=error)
+            raise RequestRefused([format_error(failure, self._context.request_id)]) from error
+        return await self._engine.execute_event(self._executor, self._context, event)
+
+    async def aclose(self) -> None:
+        """Ends the subscription."""
+        await self._source.aclose()
+
+
+async def _response(outcome: Any, context: ConnectionContext) -> Json:
+    """A result as the transports send it. Raises RequestRefused where nothing was executed."""
+    result: ExecutionResult = await outcome if hasattr(outcome, "__await__") else outcome
+    errors = result.errors or []
+    if result.data is None and errors and all(error.path is None for error in errors):
+        raise _refused(errors)
+    response: Json = {"data": result.data}
+    if errors:
+        response["errors"] = [format_error(error, context.request_id) for error in errors]
+    return response
+
+
+def _refused(errors: list[GraphQLError]) -> RequestRefused:
+    return RequestRefused([format_error(error, _NO_REQUEST) for error in errors])
+
+
+def _pick(document: DocumentNode, name: str | None) -> OperationDefinitionNode:
+    operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+    if name is not None:
+        operations = [node for node in operations if node.name is not None and node.name.value == name]
+        if not operations:
+            raise _refused([GraphQLError(f"Unknown operation named {name!r}.")])
+    if len(operations) != 1:
+        raise _refused([GraphQLError("Must provide operation name if query contains multiple operations.")])
+    return operations[0]
+
+
+def _introspects_only(document: DocumentNode, operation: OperationDefinitionNode) -> bool:
+    """Whether all root fields are __schema, __type or __typename, through fragments too."""
+    fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
+    seen: set[str] = set()
+    waiting: list[SelectionSetNode] = [operation.selection_set]
+    while waiting:
+        for selection in waiting.pop().selections:
+            match selection:
+                case FieldNode(name=name):
+                    if not name.value.startswith("__"):
+                        return False
+                case InlineFragmentNode(selection_set=inner):
+                    waiting.append(inner)
+                case FragmentSpreadNode(name=name) if name.value not in seen:
+                    seen.add(name.value)
+                    waiting.append(fragments[name.value].selection_set)
+    return True

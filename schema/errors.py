@@ -1,0 +1,77 @@
+"""How failures look to clients: GraphQL errors with extensions.code, retryable, and the field at fault."""
+
+from __future__ import annotations
+
+import secrets
+from enum import Enum
+from typing import Any
+
+import strawberry
+import structlog
+from graphql import GraphQLError
+
+from resolvers.errors import ConfabError
+from store.errors import LockTimeout, StoreError
+
+_log = structlog.get_logger()
+
+
+@strawberry.enum(description="The closed list behind extensions.code.")
+class ErrorCode(Enum):
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    FORBIDDEN = "FORBIDDEN"
+    NOT_FOUND = "NOT_FOUND"
+    INVALID_INPUT = "INVALID_INPUT"
+    RATE_LIMITED = "RATE_LIMITED"
+    QUERY_TOO_COMPLEX = "QUERY_TOO_COMPLEX"
+    IDEMPOTENCY_CONFLICT = "IDEMPOTENCY_CONFLICT"
+    NOT_A_MEMBER = "NOT_A_MEMBER"
+    RECALL_TIMEOUT = "RECALL_TIMEOUT"
+    GROUP_TOO_SMALL = "GROUP_TOO_SMALL"
+    GROUP_FULL = "GROUP_FULL"
+    OWNER_CANNOT_LEAVE = "OWNER_CANNOT_LEAVE"
+    PRIVATE_CANNOT_DELETE = "PRIVATE_CANNOT_DELETE"
+    UNAVAILABLE = "UNAVAILABLE"
+    INTERNAL = "INTERNAL"
+
+
+def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
+    """An error of the response. What is nobody's fault but ours is logged, and told as INTERNAL with a correlation id."""
+    formatted: dict[str, Any] = {"message": error.message}
+    if error.locations:
+        formatted["locations"] = [{"line": place.line, "column": place.column} for place in error.locations]
+    if error.path is not None:
+        formatted["path"] = list(error.path)
+    original = error.original_error
+    while isinstance(original, GraphQLError) and original.original_error is not None:
+        original = original.original_error
+    match original:
+        case ConfabError():
+            extensions: dict[str, Any] = {"code": original.code, "retryable": original.retryable}
+            if original.field is not None:
+                extensions["field"] = original.field
+            formatted["message"] = original.message
+        case StoreError():
+            _log.warning("a database did not answer", request_id=request_id, reason=str(original))
+            busy = isinstance(original, LockTimeout)
+            formatted["message"] = (
+                "Too many changes at once, please try again."
+                if busy
+                else "The service can't answer at the moment, please try again."
+            )
+            extensions = {"code": ErrorCode.UNAVAILABLE.value, "retryable": True}
+        case None | GraphQLError():
+            extensions = {"code": ErrorCode.INVALID_INPUT.value, "retryable": False} | (error.extensions or {})
+        case _:
+            correlation_id = secrets.token_hex(8)
+            _log.error(
+                "a request failed",
+                request_id=request_id,
+                correlation_id=correlation_id,
+                path=error.path,
+                exc_info=original,
+            )
+            formatted["message"] = "Something went wrong on our side."
+            extensions = {"code": ErrorCode.INTERNAL.value, "retryable": False, "correlationId": correlation_id}
+    formatted["extensions"] = extensions
+    return formatted

@@ -1,0 +1,219 @@
+"""Messages at the API."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import strawberry
+
+from resolvers import history
+from resolvers import messages as use_cases
+from resolvers.conversations import access_conversation
+from resolvers.pages import Page
+from resolvers.visibility import is_visible
+from schema.context import Context, Info
+from schema.nodes import Node, PageInfo, page_info
+from schema.scalars import DateTime
+from schema.users import User, load_user, user_from
+from store import records
+from store.ids import message_id
+from store.records import MessageKind
+
+if TYPE_CHECKING:
+    from schema.sessions import Session
+
+SessionRef = Annotated["Session", strawberry.lazy("schema.sessions")]
+
+
+@strawberry.enum(
+    description="SYSTEM: written by the server only (INVALID_INPUT from a client); takes a seq, never counts as unread, never "
+    "in offlineMessages; its sender is who acted. BOT_COMMAND: an ordinary message that bots look for."
+)
+class ContentType(Enum):
+    TEXT = MessageKind.TEXT
+    SYSTEM = MessageKind.SYSTEM
+    BOT_COMMAND = MessageKind.BOT_COMMAND
+
+
+@strawberry.enum
+class MessageState(Enum):
+    NORMAL = "NORMAL"
+    RECALLED = "RECALLED"
+
+
+@strawberry.type
+class Message(Node):
+    record: strawberry.Private[records.Message]
+    conversation_id: strawberry.ID
+    seq: int = strawberry.field(
+        description="Position in the conversation: strictly increasing in the order of the conversation. What clients order "
+        "and detect gaps by."
+    )
+    content_type: ContentType
+    content: str | None = strawberry.field(description="Null once recalled.")
+    state: MessageState
+    mentions_all: bool
+    edit_count: int
+    edited_at: DateTime | None
+    recalled_at: DateTime | None
+    created_at: DateTime
+
+    @strawberry.field
+    async def sender(self, info: Info) -> User:
+        return await load_user(info.context, self.record.sender)
+
+    @strawberry.field
+    async def mentions(self, info: Info) -> list[User]:
+        return [user_from(user) for user in await info.context.loaders.users.load_many(self.record.mentions)]
+
+    @strawberry.field
+    async def reply_to(self, info: Info) -> Message | None:
+        if self.record.reply_to is None:
+            return None
+        place = (self.record.conversation, self.record.reply_to[1])
+        access = await access_conversation(info.context.app, info.context.viewer, self.record.conversation)
+        if access is None or not is_visible(place[1], access.ranges):
+            return None
+        found = await info.context.loaders.messages.load(place)
+        return message_from(found) if found else None
+
+    @strawberry.field(description="The sender's own key, shown to the sender alone.")
+    def idempotency_key(self, info: Info) -> str | None:
+        return self.record.key if info.context.viewer == self.record.sender else None
+
+
+def message_from(message: records.Message) -> Message:
+    """A message as the API shows it."""
+    return Message(
+        id=strawberry.ID(message_id(message.id)),
+        record=message,
+        conversation_id=strawberry.ID(message.conversation),
+        seq=message.seq,
+        content_type=ContentType(message.kind),
+        content=message.text,
+        state=MessageState.NORMAL,
+        mentions_all=message.mentions_all,
+        edit_count=0,
+        edited_at=None,
+        recalled_at=None,
+        created_at=DateTime(message.created_at_ms),
+    )
+
+
+@strawberry.type
+class MessageEdge:
+    node: Message
+    cursor: str
+
+
+@strawberry.type
+class MessageConnection:
+    edges: list[MessageEdge]
+    page_info: PageInfo
+
+
+def message_connection(page: Page[records.Message]) -> MessageConnection:
+    """A page of messages as Relay wants it."""
+    return MessageConnection(
+        edges=[MessageEdge(node=message_from(edge.node), cursor=edge.cursor) for edge in page.edges],
+        page_info=page_info(page),
+    )
+
+
+@strawberry.input(
+    description="Exactly one of toUserId and conversationId. toUserId opens the private conversation if there is none."
+)
+class SendMessageInput:
+    to_user_id: strawberry.ID | None = None
+    conversation_id: strawberry.ID | None = None
+    content: str = strawberry.field(
+        description="1 to 4000 characters (Unicode code points), not only white space, no NUL. A message to oneself: "
+        "INVALID_INPUT."
+    )
+    content_type: ContentType | None = ContentType.TEXT
+    mentions: list[strawberry.ID] | None = strawberry.field(
+        default_factory=list, description="Members of the conversation only (INVALID_INPUT)."
+    )
+    mention_all: bool | None = strawberry.field(
+        default=False, description="OWNER and ADMIN only (FORBIDDEN); in a private conversation: INVALID_INPUT."
+    )
+    reply_to_id: strawberry.ID | None = strawberry.field(
+        default=None, description="A message of the same conversation that the sender can see (INVALID_INPUT)."
+    )
+    idempotency_key: str | None = None
+
+
+@strawberry.type
+class SendMessagePayload:
+    answer: strawberry.Private[use_cases.Answer]
+    message: Message
+    replayed: bool
+
+    @strawberry.field
+    async def session(self, info: Info) -> SessionRef:
+        from schema.sessions import session_from
+
+        session = self.answer.session or await info.context.loaders.sessions.load(self.answer.message.conversation)
+        assert session is not None
+        return session_from(session)
+
+
+@strawberry.type
+class MessageQueries:
+    @strawberry.field(
+        description="History in order of seq, so newest last in every page; last/before walks back. With neither first nor "
+        "last: last 50. Only messages inside the caller's membership intervals, however many times they joined and left. "
+        "An unknown conversation, or one the caller was never in, is null."
+    )
+    async def messages(
+        self,
+        info: Info,
+        conversation_id: strawberry.ID,
+        first: int | None = None,
+        after: str | None = None,
+        last: int | None = None,
+        before: str | None = None,
+    ) -> MessageConnection | None:
+        page = await history.list_messages(
+            info.context.app, info.context.viewer, conversation_id,
+            first=first, after=after, last=last, before=before,
+        )  # fmt: skip
+        return message_connection(page) if page is not None else None
+
+    @strawberry.field
+    async def message(self, info: Info, id: strawberry.ID) -> Message | None:
+        return await find_message(info.context, id)
+
+
+async def find_message(context: Context, message: str) -> Message | None:
+    """A message that the viewer may read, or None."""
+    found = await history.find_message(context.app, context.viewer, message)
+    return message_from(found) if found else None
+
+
+@strawberry.type
+class MessageMutations:
+    @strawberry.mutation(
+        description="Durable (majority, journalled) before it is answered. Sending reads the conversation: the sender's readSeq "
+        "becomes the message's seq, receipts to others included, without a SyncSession or ReceiptAdvanced to oneself. "
+        "idempotencyKey: 1 to 128 characters, kept 24 hours per sender across all conversations; the same key with the same "
+        "input as first sent answers the ORIGINAL message with replayed: true, and stores nothing; with any other input "
+        "(destination resolved, defaults filled in): IDEMPOTENCY_CONFLICT."
+    )
+    async def send_message(self, info: Info, input: SendMessageInput) -> SendMessagePayload:
+        answer = await use_cases.send_message(info.context.app, info.context.viewer, _new_message(input))
+        return SendMessagePayload(answer=answer, message=message_from(answer.message), replayed=answer.replayed)
+
+
+def _new_message(input: SendMessageInput) -> use_cases.NewMessage:
+    return use_cases.NewMessage(
+        to_user=input.to_user_id,
+        conversation=input.conversation_id,
+        content=input.content,
+        kind=(input.content_type or ContentType.TEXT).value,
+        mentions=tuple(input.mentions or ()),
+        mention_all=bool(input.mention_all),
+        reply_to=input.reply_to_id,
+        key=input.idempotency_key,
+    )

@@ -1,0 +1,62 @@
+"""The schema: the root types, put together from the aggregates."""
+
+from __future__ import annotations
+
+import strawberry
+from graphql import Undefined
+
+from schema.context import Info
+from schema.conversations import ConversationQueries, PrivateConversation, find_conversation
+from schema.errors import ErrorCode
+from schema.events import Subscription
+from schema.groups import Group, GroupMutations, GroupQueries
+from schema.messages import MessageMutations, MessageQueries, find_message
+from schema.nodes import Node
+from schema.scalars import CONFIG
+from schema.sessions import SessionMutations, SessionQueries, find_session
+from schema.users import UserMutations, UserQueries, find_user
+from store.ids import kind_of, parse_message_id, parse_session_id
+
+
+@strawberry.type
+class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, GroupQueries):
+    @strawberry.field
+    async def node(self, info: Info, id: strawberry.ID) -> Node | None:
+        context = info.context
+        viewer = context.viewer
+        if kind_of(id) is not None:
+            found = await find_conversation(context, id)
+            return found if isinstance(found, Node) else None
+        if parse_message_id(id) is not None:
+            return await find_message(context, id)
+        session = parse_session_id(id)
+        if session is not None:
+            return await find_session(context, session[1]) if session[0] == viewer else None
+        return await find_user(context, id)
+
+
+@strawberry.type
+class Mutation(UserMutations, SessionMutations, MessageMutations, GroupMutations):
+    pass
+
+
+def _without_null_defaults(schema: strawberry.Schema) -> strawberry.Schema:
+    """Optional arguments and input fields have no default, where Python's None would print as one."""
+    for named in schema._schema.type_map.values():
+        fields = getattr(named, "fields", {})
+        for field in fields.values():
+            for argument in (field, *getattr(field, "args", {}).values()):
+                if getattr(argument, "default_value", Undefined) is None:
+                    argument.default_value = Undefined
+    return schema
+
+
+SCHEMA = _without_null_defaults(
+    strawberry.Schema(
+        query=Query,
+        mutation=Mutation,
+        subscription=Subscription,
+        types=[PrivateConversation, Group, ErrorCode],
+        config=CONFIG,
+    )
+)

@@ -1,0 +1,73 @@
+"""The contract's scalars."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NewType
+
+import strawberry
+from strawberry.schema.config import StrawberryConfig
+
+Timestamp = NewType("Timestamp", int)
+DateTime = NewType("DateTime", int)
+"""Kept as milliseconds since the Unix epoch, spelt as ISO 8601."""
+Cursor = NewType("Cursor", str)
+
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, the last that ISO 8601 spells in four digits."""
+
+
+def write_datetime(ms: int) -> str:
+    """2026-01-02T03:04:05.678Z"""
+    moment = datetime.fromtimestamp(ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+
+
+def parse_datetime(value: object) -> int:
+    """Milliseconds since the epoch. Raises ValueError for what is no ISO 8601 time with a zone."""
+    if not isinstance(value, str):
+        raise ValueError("DateTime must be a string")
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError("DateTime must say its zone, such as Z")
+    return round(moment.timestamp() * 1000)
+
+
+def _parse_timestamp(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53:
+        raise ValueError("Timestamp must be a whole number of milliseconds below 2^53")
+    return value
+
+
+def _parse_cursor(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("Cursor must be a string")
+    return value
+
+
+CONFIG = StrawberryConfig(
+    disable_field_suggestions=True,
+    scalar_map={
+        Timestamp: strawberry.scalar(
+            name="Timestamp",
+            description="Milliseconds since the Unix epoch on the server's clock, as a JSON number (below 2^53).",
+            serialize=int,
+            parse_value=_parse_timestamp,
+        ),
+        DateTime: strawberry.scalar(
+            name="DateTime",
+            description="ISO 8601 in UTC with milliseconds, such as 2026-01-02T03:04:05.678Z.",
+            serialize=write_datetime,
+            parse_value=parse_datetime,
+        ),
+        Cursor: strawberry.scalar(
+            name="Cursor",
+            description="Opaque position on the caller's own clock (activeTs), good on any server of the deployment and "
+            "interchangeable: one taken from syncSessions may be given to a subscription, and back. Where a cursor can't "
+            "be resumed exactly (too old, another user's, nonsense), nothing is skipped over in silence: the answer says "
+            "reset: true and carries what a new client would get.",
+            serialize=str,
+            parse_value=_parse_cursor,
+        ),
+    },
+)

@@ -1,0 +1,188 @@
+"""Sessions at the API."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import strawberry
+
+from resolvers import sessions as use_cases
+from resolvers.cursors import SyncCursor
+from schema.context import Context, Info
+from schema.messages import Message, message_from
+from schema.nodes import Node, PageInfo, page_info
+from schema.scalars import Cursor, DateTime, Timestamp
+from store import records
+from store.ids import ConversationId, ConversationKind, kind_of, session_id
+
+if TYPE_CHECKING:
+    from schema.conversations import Conversation
+
+ConversationRef = Annotated["Conversation", strawberry.lazy("schema.conversations")]
+
+
+@strawberry.enum
+class SessionStatus(Enum):
+    ACTIVE = "ACTIVE"
+    INVALID = "INVALID"
+
+
+@strawberry.type(description="One user's context of one conversation. Overwritten, never appended.")
+class Session(Node):
+    key: strawberry.Private[ConversationId]
+    write_seq: int = strawberry.field(
+        description="Position of the conversation's newest message, and how far this user has read and received."
+    )
+    read_seq: int
+    delivered_seq: int
+    unread_count: int = strawberry.field(
+        description="Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled one counts "
+        "until it is read."
+    )
+    unread_status: bool = strawberry.field(description="Set by setUnread: show a dot without a number.")
+    mute_status: bool
+    muted_until: DateTime | None
+    priority: int
+    category_id: strawberry.ID | None
+    sub_biz: str | None
+    status: SessionStatus
+    active_ts: Timestamp = strawberry.field(
+        description="Any change moves it; strictly increasing over one user's changes. What synchronisation reads."
+    )
+    write_ts: Timestamp = strawberry.field(
+        description="Only new messages (not SYSTEM ones), pinning and setUnread move it. What the client sorts by."
+    )
+    peer_delivered_seq: int | None = strawberry.field(
+        description="PRIVATE only: how far the other person has received and read."
+    )
+    peer_read_seq: int | None
+
+    @strawberry.field(
+        description="That of a tombstone still answers id, type and last title; a dismissed group answers status DISSOLVED "
+        "and its last owner."
+    )
+    async def conversation(self, info: Info) -> ConversationRef:
+        from schema.conversations import load_conversation
+
+        return await load_conversation(info.context, self.key)
+
+    @strawberry.field
+    async def last_message(self, info: Info) -> Message | None:
+        return await load_last_message(info.context, self.key)
+
+
+def session_from(session: records.Session) -> Session:
+    """A session as the API shows it."""
+    private = kind_of(session.conversation) is ConversationKind.PRIVATE
+    return Session(
+        id=strawberry.ID(session_id(session.user, session.conversation)),
+        key=session.conversation,
+        write_seq=session.write_seq,
+        read_seq=session.read_seq,
+        delivered_seq=session.delivered_seq,
+        unread_count=session.unread_count,
+        unread_status=session.unread_status,
+        mute_status=session.muted,
+        muted_until=DateTime(session.muted_until_ms) if session.muted_until_ms is not None else None,
+        priority=session.priority,
+        category_id=strawberry.ID(session.category) if session.category is not None else None,
+        sub_biz=None,
+        status=SessionStatus.ACTIVE if session.valid else SessionStatus.INVALID,
+        active_ts=Timestamp(session.active_ts),
+        write_ts=Timestamp(session.write_ts),
+        peer_delivered_seq=session.peer_delivered_seq if private else None,
+        peer_read_seq=session.peer_read_seq if private else None,
+    )
+
+
+async def load_last_message(context: Context, conversation: ConversationId) -> Message | None:
+    """The newest message of a conversation that the viewer is in."""
+    head = await context.loaders.heads.load(conversation)
+    return message_from(head.last) if head is not None and head.last is not None else None
+
+
+@strawberry.type
+class SessionEdge:
+    node: Session
+    cursor: str
+
+
+@strawberry.type(
+    description="totalUnread: the caller's whole total. cursor: synchronise from here after having shown this page."
+)
+class SessionConnection:
+    edges: list[SessionEdge]
+    page_info: PageInfo
+    total_unread: int
+    cursor: Cursor
+
+
+@strawberry.type
+class SessionDelta:
+    sessions: list[Session]
+    cursor: Cursor
+    has_more: bool
+    total_unread: int
+    reset: bool
+
+
+def cursor_from(context: Context, cursor: SyncCursor) -> Cursor:
+    """A sync cursor of the viewer's as the API gives it out."""
+    return Cursor(use_cases.sync_cursor(context.app, context.viewer, cursor))
+
+
+async def find_session(context: Context, conversation: str) -> Session | None:
+    """The viewer's session of a conversation, or None."""
+    found = await use_cases.find_session(context.app, context.viewer, conversation)
+    return session_from(found) if found else None
+
+
+@strawberry.type
+class SessionQueries:
+    @strawberry.field(
+        description="The session list as a person sees it: pinned first by priority, then by writeTs, newest first. INVALID "
+        "sessions are left out."
+    )
+    async def sessions(self, info: Info, first: int | None = 50, after: str | None = None) -> SessionConnection:
+        listed = await use_cases.list_sessions(info.context.app, info.context.viewer, first, after)
+        return SessionConnection(
+            edges=[SessionEdge(node=session_from(edge.node), cursor=edge.cursor) for edge in listed.page.edges],
+            page_info=page_info(listed.page),
+            total_unread=listed.total_unread,
+            cursor=Cursor(listed.cursor),
+        )
+
+    @strawberry.field(description="Also one that is INVALID, with that status.")
+    async def session(self, info: Info, conversation_id: strawberry.ID) -> Session | None:
+        return await find_session(info.context, conversation_id)
+
+    @strawberry.field(
+        description="Incremental synchronisation: every session whose activeTs moved past the cursor, oldest change first, "
+        "including sessions that BECAME read, muted or INVALID. Without a cursor: all valid sessions. Page until hasMore is "
+        "false. Its cost grows with what changed, never with how many sessions the user has."
+    )
+    async def sync_sessions(self, info: Info, since: Cursor | None = None, first: int | None = 100) -> SessionDelta:
+        delta = await use_cases.sync_sessions(info.context.app, info.context.viewer, since, first)
+        return SessionDelta(
+            sessions=[session_from(session) for session in delta.sessions],
+            cursor=cursor_from(info.context, delta.cursor),
+            has_more=delta.has_more,
+            total_unread=delta.total_unread,
+            reset=delta.reset,
+        )
+
+    @strawberry.field(description="Sum of unreadCount over the caller's valid sessions that are not muted.")
+    async def total_unread(self, info: Info) -> int:
+        return await use_cases.total_unread(info.context.app, info.context.viewer)
+
+
+@strawberry.type
+class SessionMutations:
+    @strawberry.mutation(
+        description="Clears unreadCount, sets readSeq to writeSeq (or to upToSeq if lower; never backwards), clears the offline "
+        "queue up to it, and tells the senders. upToSeq past writeSeq means writeSeq; below 0: INVALID_INPUT."
+    )
+    async def mark_read(self, info: Info, conversation_id: strawberry.ID, up_to_seq: int | None = None) -> Session:
+        context = info.context
+        return session_from(await use_cases.mark_read(context.app, context.viewer, conversation_id, up_to_seq))

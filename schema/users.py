@@ -1,0 +1,70 @@
+"""Users at the API."""
+
+from __future__ import annotations
+
+import strawberry
+
+from resolvers import users as use_cases
+from schema.context import Context, Info
+from schema.nodes import Node
+from store import records
+from store.ids import UserId, is_user_id
+
+
+@strawberry.type
+class User(Node):
+    display_name: str
+    avatar_url: str | None
+    is_bot: bool
+
+
+@strawberry.input
+class UserInput:
+    id: strawberry.ID
+    display_name: str
+    avatar_url: str | None = None
+    is_bot: bool | None = False
+
+
+def user_from(user: records.User) -> User:
+    """A user as the API shows it."""
+    return User(
+        id=strawberry.ID(user.id), display_name=user.display_name, avatar_url=user.avatar_url, is_bot=user.is_bot
+    )
+
+
+async def load_user(context: Context, user: UserId) -> User:
+    """A user by id, read together with all others that the operation needs."""
+    return user_from(await context.loaders.users.load(user))
+
+
+async def find_user(context: Context, user: str) -> User | None:
+    """A user, or None."""
+    if not is_user_id(user):
+        return None
+    found = await context.app.store.users.find(UserId(user))
+    return user_from(found) if found else None
+
+
+@strawberry.type
+class UserQueries:
+    @strawberry.field
+    async def me(self, info: Info) -> User:
+        return await load_user(info.context, info.context.viewer)
+
+    @strawberry.field
+    async def user(self, info: Info, id: strawberry.ID) -> User | None:
+        return await find_user(info.context, id)
+
+
+@strawberry.type
+class UserMutations:
+    @strawberry.mutation(
+        description="Callers with role service or admin only. A user also comes to exist with their first authenticated "
+        "request; the token's name and picture fill what is not set."
+    )
+    async def upsert_users(self, info: Info, input: list[UserInput]) -> list[User]:
+        caller = info.context.caller
+        assert caller is not None
+        users = [records.User(UserId(u.id), u.display_name, u.avatar_url, bool(u.is_bot)) for u in input]
+        return [user_from(user) for user in await use_cases.upsert_users(info.context.app, caller, users)]

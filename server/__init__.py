@@ -1,0 +1,1 @@
+"""The process: settings, ASGI application, authentication, command line, embedded servers."""

@@ -1,0 +1,121 @@
+"""One process's parts, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from resolvers import users
+from resolvers.app import Confab, Limits
+from resolvers.callers import Caller
+from schema.engine import Engine
+from server.settings import Settings
+from store.cache import Cache, Call
+from store.clock import Clock, SystemClock
+from store.errors import StoreError
+from store.mongo import Mongo
+from store.store import Store, build_store
+from subscriptions.bus import Bus
+from subscriptions.delivery import Delivery
+from subscriptions.housekeeping import Housekeeper
+from subscriptions.hub import Hub
+from subscriptions.receipts import ReceiptNotifier
+from subscriptions.replay import Replayer
+
+_log = structlog.get_logger()
+
+_CHECK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the transports use."""
+
+    engine: Engine
+    app: Confab
+    housekeeper: Housekeeper
+
+    async def sign_in(self, caller: Caller) -> None:
+        """The caller's first authenticated request makes the user. Costs nothing after that."""
+        await users.sign_in(self.app, caller)
+
+    async def check(self) -> dict[str, str | None]:
+        """Which databases answer within two seconds: None, or a short reason why not."""
+        store = self.app.store
+        return {
+            "mongodb": await _reason(store.mongo.ping()),
+            "redis": await _reason(store.cache.one(Call("PING", None))),
+        }
+
+
+async def _reason(probe: object) -> str | None:
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            await probe  # type: ignore[misc]
+    except TimeoutError:
+        return f"no answer within {_CHECK_SECONDS:g} s"
+    except StoreError as error:
+        return str(error)[:200]
+    return None
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Services]:
+    """The parts, working for the time of the block. A database that can't be reached is waited for in the background."""
+    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
+    store = build_store(mongo, cache, clock or SystemClock(), settings.data_center)
+    replayer = Replayer(store.sessions, store.messages)
+    hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
+    bus = Bus(cache, store.keys, hub, store.users.forget)
+    delivery = Delivery(store, bus)
+    housekeeper = Housekeeper(store, hub, delivery, settings.data_center)
+    receipts = ReceiptNotifier(store, bus)
+    limits = Limits(max_group_members=settings.max_group_members, mailbox=settings.ws_queue)
+    app = Confab(store, hub, bus, delivery, replayer, receipts, limits)
+    engine = Engine(app, open_introspection=settings.introspection)
+    opening = asyncio.create_task(_open(store, settings.data_center))
+    try:
+        # The usual case is quick, and who starts a server wants it to work with its first request.
+        await asyncio.wait([opening], timeout=_CHECK_SECONDS)
+        await bus.open()
+        await delivery.open()
+        await housekeeper.open()
+        yield Services(engine, app, housekeeper)
+    finally:
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        await housekeeper.close()
+        await receipts.close()
+        await delivery.close()
+        await hub.close()
+        await bus.close()
+        await _release(store, settings.data_center)
+        await cache.close()
+        await mongo.close()
+
+
+async def _open(store: Store, data_center: int) -> None:
+    """Indexes, the deployment's name, a worker number: until the databases are there."""
+    pause = 0.1
+    while True:
+        try:
+            await store.deployment.open()
+            await store.deployment.lease(store.ids, data_center)
+            return
+        except StoreError as error:
+            _log.warning("waiting for the databases", reason=str(error))
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+
+async def _release(store: Store, data_center: int) -> None:
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            await store.deployment.release(store.ids, data_center)
+    except (StoreError, TimeoutError):
+        _log.info("the worker number will free itself")

@@ -1,0 +1,54 @@
+"""Idempotency of sending: a sender's key stands for one message for 24 hours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from store.cache import Cache, Call
+from store.ids import ConversationId, MessageId, UserId
+from store.keys import Keys
+
+CLAIM_MS = 24 * 3600 * 1000
+"""How long a key stands for its message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Which message a key stands for. `seq` is 0 until that message is durable."""
+
+    message: MessageId
+    conversation: ConversationId
+    digest: str
+    seq: int = 0
+
+    def to_json(self) -> bytes:
+        """As kept in Redis."""
+        return orjson.dumps([str(self.message), self.conversation, self.digest, self.seq])
+
+
+def _claim_from(text: bytes) -> Claim:
+    message, conversation, digest, seq = orjson.loads(text)
+    return Claim(MessageId(int(message)), ConversationId(conversation), digest, seq)
+
+
+class ClaimStore:
+    """Claims in Redis. The key is in the message too, for when Redis lost them."""
+
+    def __init__(self, cache: Cache, keys: Keys) -> None:
+        self._cache = cache
+        self._keys = keys
+
+    async def take(self, sender: UserId, key: str, claim: Claim) -> Claim | None:
+        """Claims a key. None: it is ours; else what it stands for already."""
+        held = await self._cache.one(Call("claim", (self._keys.claim(sender, key),), (claim.to_json(), CLAIM_MS)))
+        return _claim_from(held) if held else None
+
+    async def release(self, sender: UserId, key: str, claim: Claim) -> None:
+        """Gives a key back whose message was refused."""
+        await self._cache.one(Call("claim_release", (self._keys.claim(sender, key),), (claim.to_json(),)))
+
+    def settle(self, sender: UserId, key: str, claim: Claim) -> Call:
+        """The call that notes where the message is to be found, now that it is durable."""
+        return Call("SET", None, (self._keys.claim(sender, key), claim.to_json(), "PX", CLAIM_MS))

@@ -1,0 +1,243 @@
+"""Conversations: heads and memberships.
+
+`conversations` {_id, k (P or G), s, n, at, w (ms: newest commit, newest countable one's), r0 r1 d0 d1 (private: how far
+the first and second person have read and received), and of groups: name, av, own, hv (full history), by, ct (ms),
+mc (members), ms (seq that mc is of), st (D: dissolved)}.
+`members` {_id: "<conversation> <user>", r role, i intervals, j joined (ms)}: its one index finds and guards both.
+The newest message is not kept in the head: it is read from `messages`, so the two can't disagree.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import orjson
+from pymongo import UpdateOne
+
+from store.cache import Cache, Call
+from store.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
+from store.keys import Keys
+from store.loading import CLAIM_MS, SingleFlight, until_settled
+from store.mongo import Document, Mongo
+from store.records import GroupInfo, Head, Member, Message, member_from, message_from
+from store.rows import CONVERSATIONS, MEMBERS, SESSIONS, members_of, session_row_id
+
+_HEAD_FIELDS = ("ls", "last", "mc", "j", "k", "st")
+_MEMBER_LISTS = 2_000
+
+
+def group_info_from(row: Document) -> GroupInfo:
+    """What a group keeps about itself, from its document."""
+    return GroupInfo(
+        name=row["name"],
+        avatar_url=row.get("av"),
+        owner=UserId(row["own"]),
+        full_history=bool(row.get("hv")),
+        created_at_ms=row["ct"],
+    )
+
+
+class ConversationStore:
+    """Heads and memberships in Redis, read from MongoDB on a miss."""
+
+    def __init__(self, mongo: Mongo, cache: Cache, keys: Keys) -> None:
+        self._mongo = mongo
+        self._cache = cache
+        self._keys = keys
+        self._flights = SingleFlight()
+        self._member_lists: dict[ConversationId, tuple[str, tuple[tuple[int, UserId], ...]]] = {}
+
+    async def find_many(self, conversations: Iterable[ConversationId]) -> dict[ConversationId, Head]:
+        """Heads of those that exist: one round trip to Redis where all are cached."""
+        wanted = list(dict.fromkeys(conversations))
+        heads: dict[ConversationId, Head] = {}
+        missing = await self._read_into(heads, wanted)
+        if missing and await self.load(missing, with_members=False):
+            await self._read_into(heads, missing)
+        return heads
+
+    async def find(self, conversation: ConversationId) -> Head | None:
+        """One head, or None where there is no such conversation."""
+        return (await self.find_many((conversation,))).get(conversation)
+
+    async def _read_into(
+        self, heads: dict[ConversationId, Head], wanted: Sequence[ConversationId]
+    ) -> list[ConversationId]:
+        if not wanted:
+            return []
+        rows = await self._cache.run(
+            [Call("HMGET", None, (self._keys.conversation(c)[0], *_HEAD_FIELDS)) for c in wanted]
+        )
+        missing = []
+        for conversation, row in zip(wanted, rows, strict=True):
+            if row[0] is None:
+                missing.append(conversation)
+            else:
+                heads[conversation] = _head_from(conversation, row)
+        return missing
+
+    async def load(self, conversations: Sequence[ConversationId], *, with_members: bool) -> bool:
+        """Reads heads (and whole memberships) into the cache. Answers whether all of the conversations exist."""
+        if not with_members:
+            return await self._load_batch(conversations)
+        outcomes = [
+            await self._flights.run(c, partial(self._load_batch, (c,), with_members=True)) for c in conversations
+        ]
+        return all(outcomes)
+
+    async def _load_batch(self, conversations: Sequence[ConversationId], *, with_members: bool = False) -> bool:
+        waiting = list(conversations)
+        absent = 0
+
+        async def attempt() -> bool:
+            nonlocal waiting, absent
+            token = secrets.token_hex(8)
+            flag = int(with_members)
+            begun = await self._cache.run(
+                [Call("head_load_begin", self._keys.conversation(c), (token, CLAIM_MS, flag)) for c in waiting]
+            )
+            ours = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"go"]
+            busy = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"busy"]
+            if ours:
+                rows, members = await self._read_mongo(ours, with_members)
+                gone = [c for c in ours if c not in rows]
+                absent += len(gone)
+                finish = [self._finish(token, c, rows[c], members.get(c, []), with_members) for c in ours if c in rows]
+                finish += [Call("DEL", None, (self._keys.conversation(c)[3],)) for c in gone]
+                done = await self._cache.run(finish)
+                busy += [c for c, ok in zip([c for c in ours if c in rows], done, strict=False) if ok != 1]
+            waiting = busy
+            return not waiting
+
+        await until_settled(attempt)
+        return absent == 0
+
+    async def _read_mongo(
+        self, conversations: Sequence[ConversationId], with_members: bool
+    ) -> tuple[dict[ConversationId, Document], dict[ConversationId, list[Document]]]:
+        newest = {
+            "from": "messages",
+            "localField": "_id",
+            "foreignField": "c",
+            "pipeline": [{"$sort": {"b": -1, "s": -1}}, {"$limit": 1}],
+            "as": "newest",
+        }
+        heads = self._mongo.aggregate(
+            CONVERSATIONS, [{"$match": {"_id": {"$in": list(conversations)}}}, {"$lookup": newest}]
+        )
+        groups = [c for c in conversations if kind_of(c) is ConversationKind.GROUP] if with_members else []
+        results = await self._mongo.together(heads, *(self._mongo.find(MEMBERS, members_of(c)) for c in groups))
+        rows = {ConversationId(row["_id"]): row for row in results[0]}
+        return rows, dict(zip(groups, results[1:], strict=True))
+
+    def _finish(
+        self, token: str, conversation: ConversationId, row: Document, members: list[Document], flag: bool
+    ) -> Call:
+        newest = message_from(row["newest"][0]) if row["newest"] else None
+        # A message may be durable whose head was not written any more: what is in `messages` counts.
+        seq, n = (max(row["s"], newest.seq), max(row["n"], newest.n)) if newest else (row["s"], row["n"])
+        fields: dict[str, Any] = {
+            "s": seq, "n": n, "ls": newest.seq if newest else 0, "at": row.get("at", 0), "w": row.get("w", 0),
+            "k": row["k"], "mc": row.get("mc", 0), "mv": secrets.randbits(40),
+        }  # fmt: skip
+        if newest:
+            fields["last"] = newest.to_json()
+        if row.get("st"):
+            fields["st"] = row["st"]
+        if row["k"] == "G":
+            info = {"name": row["name"], "own": row["own"], "ct": row["ct"], "hv": row.get("hv"), "av": row.get("av")}
+            fields["j"] = orjson.dumps(info)
+        flat = [part for pair in fields.items() for part in pair]
+        start = len(conversation) + 1
+        for member in members:
+            user = UserId(member["_id"][start:])
+            flat += [user, member_from(user, member).to_json()]
+        return Call(
+            "head_load_finish",
+            self._keys.conversation(conversation),
+            (token, int(flag and row["k"] == "G"), len(fields), *flat),
+        )
+
+    async def drop(self, conversation: ConversationId, taken_seq: int) -> None:
+        """MongoDB holds another message at a seq that this head gave out: forget the head."""
+        await self._cache.one(Call("head_drop", self._keys.conversation(conversation), (taken_seq,)))
+
+    async def open_private(self, conversation: ConversationId, now_ms: int) -> None:
+        """Makes a private conversation and both people's sessions exist. Nobody sees it before its first message.
+
+        Idempotent, and safe to leave half done.
+        """
+        people = parse_private(conversation)
+        assert people is not None
+        fresh = {"r": 0, "rn": 0, "d": 0, "a": 0, "w": 0}
+        await self._mongo.together(
+            self._mongo.bulk_write(
+                SESSIONS,
+                [
+                    UpdateOne({"_id": session_row_id(u, conversation)}, {"$setOnInsert": fresh}, upsert=True)
+                    for u in people[:2]
+                ],
+            ),
+            self._mongo.update_one(
+                CONVERSATIONS,
+                {"_id": conversation},
+                {"$setOnInsert": {"k": "P", "s": 0, "n": 0, "at": now_ms, "w": 0}},
+                upsert=True,
+            ),
+        )
+
+    async def find_member(self, conversation: ConversationId, user: UserId) -> Member | None:
+        """A user's membership of a group, current or former: one round trip to Redis where it is cached."""
+        head, members, *_ = self._keys.conversation(conversation)
+        for _ in range(3):
+            total, text = await self._cache.run([Call("HGET", None, (head, "mt")), Call("HGET", None, (members, user))])
+            if total is not None and (text is not None or int(total) > 0):
+                return member_from(user, orjson.loads(text)) if text else None
+            if not await self.load((conversation,), with_members=True):
+                return None
+        return None
+
+    async def list_members(self, conversation: ConversationId) -> list[Member]:
+        """All memberships of a group, current and former, ordered by user id."""
+        _, members, *_ = self._keys.conversation(conversation)
+        await self.load((conversation,), with_members=True)
+        flat = await self._cache.one(Call("HGETALL", None, (members,)))
+        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
+        found = [member_from(UserId(user.decode()), orjson.loads(text)) for user, text in pairs]
+        return sorted(found, key=lambda member: member.user)
+
+    async def list_recipients(self, conversation: ConversationId, version: str, seq: int) -> Sequence[UserId]:
+        """Whom a message goes to that was reserved with this seq under this version of the membership.
+
+        No round trip while that is the version this process knows.
+        """
+        people = parse_private(conversation)
+        if people is not None:
+            return people[:2]
+        known = self._member_lists.get(conversation)
+        if known is None or known[0] != version:
+            # What is read now may be newer than the version: who joined after the message is told apart by seq.
+            current = await self.list_members(conversation)
+            known = (version, tuple((m.intervals[-1][0], m.user) for m in current if m.is_current))
+            if len(self._member_lists) >= _MEMBER_LISTS:
+                self._member_lists.pop(next(iter(self._member_lists)))
+            self._member_lists[conversation] = known
+        return [user for first, user in known[1] if first <= seq]
+
+
+def _head_from(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
+    ls, last, mc, info, kind, st = row
+    message: Message | None = message_from(orjson.loads(last)) if last else None
+    is_group = kind == b"G"
+    return Head(
+        conversation=conversation,
+        kind=ConversationKind.GROUP if is_group else ConversationKind.PRIVATE,
+        seq=int(ls or 0),
+        last=message,
+        member_count=int(mc or 0),
+        dissolved=st == b"D",
+        group=group_info_from(orjson.loads(info)) if info else None,
+    )

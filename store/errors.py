@@ -1,0 +1,42 @@
+"""What the store raises. Drivers' own errors never leave this layer: `translated` is the one boundary.
+
+StoreError
+├── Unreachable      MongoDB or Redis did not answer in time; the outcome of a write is unknown
+├── LockTimeout      the user's lock was not to be had within the deadline
+└── Fenced           the lock was lost before the change was applied
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
+from redis.exceptions import RedisError
+
+
+class StoreError(Exception):
+    """A failure of the store."""
+
+
+class Unreachable(StoreError):
+    """A database did not answer in time. Whether a write took place is unknown."""
+
+
+class LockTimeout(StoreError):
+    """The user's lock was not to be had within the deadline."""
+
+
+class Fenced(StoreError):
+    """The lock ended before the change was applied. What was written is monotonic, so trying again is safe."""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turns drivers' failures into Unreachable. What a duplicate key means is for the caller to say: it passes."""
+    try:
+        yield
+    except (BulkWriteError, DuplicateKeyError):
+        raise
+    except (PyMongoError, RedisError, OSError) as error:
+        raise Unreachable(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,113 @@
+"""Identifiers: their kinds, their spelling, and where they lead. Pure; the spelling is the contract's."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from enum import StrEnum
+from typing import NewType
+
+UserId = NewType("UserId", str)
+ConversationId = NewType("ConversationId", str)
+MessageId = NewType("MessageId", int)
+"""The snowflake. Spelt `m_<decimal>` at the API."""
+
+PARTITIONS = 1024
+"""How many hash tags conversations are spread over in Redis. Changing it needs an empty Redis."""
+
+BUCKET_SIZE = 4096
+"""Messages of a conversation that share one `b`, and so one shard-key value, in MongoDB."""
+
+_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@-]{0,63}\Z")
+_SUB_BIZ = re.compile(r"[a-z0-9-]{1,32}\Z")
+_GROUP = re.compile(r"g_[0-9]{1,19}\Z")
+_MESSAGE = re.compile(r"m_(0|[1-9][0-9]{0,18})\Z")
+
+
+class ConversationKind(StrEnum):
+    """What an id's prefix says."""
+
+    PRIVATE = "PRIVATE"
+    GROUP = "GROUP"
+
+
+def is_user_id(text: str) -> bool:
+    """Whether text is spelt like a user id (the `sub` alphabet of the contract: no underscore)."""
+    return _USER.match(text) is not None
+
+
+def is_sub_biz(text: str) -> bool:
+    """Whether text is a legal subBiz name."""
+    return _SUB_BIZ.match(text) is not None
+
+
+def private_id(one: UserId, other: UserId, sub_biz: str | None = None) -> ConversationId:
+    """The private conversation of two people: user ids sorted by code point."""
+    first, second = sorted((one, other))
+    suffix = f"~{sub_biz}" if sub_biz else ""
+    return ConversationId(f"p_{first}_{second}{suffix}")
+
+
+def parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | None:
+    """The two people and the subBiz of a well-formed private id, else None."""
+    if not conversation.startswith("p_"):
+        return None
+    body, tilde, sub_biz = conversation[2:].partition("~")
+    if tilde and not is_sub_biz(sub_biz):
+        return None
+    first, _, second = body.partition("_")
+    if not (is_user_id(first) and is_user_id(second) and first < second):
+        return None
+    return UserId(first), UserId(second), sub_biz or None
+
+
+def kind_of(conversation: str) -> ConversationKind | None:
+    """What a conversation id names, or None if it is no conversation id of ours."""
+    if parse_private(conversation) is not None:
+        return ConversationKind.PRIVATE
+    if _GROUP.match(conversation):
+        return ConversationKind.GROUP
+    return None
+
+
+def group_id(snowflake: int) -> ConversationId:
+    """The id of a group made with this snowflake."""
+    return ConversationId(f"g_{snowflake}")
+
+
+def message_id(snowflake: int) -> str:
+    """A message's id as the API spells it."""
+    return f"m_{snowflake}"
+
+
+def parse_message_id(text: str) -> MessageId | None:
+    """The snowflake of a well-formed message id that fits 63 bits, else None."""
+    if not _MESSAGE.match(text):
+        return None
+    number = int(text[2:])
+    return MessageId(number) if number < 1 << 63 else None
+
+
+def session_id(user: UserId, conversation: ConversationId) -> str:
+    """A session's id as the API spells it."""
+    return f"s_{user}_{conversation}"
+
+
+def parse_session_id(text: str) -> tuple[UserId, ConversationId] | None:
+    """The user and conversation of a well-formed session id, else None."""
+    if not text.startswith("s_"):
+        return None
+    user, _, conversation = text[2:].partition("_")
+    if not is_user_id(user) or kind_of(conversation) is None:
+        return None
+    return UserId(user), ConversationId(conversation)
+
+
+def partition_of(conversation: ConversationId) -> int:
+    """Which Redis hash tag a conversation's keys carry. Stable across processes and releases."""
+    return zlib.crc32(conversation.encode()) % PARTITIONS
+
+
+def bucket_of(seq: int) -> int:
+    """The bucket a seq falls into."""
+    return seq // BUCKET_SIZE

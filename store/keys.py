@@ -1,0 +1,52 @@
+"""Names of Redis keys. The hash tags keep all keys of a script on one node of a cluster."""
+
+from __future__ import annotations
+
+from store.ids import ConversationId, UserId, partition_of
+
+_USER_KEYS = ("meta", "sessions", "index", "list", "log", "routes", "pending", "loading", "lock", "fence")
+
+
+class Keys:
+    """Key names under one prefix, so that several deployments can share a Redis."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self.epoch = f"{prefix}epoch"
+        self.sweeper = f"{prefix}sweeper"
+
+    def user(self, user: UserId) -> tuple[str, ...]:
+        """A user's keys in the order that `_user.lua` expects."""
+        tag = f"{self._prefix}{{u:{user}}}:"
+        return tuple(tag + name for name in _USER_KEYS)
+
+    def routes(self, user: UserId) -> str:
+        """Which servers hold connections of the user."""
+        return f"{self._prefix}{{u:{user}}}:routes"
+
+    def claim(self, user: UserId, key: str) -> str:
+        """A user's claim of an idempotency key for a message."""
+        return f"{self._prefix}{{u:{user}}}:key:{key}"
+
+    def conversation(self, conversation: ConversationId) -> tuple[str, ...]:
+        """A conversation's keys in the order that `_conversation.lua` expects."""
+        partition = partition_of(conversation)
+        tag = f"{self._prefix}{{p:{partition}}}:"
+        return (
+            f"{tag}head:{conversation}",
+            f"{tag}members:{conversation}",
+            self.outbox(partition),
+            f"{tag}loading:{conversation}",
+        )
+
+    def outbox(self, partition: int) -> str:
+        """A partition's stream of messages that are reserved and not yet delivered."""
+        return f"{self._prefix}{{p:{partition}}}:outbox"
+
+    def channel(self, server: str) -> str:
+        """What a server listens on."""
+        return f"{self._prefix}server:{server}"
+
+    def broadcast(self) -> str:
+        """What all servers listen on."""
+        return f"{self._prefix}servers"

@@ -1,0 +1,319 @@
+"""Messages: their places, their storage, their history.
+
+`messages` {_id snowflake, c, b, s, n, u, k, t, …} as `store.records` tells, unique (c, b, s), shard key (c, b). Insert-only
+here: a seq that is taken stays taken, so two servers that believe to own the same one find out when they write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError
+
+from store.cache import Cache, Call
+from store.errors import Unreachable
+from store.ids import ConversationId, MessageId, UserId, bucket_of, parse_private
+from store.keys import Keys
+from store.mongo import Mongo
+from store.records import Joined, Message, MessageKind, Reserved, member_from, message_from
+from store.rows import (
+    CONVERSATIONS,
+    MEMBERS,
+    MESSAGES,
+    SESSIONS,
+    member_row_id,
+    session_row_id,
+)
+from store.snowflakes import first_at
+
+_DUPLICATE_KEY = 11000
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a message got no place: cold, dissolved, outsider, former, forbidden, mention, full or none (`reserve.lua`)."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A durable message. `at_ms` is the moment its commit began; what the head and the sessions take their times from."""
+
+    reserved: Reserved
+    at_ms: int
+
+
+class MessageStore:
+    """Messages in MongoDB, their places and the outbox in Redis."""
+
+    def __init__(self, mongo: Mongo, cache: Cache, keys: Keys) -> None:
+        self._mongo = mongo
+        self._cache = cache
+        self._keys = keys
+
+    # --- places
+
+    async def reserve(
+        self, message: Message, *, by_moderator: bool = False, by_server: bool = False
+    ) -> Reserved | Refused:
+        """Checks that the sender may write, gives the message its place and puts it into the outbox, in one step."""
+        args = (
+            message.sender, int(message.kind.countable), message.to_json(), int(by_moderator), int(by_server),
+            *message.mentions,
+        )  # fmt: skip
+        answer = await self._cache.one(Call("reserve", self._keys.conversation(message.conversation), args))
+        if answer[0] != b"ok":
+            return Refused(answer[0].decode())
+        _, seq, n, version, entry = answer
+        return Reserved(message.at(seq, n), version.decode(), entry.decode())
+
+    async def reserve_join(
+        self, message: Message, users: Sequence[UserId], *, limit: int, now_ms: int
+    ) -> Reserved | Refused:
+        """Makes users members from this SYSTEM message on; those who are already are passed over."""
+        args = (message.sender, limit, now_ms, message.to_json(), *users)
+        answer = await self._cache.one(Call("join", self._keys.conversation(message.conversation), args))
+        if answer[0] != b"ok":
+            return Refused(answer[0].decode())
+        entry = answer[4].decode()
+        rows = await self._cache.one(
+            Call("XRANGE", None, (self._keys.conversation(message.conversation)[2], entry, entry))
+        )
+        return _reserved_from(entry, rows[0][1], answer[3].decode())
+
+    async def list_outbox(self, partitions: Iterable[int], idle_ms: int, limit: int) -> list[Reserved]:
+        """What has been waiting in outboxes for longer than idle_ms of Redis's own time: one round trip and a bit."""
+        seconds, micros = await self._cache.one(Call("TIME", None))
+        until = int(seconds) * 1000 + int(micros) // 1000 - idle_ms
+        streams = await self._cache.run(
+            [Call("XRANGE", None, (self._keys.outbox(p), "-", until, "COUNT", limit)) for p in partitions]
+        )
+        # The version is unknown: none equals it, so the membership is read anew.
+        return [_reserved_from(entry.decode(), fields, "") for rows in streams for entry, fields in rows]
+
+    def clear(self, reserved: Reserved) -> Call:
+        """The call that takes a delivered message out of the outbox."""
+        outbox = self._keys.conversation(reserved.message.conversation)[2]
+        return Call("XDEL", None, (outbox, reserved.entry))
+
+    def show(self, committed: Committed) -> Call:
+        """The call that makes a durable message the newest one its readers see."""
+        message = committed.reserved.message
+        joined = [part for j in committed.reserved.joined for part in (j.user, j.member)]
+        return Call(
+            "committed",
+            self._keys.conversation(message.conversation),
+            (message.seq, message.to_json(), committed.at_ms, int(message.kind.countable), *joined),
+        )
+
+    # --- storage
+
+    async def commit(self, batch: Sequence[Reserved], at_ms: int) -> tuple[list[Committed], list[Reserved]]:
+        """Stores a batch with everything that follows from it, in one waited round trip.
+
+        Answers what is durable, and what must get another place because MongoDB holds another message there. A message
+        that had been stored before, by whomever, counts as durable in the place it has. Idempotent.
+        Raises Unreachable: then nothing is known of the outcome.
+        """
+        messages = [reserved.message for reserved in batch]
+        taken: set[int] = set()
+
+        async def insert() -> None:
+            try:
+                await self._mongo.insert_many(MESSAGES, [m.to_document() for m in messages])
+            except BulkWriteError as error:
+                failures = error.details["writeErrors"]
+                if error.details["writeConcernErrors"] or any(f["code"] != _DUPLICATE_KEY for f in failures):
+                    raise Unreachable("MongoDB did not confirm a batch of messages") from error
+                taken.update(failure["index"] for failure in failures)
+
+        writes = [insert(), self._mongo.bulk_write(CONVERSATIONS, _head_updates(batch, at_ms))]
+        rows = [update for reserved in batch for update in _row_updates(reserved, at_ms)]
+        if rows:
+            writes.append(self._mongo.bulk_write(SESSIONS, rows))
+        members = [update for reserved in batch for update in _member_updates(reserved)]
+        if members:
+            writes.append(self._mongo.bulk_write(MEMBERS, members))
+        try:
+            await self._mongo.together(*writes)
+        except BulkWriteError as error:
+            # Two upserts of one row met. Repeating the batch is safe, and finds the row.
+            raise Unreachable("writes that follow from a batch of messages collided") from error
+        if not taken:
+            return [Committed(reserved, at_ms) for reserved in batch], []
+        return await self._resolve(batch, taken, at_ms)
+
+    async def _resolve(
+        self, batch: Sequence[Reserved], taken: set[int], at_ms: int
+    ) -> tuple[list[Committed], list[Reserved]]:
+        """Which of the collisions were with the very same message, stored by an earlier attempt."""
+        doubtful = [batch[i].message for i in taken]
+        places = [{"c": m.conversation, "b": bucket_of(m.seq), "s": m.seq} for m in doubtful]
+        found = await self._mongo.find(
+            MESSAGES,
+            {"$or": [{"_id": {"$in": [int(m.id) for m in doubtful]}}, *places]},
+            projection={"_id": 1, "c": 1, "s": 1, "n": 1},
+        )
+        stored = {row["_id"]: (row["s"], row["n"]) for row in found}
+        occupied = {(row["c"], row["s"]) for row in found}
+        done: list[Committed] = []
+        again: list[Reserved] = []
+        for i, reserved in enumerate(batch):
+            message = reserved.message
+            if i not in taken:
+                done.append(Committed(reserved, at_ms))
+            elif message.id in stored:
+                placed = message.at(*stored[message.id])
+                done.append(
+                    Committed(
+                        Reserved(placed, reserved.version, reserved.entry, reserved.joined, reserved.member_count),
+                        at_ms,
+                    )
+                )
+            elif (message.conversation, message.seq) in occupied:
+                again.append(reserved)
+            else:
+                raise Unreachable("what a message collided with is not held by a majority yet")
+        return done, again
+
+    # --- reading
+
+    async def find_many(
+        self, places: Iterable[tuple[ConversationId, int]]
+    ) -> dict[tuple[ConversationId, int], Message]:
+        """Messages by conversation and seq, those that exist: one round trip."""
+        wanted = list(places)
+        if not wanted:
+            return {}
+        query = {"$or": [{"c": c, "b": bucket_of(s), "s": s} for c, s in wanted]}
+        rows = await self._mongo.find(MESSAGES, query)
+        return {(m.conversation, m.seq): m for m in map(message_from, rows)}
+
+    async def find_by_ids(self, ids: Iterable[MessageId]) -> dict[MessageId, Message]:
+        """Messages by id, those that exist: one round trip, on a sharded cluster to every shard."""
+        rows = await self._mongo.find(MESSAGES, {"_id": {"$in": [int(i) for i in ids]}})
+        return {m.id: m for m in map(message_from, rows)}
+
+    async def find_by_key(self, sender: UserId, key: str, since_ms: int) -> Message | None:
+        """The message a sender stored under an idempotency key since a time."""
+        query = {"u": sender, "ik": key, "_id": {"$gte": first_at(since_ms)}}
+        row = await self._mongo.find_one(MESSAGES, query)
+        return message_from(row) if row else None
+
+    async def list_between(
+        self, conversation: ConversationId, ranges: Sequence[tuple[int, int]], limit: int, *, newest_first: bool
+    ) -> list[Message]:
+        """Messages whose seq lies in one of the ranges (ends included), in order, at most limit of them: one round trip."""
+        spans = [(first, last) for first, last in ranges if first <= last]
+        if not spans:
+            return []
+        query: dict[str, Any] = {
+            "c": conversation,
+            "b": {"$gte": bucket_of(min(s[0] for s in spans)), "$lte": bucket_of(max(s[1] for s in spans))},
+        }
+        if len(spans) == 1:
+            query["s"] = {"$gte": spans[0][0], "$lte": spans[0][1]}
+        else:
+            query["$or"] = [{"s": {"$gte": first, "$lte": last}} for first, last in spans]
+        direction = -1 if newest_first else 1
+        rows = await self._mongo.find(
+            MESSAGES, query, sort=[("c", direction), ("b", direction), ("s", direction)], limit=limit
+        )
+        return [message_from(row) for row in rows]
+
+    async def countable_at(self, conversation: ConversationId, seq: int) -> int:
+        """How many countable messages there are up to and with seq."""
+        query = {"c": conversation, "b": {"$lte": bucket_of(seq)}, "s": {"$lte": seq}}
+        row = await self._mongo.find_one(MESSAGES, query, sort=[("c", -1), ("b", -1), ("s", -1)])
+        return int(row["n"]) if row else 0
+
+    async def list_senders(self, conversation: ConversationId, after: int, upto: int) -> set[UserId]:
+        """Who wrote countable messages after a seq, up to and with another."""
+        query = {
+            "c": conversation,
+            "b": {"$gte": bucket_of(after + 1), "$lte": bucket_of(upto)},
+            "s": {"$gt": after, "$lte": upto},
+            "k": {"$ne": MessageKind.SYSTEM.value},
+        }
+        rows = await self._mongo.aggregate(MESSAGES, [{"$match": query}, {"$group": {"_id": "$u"}}])
+        return {UserId(row["_id"]) for row in rows}
+
+
+def moved(reserved: Reserved, old_seq: int) -> Reserved:
+    """A reservation whose message got another place: who joins with it joins there."""
+    joined = []
+    for j in reserved.joined:
+        member = member_from(j.user, orjson.loads(j.member))
+        spans = tuple((reserved.message.seq if a == old_seq else a, b) for a, b in member.intervals)
+        joined.append(Joined(j.user, replace(member, intervals=spans).to_json()))
+    return replace(reserved, joined=tuple(joined))
+
+
+def _head_updates(batch: Sequence[Reserved], at_ms: int) -> list[UpdateOne]:
+    folded: dict[ConversationId, dict[str, int]] = {}
+    for reserved in batch:
+        m = reserved.message
+        head = folded.setdefault(m.conversation, {"s": 0, "n": 0, "at": at_ms, "w": 0})
+        head["s"], head["n"] = max(head["s"], m.seq), max(head["n"], m.n)
+        if m.kind.countable:
+            head["w"] = at_ms
+            people = parse_private(m.conversation)
+            if people is not None:
+                side = 0 if people[0] == m.sender else 1
+                head[f"r{side}"] = head[f"d{side}"] = max(m.seq, head.get(f"r{side}", 0))
+    updates = [UpdateOne({"_id": c}, {"$max": head}) for c, head in folded.items()]
+    for reserved in batch:
+        if reserved.joined:
+            m = reserved.message
+            # The count belongs to the newest change of the membership, in whatever order they are stored.
+            newer = {"_id": m.conversation, "$or": [{"ms": {"$exists": False}}, {"ms": {"$lt": m.seq}}]}
+            updates.append(UpdateOne(newer, {"$set": {"mc": reserved.member_count, "ms": m.seq}}))
+    return updates
+
+
+def _row_updates(reserved: Reserved, at_ms: int) -> list[UpdateOne]:
+    m = reserved.message
+    marks = {"r": m.seq, "rn": m.n, "d": m.seq}
+    updates = []
+    if m.kind.countable:
+        # Sending reads. Guarded, so that repeating it does not undo what was set since.
+        mine = {"_id": session_row_id(m.sender, m.conversation), "r": {"$lt": m.seq}}
+        updates.append(UpdateOne(mine, {"$max": marks, "$unset": {"us": ""}}))
+    for joined in reserved.joined:
+        row = session_row_id(joined.user, m.conversation)
+        updates.append(
+            UpdateOne(
+                {"_id": row},
+                {"$max": marks | {"a": at_ms}, "$setOnInsert": {"w": at_ms}, "$unset": {"x": "", "xn": "", "us": ""}},
+                upsert=True,
+            )
+        )
+    return updates
+
+
+def _member_updates(reserved: Reserved) -> list[UpdateOne]:
+    updates = []
+    m = reserved.message
+    for joined in reserved.joined:
+        member = member_from(joined.user, orjson.loads(joined.member))
+        row = member_row_id(m.conversation, joined.user)
+        # Only ever replaced by what is newer: an interval that begins later.
+        older = {"_id": row, "v": {"$lt": m.seq}}
+        spans = [[first, last if last is not None else -1] for first, last in member.intervals]
+        fields = {"r": member.role, "i": spans, "j": member.joined_at_ms, "v": m.seq}
+        updates.append(UpdateOne(older, {"$set": fields}))
+        updates.append(UpdateOne({"_id": row}, {"$setOnInsert": fields}, upsert=True))
+    return updates
+
+
+def _reserved_from(entry: str, fields: Any, version: str) -> Reserved:
+    values = fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
+    body = orjson.loads(values[b"m"])
+    message = message_from(body).at(int(values[b"s"]), int(values[b"n"]))
+    joined = tuple(Joined(UserId(user), member) for user, member in body.get("join", ()))
+    return Reserved(message, version, entry, joined, body.get("mc", 0))

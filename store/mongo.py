@@ -1,0 +1,173 @@
+"""MongoDB: the one module that calls its driver, so that which driver is a setting.
+
+Every write is acknowledged by a majority with its journal, every read comes from the primary and sees only what a
+majority holds. `trips` counts the round trips a caller waits for; calls made `together` count once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Literal
+
+from bson.codec_options import CodecOptions
+from pymongo import AsyncMongoClient, IndexModel, ReadPreference
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from store.errors import translated
+
+Document = dict[str, Any]
+Sort = Sequence[tuple[str, int]]
+
+_grouped: ContextVar[bool] = ContextVar("mongo_grouped", default=False)
+
+
+class Mongo:
+    """A database. `driver` is `pymongo` (its own async client) or `motor`."""
+
+    def __init__(self, url: str, database: str, driver: Literal["pymongo", "motor"] = "pymongo") -> None:
+        options: dict[str, Any] = {
+            "w": "majority",
+            "journal": True,
+            "serverSelectionTimeoutMS": 5_000,
+            "connectTimeoutMS": 5_000,
+            "timeoutMS": 10_000,
+            "maxPoolSize": 100,
+            "tz_aware": False,
+        }
+        self._motor = driver == "motor"
+        if self._motor:
+            from motor.motor_asyncio import AsyncIOMotorClient  # optional dependency
+
+            self._client: Any = AsyncIOMotorClient(url, **options)
+        else:
+            self._client = AsyncMongoClient(url, **options)
+        self._database: Any = self._client.get_database(
+            database,
+            codec_options=CodecOptions(document_class=dict),
+            read_preference=ReadPreference.PRIMARY,
+            read_concern=ReadConcern("majority"),
+            write_concern=WriteConcern(w="majority", j=True),
+        )
+        self.trips = 0
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        closing = self._client.close()
+        if closing is not None:
+            await closing
+
+    async def ping(self) -> None:
+        """Raises Unreachable unless the primary answers."""
+        with translated():
+            await self._database.command("ping")
+
+    async def together(self, *calls: Awaitable[Any]) -> list[Any]:
+        """Runs calls at once and waits for all of them: one round trip. The first failure is raised after all ended."""
+        self.trips += 1
+        token = _grouped.set(True)
+        try:
+            results = await asyncio.gather(*calls, return_exceptions=True)
+        finally:
+            _grouped.reset(token)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return results
+
+    def _count(self) -> None:
+        if not _grouped.get():
+            self.trips += 1
+
+    async def ensure_indexes(self, collection: str, indexes: Sequence[IndexModel]) -> None:
+        """Creates what is missing. Idempotent."""
+        with translated():
+            await self._database[collection].create_indexes(list(indexes))
+
+    async def find(
+        self,
+        collection: str,
+        query: Mapping[str, Any],
+        *,
+        projection: Mapping[str, Any] | None = None,
+        sort: Sort | None = None,
+        limit: int = 0,
+    ) -> list[Document]:
+        """All documents that match, in order. Read in one batch as far as 16 MiB reach."""
+        self._count()
+        with translated():
+            cursor = self._database[collection].find(
+                query, projection, sort=sort, limit=limit, batch_size=limit + 1 if limit else 10_000
+            )
+            rows: list[Document] = await cursor.to_list(None)
+        return rows
+
+    async def find_one(self, collection: str, query: Mapping[str, Any], *, sort: Sort | None = None) -> Document | None:
+        """The first document that matches."""
+        self._count()
+        with translated():
+            found: Document | None = await self._database[collection].find_one(query, sort=sort)
+        return found
+
+    async def aggregate(self, collection: str, pipeline: Sequence[Mapping[str, Any]]) -> list[Document]:
+        """A pipeline's whole result."""
+        self._count()
+        with translated():
+            cursor = self._database[collection].aggregate(list(pipeline))
+            if not self._motor:
+                cursor = await cursor
+            rows: list[Document] = await cursor.to_list(None)
+        return rows
+
+    async def insert_many(self, collection: str, documents: Sequence[Document], session: Any = None) -> None:
+        """Inserts all that can be. Raises BulkWriteError naming those that collide with what is there."""
+        self._count()
+        with translated():
+            await self._database[collection].insert_many(list(documents), ordered=False, session=session)
+
+    async def insert_one(self, collection: str, document: Document, session: Any = None) -> None:
+        """Inserts one. Raises DuplicateKeyError where it collides."""
+        self._count()
+        with translated():
+            await self._database[collection].insert_one(document, session=session)
+
+    async def bulk_write(self, collection: str, operations: Sequence[Any], session: Any = None) -> None:
+        """Carries out all operations, in no particular order."""
+        self._count()
+        with translated():
+            await self._database[collection].bulk_write(list(operations), ordered=False, session=session)
+
+    async def update_one(self, collection: str, query: Mapping[str, Any], update: Any, *, upsert: bool = False) -> int:
+        """Changes one document. Answers how many matched."""
+        self._count()
+        with translated():
+            result = await self._database[collection].update_one(query, update, upsert=upsert)
+        matched: int = result.matched_count
+        return matched
+
+    async def find_one_and_update(
+        self, collection: str, query: Mapping[str, Any], update: Any, *, upsert: bool = False
+    ) -> Document | None:
+        """Changes one document and answers it as it was before. Raises DuplicateKeyError if an upsert collides."""
+        self._count()
+        with translated():
+            found: Document | None = await self._database[collection].find_one_and_update(query, update, upsert=upsert)
+        return found
+
+    async def transaction(self, work: Callable[[Any], Awaitable[None]]) -> None:
+        """Runs work in a transaction, again where MongoDB asks for it. Work passes its argument on as `session`.
+
+        Raises DuplicateKeyError and BulkWriteError as the statements in it do; nothing is stored then.
+        """
+        self._count()
+        token = _grouped.set(True)
+        try:
+            with translated():
+                started = self._client.start_session()
+                session = await started if self._motor else started
+                async with session:
+                    await session.with_transaction(work)
+        finally:
+            _grouped.reset(token)

@@ -1,0 +1,23 @@
+-- Gives a message its seq and puts it into the outbox, if its sender may write here.
+-- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), anybody may (1: written by the server),
+-- then users mentioned.
+-- Answers {'ok', seq, n, version of the membership, outbox entry}, or {refusal}: cold, dissolved, outsider, former,
+-- forbidden, mention.
+if not loaded() then return { 'cold' } end
+if redis.call('HGET', HEAD, 'st') == 'D' then return { 'dissolved' } end
+if is_group() then
+  if ARGV[5] ~= '1' then
+    local sender = member(ARGV[1])
+    if sender == nil then return { 'outsider' } end
+    if not is_current(sender) then return { 'former' } end
+    if ARGV[4] == '1' and sender.r == 'MEMBER' then return { 'forbidden' } end
+  end
+  for i = 6, #ARGV do
+    if not is_current(member(ARGV[i])) then return { 'mention' } end
+  end
+end
+local seq = redis.call('HINCRBY', HEAD, 's', 1)
+local n = redis.call('HINCRBY', HEAD, 'n', ARGV[2])
+local entry = redis.call('XADD', OUTBOX, '*', 's', seq, 'n', n, 'm', ARGV[3])
+touch()
+return { 'ok', seq, n, redis.call('HGET', HEAD, 'mv') or '0', entry }

@@ -1,0 +1,16 @@
+-- Some of a user's sessions. ARGV: conversations; none: the names of all groups the user is a member of.
+-- Answers {} where the state isn't loaded, else {epoch, clock, total, record or '', ...} or {…, group, ...}.
+local epoch = loaded()
+if not epoch then return {} end
+local meta = redis.call('HMGET', META, 'clock', 'total')
+local answer = { epoch, meta[1], tonumber(meta[2]) }
+if #ARGV > 0 then
+  for _, text in ipairs(redis.call('HMGET', SESSIONS, unpack(ARGV))) do answer[#answer + 1] = text or '' end
+else
+  local all = redis.call('HGETALL', SESSIONS)
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 2) == 'g_' and cjson.decode(all[i + 1]).f == nil then answer[#answer + 1] = all[i] end
+  end
+end
+touch()
+return answer

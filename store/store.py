@@ -1,0 +1,62 @@
+"""The store as one thing to hand around: every repository over one MongoDB and one Redis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.cache import Cache
+from store.claims import ClaimStore
+from store.clock import Clock
+from store.conversations import ConversationStore
+from store.deployment import Deployment
+from store.groups import GroupStore
+from store.keys import Keys
+from store.locks import UserLocks
+from store.messages import MessageStore
+from store.mongo import Mongo
+from store.receipts import ReceiptStore
+from store.sessions import SessionStore
+from store.snowflakes import Snowflakes
+from store.users import UserStore
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """All repositories of one process."""
+
+    mongo: Mongo
+    cache: Cache
+    keys: Keys
+    clock: Clock
+    ids: Snowflakes
+    deployment: Deployment
+    users: UserStore
+    conversations: ConversationStore
+    messages: MessageStore
+    claims: ClaimStore
+    sessions: SessionStore
+    locks: UserLocks
+    groups: GroupStore
+    receipts: ReceiptStore
+
+
+def build_store(mongo: Mongo, cache: Cache, clock: Clock, data_center: int) -> Store:
+    """Puts the repositories together. Opens nothing."""
+    keys = Keys(cache.prefix)
+    sessions = SessionStore(mongo, cache, keys, clock)
+    return Store(
+        mongo=mongo,
+        cache=cache,
+        keys=keys,
+        clock=clock,
+        ids=Snowflakes(clock, data_center),
+        deployment=Deployment(mongo, cache, keys, clock),
+        users=UserStore(mongo),
+        conversations=ConversationStore(mongo, cache, keys),
+        messages=MessageStore(mongo, cache, keys),
+        claims=ClaimStore(cache, keys),
+        sessions=sessions,
+        locks=UserLocks(cache, keys, clock, sessions),
+        groups=GroupStore(mongo),
+        receipts=ReceiptStore(mongo),
+    )

@@ -1,0 +1,1 @@
+"""Live events: the hub, the bus between servers, resume, delivery queues and the WebSocket protocol."""

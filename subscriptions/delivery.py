@@ -1,0 +1,315 @@
+"""The life of a message after it got its place: group commit, fan-out, publishing. In that order, each stage batching what is
+waiting while it works on the batch before.
+
+A message is answered once it is durable and its sender and the first members see it; the rest of a large group follows in
+a lane of its own, so that nobody else waits for it. Until all is done the message stays in the outbox: if this process
+dies, another repeats from the commit, and every step is idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from store.cache import Call
+from store.claims import Claim
+from store.errors import StoreError, Unreachable
+from store.ids import UserId
+from store.messages import Committed, Refused, moved
+from store.records import Message, Reserved
+from store.sessions import NOT_IN_USE, Applied, applied
+from store.store import Store
+from subscriptions.bus import Bus, Parcel
+from subscriptions.events import MessageCreated, SessionChanged, SyncReason, log_message, log_session
+
+_log = structlog.get_logger()
+
+BATCH = 500
+"""Messages that share one write at most."""
+
+FIRST_MEMBERS = 200
+"""Members who see a message before its sender is answered, the sender included."""
+
+_LANE_MEMBERS = 500
+_COMMIT_SECONDS = 15.0
+_RETRY_SECONDS = (0.05, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A durable message, and what it did to its sender's session (not in use: that state was not in the cache)."""
+
+    message: Message
+    sender: Applied
+
+
+@dataclass(slots=True, eq=False)
+class _Parcelled:
+    """A message on its way."""
+
+    reserved: Reserved
+    done: asyncio.Future[Sent]
+    recovered: bool
+    committed: Committed | None = None
+    rest: list[UserId] = field(default_factory=list)
+
+
+class Delivery:
+    """The write path of one process. `open` before use; `close` finishes what is under way."""
+
+    def __init__(self, store: Store, bus: Bus) -> None:
+        self._store = store
+        self._bus = bus
+        self._waiting: deque[_Parcelled] = deque()
+        self._durable: deque[_Parcelled] = deque()
+        self._lane: deque[_Parcelled] = deque()
+        self._wakeups = {name: asyncio.Event() for name in ("commit", "show", "lane")}
+        self._under_way: dict[int, _Parcelled] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._side: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Starts the stages."""
+        stages = (self._commit_stage(), self._show_stage(), self._lane_stage())
+        self._tasks = [asyncio.create_task(stage) for stage in stages]
+
+    async def close(self) -> None:
+        """Waits a few seconds for what is under way, then stops. What is left stays in the outbox for others."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + 5
+        while self._under_way and loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for task in [*self._tasks, *self._side]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._side, return_exceptions=True)
+        for parcelled in self._under_way.values():
+            if not parcelled.done.done():
+                parcelled.done.set_exception(Unreachable("the server is stopping"))
+                parcelled.done.exception()
+
+    async def send(self, reserved: Reserved, *, recovered: bool = False) -> Sent:
+        """Makes a reserved message durable and visible. Raises Unreachable when that can't be confirmed in time: the message
+        is then delivered later, or has been. A caller that is cancelled does not stop it."""
+        parcelled = self._under_way.get(reserved.message.id)
+        if parcelled is None:
+            parcelled = _Parcelled(reserved, asyncio.get_running_loop().create_future(), recovered)
+            self._under_way[reserved.message.id] = parcelled
+            self._push("commit", self._waiting, [parcelled])
+        return await asyncio.shield(parcelled.done)
+
+    def find(self, message: int) -> asyncio.Future[Sent] | None:
+        """The outcome of a message that is under way on this process."""
+        parcelled = self._under_way.get(message)
+        return parcelled.done if parcelled else None
+
+    # --- the stages
+
+    def _push(self, stage: str, queue: deque[_Parcelled], items: Sequence[_Parcelled]) -> None:
+        queue.extend(items)
+        self._wakeups[stage].set()
+
+    async def _take(self, stage: str, queue: deque[_Parcelled], most: int) -> list[_Parcelled]:
+        while not queue:
+            self._wakeups[stage].clear()
+            await self._wakeups[stage].wait()
+        return [queue.popleft() for _ in range(min(most, len(queue)))]
+
+    async def _commit_stage(self) -> None:
+        while True:
+            await self._commit(await self._take("commit", self._waiting, BATCH))
+
+    async def _commit(self, batch: list[_Parcelled]) -> None:
+        """One write for all that wait. Tried again until the deadline: MongoDB may be electing a primary."""
+        by_id = {parcelled.reserved.message.id: parcelled for parcelled in batch}
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _COMMIT_SECONDS
+        pause, longest = _RETRY_SECONDS
+        while True:
+            try:
+                durable, again = await self._store.messages.commit(
+                    [parcelled.reserved for parcelled in batch], self._store.clock.now_ms()
+                )
+                break
+            except StoreError as error:
+                if loop.time() + pause > deadline:
+                    for parcelled in batch:
+                        self._give_up(parcelled, error)
+                    return
+                _log.warning("a batch of messages is not confirmed yet", messages=len(batch), reason=str(error))
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
+            except Exception as error:
+                _log.exception("a batch of messages could not be stored")
+                for parcelled in batch:
+                    self._give_up(parcelled, Unreachable(str(error)))
+                return
+        ready = []
+        for committed in durable:
+            parcelled = by_id[committed.reserved.message.id]
+            parcelled.reserved, parcelled.committed = committed.reserved, committed
+            ready.append(parcelled)
+        self._push("show", self._durable, ready)
+        for reserved in again:
+            self._aside(self._place_again(by_id[reserved.message.id]))
+
+    def _give_up(self, parcelled: _Parcelled, error: StoreError) -> None:
+        """Tells the sender that the outcome is unknown. The message stays in the outbox."""
+        self._under_way.pop(parcelled.reserved.message.id, None)
+        if not parcelled.done.done():
+            parcelled.done.set_exception(error if isinstance(error, Unreachable) else Unreachable(str(error)))
+            parcelled.done.exception()
+
+    async def _place_again(self, parcelled: _Parcelled) -> None:
+        """MongoDB holds another message at this one's place: Redis was behind. Take the next place there really is."""
+        store, old = self._store, parcelled.reserved
+        conversation = old.message.conversation
+        try:
+            await store.conversations.drop(conversation, old.message.seq)
+            await store.conversations.load((conversation,), with_members=True)
+            place = await store.messages.reserve(old.message.at(0, 0), by_server=True)
+            if isinstance(place, Refused):
+                raise Unreachable(f"no place for a message: {place.reason}")
+            await store.cache.one(store.messages.clear(old))
+        except StoreError as error:
+            self._give_up(parcelled, error)
+            return
+        _log.info("a message got another place", conversation=conversation, was=old.message.seq, seq=place.message.seq)
+        parcelled.reserved = moved(
+            Reserved(place.message, place.version, place.entry, old.joined, old.member_count), old.message.seq
+        )
+        self._push("commit", self._waiting, [parcelled])
+
+    async def _show_stage(self) -> None:
+        while True:
+            batch = await self._take("show", self._durable, BATCH)
+            try:
+                await self._show(batch)
+            except Exception as error:
+                # They are durable: their senders are told so, and the outbox has the rest done later.
+                if not isinstance(error, StoreError):
+                    _log.exception("messages could not be shown")
+                for parcelled in batch:
+                    self._finish(parcelled, NOT_IN_USE)
+                    self._under_way.pop(parcelled.reserved.message.id, None)
+
+    async def _show(self, batch: list[_Parcelled]) -> None:
+        """Heads, then senders and first members of all messages of the batch, in order of seq: one round trip."""
+        store = self._store
+        batch.sort(key=lambda parcelled: parcelled.reserved.message.seq)
+        calls: list[Call] = []
+        targets: list[tuple[_Parcelled, list[UserId], int]] = []
+        joining: list[tuple[_Parcelled, int]] = []
+        for parcelled in batch:
+            assert parcelled.committed is not None
+            message = parcelled.reserved.message
+            calls.append(store.messages.show(parcelled.committed))
+            if message.key and message.digest:
+                claim = Claim(message.id, message.conversation, message.digest, message.seq)
+                calls.append(store.claims.settle(message.sender, message.key, claim))
+            members = await store.conversations.list_recipients(
+                message.conversation, parcelled.reserved.version, message.seq
+            )
+            others = [user for user in members if user != message.sender]
+            first = [message.sender, *others[: FIRST_MEMBERS - 1]]
+            parcelled.rest = others[FIRST_MEMBERS - 1 :]
+            joining.append((parcelled, len(calls)))
+            calls += self._joins(parcelled)
+            targets.append((parcelled, first, len(calls)))
+            calls += [self._change(parcelled, user) for user in first]
+        answers = await store.cache.run(calls)
+        parcel = Parcel()
+        for parcelled, start in joining:
+            self._post_joined(parcel, parcelled, answers[start:])
+        for parcelled, first, start in targets:
+            outcomes = self._outcomes(parcelled, first, answers[start : start + len(first)])
+            self._post(parcel, parcelled, outcomes)
+            self._finish(parcelled, outcomes[0][1])
+        done = [parcelled for parcelled in batch if not parcelled.rest]
+        self._push("lane", self._lane, [parcelled for parcelled in batch if parcelled.rest])
+        await self._publish(parcel, done)
+
+    async def _lane_stage(self) -> None:
+        """The members of large groups beyond the first, a slice at a time."""
+        while True:
+            for parcelled in await self._take("lane", self._lane, 1):
+                try:
+                    while parcelled.rest:
+                        members, parcelled.rest = parcelled.rest[:_LANE_MEMBERS], parcelled.rest[_LANE_MEMBERS:]
+                        answers = await self._store.cache.run_aside([self._change(parcelled, user) for user in members])
+                        parcel = Parcel()
+                        self._post(parcel, parcelled, self._outcomes(parcelled, members, answers))
+                        await self._publish(parcel, [] if parcelled.rest else [parcelled])
+                except Exception as error:
+                    if not isinstance(error, StoreError):
+                        _log.exception("a message did not reach all members")
+                    self._under_way.pop(parcelled.reserved.message.id, None)
+
+    # --- what the stages share
+
+    def _joins(self, parcelled: _Parcelled) -> list[Call]:
+        """The sessions of those whom this message makes members: before the message, so that it finds them."""
+        assert parcelled.committed is not None
+        message, at = parcelled.reserved.message, parcelled.committed.at_ms
+        record = {
+            "s": message.seq - 1, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
+            "p": 0, "a": at, "w": at,
+        }  # fmt: skip
+        event = log_session(SyncReason.MEMBERSHIP, message.conversation)
+        change = {"c": message.conversation, "rec": record, "now": at, "e": event}
+        return [self._store.sessions.change(j.user, "join", change, at) for j in parcelled.reserved.joined]
+
+    def _change(self, parcelled: _Parcelled, user: UserId) -> Call:
+        assert parcelled.committed is not None
+        message, at = parcelled.reserved.message, parcelled.committed.at_ms
+        change = {
+            "c": message.conversation,
+            "s": message.seq,
+            "n": message.n,
+            "k": int(message.kind.countable),
+            "o": int(user == message.sender and message.kind.countable),
+            "at": at,
+            "e": log_message(message.conversation, message.seq),
+        }
+        return self._store.sessions.change(user, "message", change, self._store.clock.now_ms())
+
+    def _outcomes(
+        self, parcelled: _Parcelled, users: Sequence[UserId], answers: Sequence[list[bytes]]
+    ) -> list[tuple[UserId, Applied]]:
+        conversation = parcelled.reserved.message.conversation
+        return [(user, applied(user, conversation, answer)) for user, answer in zip(users, answers, strict=True)]
+
+    def _post(self, parcel: Parcel, parcelled: _Parcelled, outcomes: Sequence[tuple[UserId, Applied]]) -> None:
+        event = MessageCreated(parcelled.reserved.message)
+        parcel.add(event, [pair for pair in outcomes if pair[1].changed])
+        if parcelled.recovered:
+            # Whoever died may have applied the message and not told: let those who listen look at their clocks.
+            parcel.add(None, [pair for pair in outcomes if not pair[1].changed])
+
+    def _post_joined(self, parcel: Parcel, parcelled: _Parcelled, answers: Sequence[list[Any]]) -> None:
+        conversation = parcelled.reserved.message.conversation
+        for joined, answer in zip(parcelled.reserved.joined, answers, strict=False):
+            outcome = applied(joined.user, conversation, answer)
+            if outcome.changed and outcome.session is not None:
+                event = SessionChanged(SyncReason.MEMBERSHIP, outcome.session, outcome.total_unread)
+                parcel.add(event, [(joined.user, outcome)])
+
+    async def _publish(self, parcel: Parcel, done: Sequence[_Parcelled]) -> None:
+        calls = self._bus.calls(parcel) + [self._store.messages.clear(parcelled.reserved) for parcelled in done]
+        for parcelled in done:
+            self._under_way.pop(parcelled.reserved.message.id, None)
+        if calls:
+            await self._store.cache.run_aside(calls)
+
+    def _finish(self, parcelled: _Parcelled, sender: Applied) -> None:
+        if not parcelled.done.done():
+            parcelled.done.set_result(Sent(parcelled.reserved.message, sender))
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._side.add(task)
+        task.add_done_callback(self._side.discard)

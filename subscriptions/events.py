@@ -1,0 +1,157 @@
+"""What happens to a user, as events, in the two forms they travel in.
+
+In a user's log an event is a reference (a few bytes, kept by the thousand); between servers it carries what a
+subscriber needs to see (so delivering costs no further read). Both are JSON objects with `k` for the kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from store.ids import ConversationId, UserId
+from store.receipts import ReceiptKind
+from store.records import Message, Session, message_from, session_from
+
+
+class SyncReason(StrEnum):
+    """Why sessions changed. CATCH_UP is never stored: it is what was missed, seen at once."""
+
+    READ = "READ"
+    DELIVERED = "DELIVERED"
+    DELETE = "DELETE"
+    MUTE = "MUTE"
+    UNMUTE = "UNMUTE"
+    UNREAD = "UNREAD"
+    PIN = "PIN"
+    UNPIN = "UNPIN"
+    CATEGORY = "CATEGORY"
+    MEMBERSHIP = "MEMBERSHIP"
+    CATCH_UP = "CATCH_UP"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCreated:
+    """A message became durable."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptAdvanced:
+    """A user has received or read everything up to seq."""
+
+    conversation: ConversationId
+    user: UserId
+    kind: ReceiptKind
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChanged:
+    """One of the user's sessions changed for a reason other than a message; session and total as they are after it.
+
+    `receipt` where the change is an acknowledgement of the user's own, which their devices learn of as such too.
+    """
+
+    reason: SyncReason
+    session: Session
+    total_unread: int
+    receipt: ReceiptAdvanced | None = None
+
+
+Event = MessageCreated | ReceiptAdvanced | SessionChanged
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReference:
+    """A message in the log: read from the history when it is needed."""
+
+    conversation: ConversationId
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReference:
+    """A changed session in the log: its present state tells all."""
+
+    reason: SyncReason
+    conversation: ConversationId
+    receipt: ReceiptAdvanced | None = None
+
+
+Logged = MessageReference | ReceiptAdvanced | SessionReference
+
+
+def log_message(conversation: ConversationId, seq: int) -> str:
+    """A message's entry in the log."""
+    return orjson.dumps({"k": "m", "c": conversation, "s": seq}).decode()
+
+
+def log_session(reason: SyncReason, conversation: ConversationId, receipt: ReceiptAdvanced | None = None) -> str:
+    """A changed session's entry in the log."""
+    fields: dict[str, Any] = {"k": "s", "r": reason.value, "c": conversation}
+    if receipt is not None:
+        fields["a"] = _receipt_fields(receipt)
+    return orjson.dumps(fields).decode()
+
+
+def log_receipt(receipt: ReceiptAdvanced) -> str:
+    """A receipt's entry in the log, whole."""
+    return orjson.dumps(_receipt_fields(receipt)).decode()
+
+
+def parse_logged(text: bytes) -> Logged:
+    """An entry of the log."""
+    fields = orjson.loads(text)
+    match fields["k"]:
+        case "m":
+            return MessageReference(ConversationId(fields["c"]), fields["s"])
+        case "s":
+            receipt = _receipt_from(fields["a"]) if "a" in fields else None
+            return SessionReference(SyncReason(fields["r"]), ConversationId(fields["c"]), receipt)
+        case _:
+            return _receipt_from(fields)
+
+
+def event_fields(event: Event) -> dict[str, Any]:
+    """An event as it travels between servers."""
+    match event:
+        case MessageCreated(message):
+            return {"k": "m", "m": message.to_fields() | {"i": str(message.id), "s": message.seq, "n": message.n}}
+        case ReceiptAdvanced():
+            return _receipt_fields(event)
+        case SessionChanged(reason, session, total, receipt):
+            return {
+                "k": "s",
+                "r": reason.value,
+                "c": session.conversation,
+                "u": session.user,
+                "t": total,
+                "o": session.to_record(),
+                "a": _receipt_fields(receipt) if receipt else None,
+            }
+
+
+def event_from(fields: dict[str, Any]) -> Event:
+    """An event from another server."""
+    match fields["k"]:
+        case "m":
+            return MessageCreated(message_from(fields["m"]))
+        case "s":
+            session = session_from(UserId(fields["u"]), ConversationId(fields["c"]), fields["o"])
+            receipt = _receipt_from(fields["a"]) if fields["a"] else None
+            return SessionChanged(SyncReason(fields["r"]), session, fields["t"], receipt)
+        case _:
+            return _receipt_from(fields)
+
+
+def _receipt_fields(receipt: ReceiptAdvanced) -> dict[str, Any]:
+    return {"k": "r", "c": receipt.conversation, "u": receipt.user, "st": receipt.kind.value, "s": receipt.seq}
+
+
+def _receipt_from(fields: dict[str, Any]) -> ReceiptAdvanced:
+    return ReceiptAdvanced(ConversationId(fields["c"]), UserId(fields["u"]), ReceiptKind(fields["st"]), fields["s"])

@@ -1,0 +1,94 @@
+"""What a server does by itself: finishes what dead servers left, holds its worker number, notices a lost Redis, keeps routes alive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from store.cache import Call
+from store.errors import StoreError
+from store.ids import PARTITIONS
+from store.store import Store
+from subscriptions.delivery import Delivery
+from subscriptions.hub import Hub
+
+_log = structlog.get_logger()
+
+TAKEOVER_MS = 5_000
+"""How long a message waits in the outbox until somebody else than the server that put it there finishes it."""
+
+_SLICES = 4
+_ENTRIES = 100
+
+
+class Housekeeper:
+    """Periodic work of one server."""
+
+    def __init__(self, store: Store, hub: Hub, delivery: Delivery, data_center: int) -> None:
+        self._store = store
+        self._hub = hub
+        self._delivery = delivery
+        self._data_center = data_center
+        self._tasks: list[asyncio.Task[None]] = []
+        self._slice = 0
+
+    async def open(self) -> None:
+        """Starts. A database that can't be reached is tried again."""
+        self._tasks = [
+            asyncio.create_task(self._every(seconds, name, work))
+            for seconds, name, work in (
+                (1.0, "redis", self.check_redis),
+                (1.0, "outbox", self._sweep_slice),
+                (15.0, "lease", self._lease),
+                (30.0, "routes", self._hub.refresh),
+            )
+        ]
+
+    async def close(self) -> None:
+        """Stops."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def check_redis(self) -> None:
+        """Where Redis lost what it held, every subscriber here is made whole again."""
+        if await self._store.deployment.check_redis():
+            _log.warning("Redis lost what it held; states are loaded anew as they are asked for")
+            self._hub.resync()
+
+    async def sweep(self, partitions: range, idle_ms: int) -> int:
+        """Finishes what has been in the outboxes of partitions for longer than idle_ms. Answers how many messages that were."""
+        found = await self._store.messages.list_outbox(partitions, idle_ms, _ENTRIES)
+        left = [reserved for reserved in found if self._delivery.find(reserved.message.id) is None]
+        if left:
+            _log.warning("finishing messages that were left in the outbox", messages=len(left))
+            await asyncio.gather(
+                *(self._delivery.send(reserved, recovered=True) for reserved in left), return_exceptions=True
+            )
+        return len(left)
+
+    async def _sweep_slice(self) -> None:
+        # One server at a time looks, a quarter of the partitions a second.
+        taken = await self._store.cache.one(
+            Call("SET", None, (self._store.keys.sweeper, self._hub.server, "NX", "PX", 900))
+        )
+        if taken is None:
+            return
+        size = PARTITIONS // _SLICES
+        first, self._slice = self._slice * size, (self._slice + 1) % _SLICES
+        await self.sweep(range(first, first + size), TAKEOVER_MS)
+
+    async def _lease(self) -> None:
+        await self._store.deployment.lease(self._store.ids, self._data_center)
+
+    async def _every(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except StoreError as error:
+                _log.warning("housekeeping failed, will try again", work=name, reason=str(error))
+            except Exception:
+                _log.exception("housekeeping failed", work=name)

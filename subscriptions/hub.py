@@ -1,0 +1,244 @@
+"""The hub: one per process. It knows whose connections are here, and hands each of them their user's events.
+
+A user's events form a chain: each names the tick of the user's clock before it. Frames from other servers may come late, out
+of order, twice or never; the chain shows which, so a feed delivers every event once and in order, and reads the user's
+log for what did not come. What the log can't tell either is said aloud: Lagged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from store.clock import Clock
+from store.errors import StoreError
+from store.ids import UserId
+from store.sessions import SessionStore
+from subscriptions.events import Event
+
+_log = structlog.get_logger()
+
+ROUTE_MS = 90_000
+"""How long others believe that a server holds connections of a user without hearing it again."""
+
+_PATIENCE_SECONDS = 0.05
+_REFRESHED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place on a user's clock. Ticks can be compared within one epoch: one stay of the user's state in the cache."""
+
+    epoch: str
+    tick: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """An event that happened at a position."""
+
+    position: Position
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Lagged:
+    """Events were lost to this subscriber up to a position: it has to read its state anew. What follows is whole again."""
+
+    position: Position
+
+
+Item = Delivered | Lagged
+Replay = Callable[[UserId, Position], Awaitable[list[Delivered] | None]]
+
+
+class Mailbox:
+    """One subscriber's bounded queue. One that is full is emptied, and its reader told so: Lagged."""
+
+    def __init__(self, user: UserId, start: Position, limit: int) -> None:
+        self.user = user
+        self.start = start
+        self._limit = limit
+        self._items: deque[Item] = deque()
+        self._ready = asyncio.Event()
+
+    def put(self, item: Item) -> None:
+        """Never blocks."""
+        if isinstance(item, Lagged) or len(self._items) >= self._limit:
+            self._items.clear()
+            item = Lagged(item.position)
+        self._items.append(item)
+        self._ready.set()
+
+    async def get(self) -> Item:
+        """The next item, once there is one."""
+        while not self._items:
+            self._ready.clear()
+            await self._ready.wait()
+        return self._items.popleft()
+
+
+class _Feed:
+    """One user's events on this process."""
+
+    def __init__(self, user: UserId) -> None:
+        self.user = user
+        self.position: Position | None = None
+        self.mailboxes: set[Mailbox] = set()
+        self.early: dict[int, tuple[int, Event | None]] = {}
+        self.lock = asyncio.Lock()
+        self.repair: asyncio.Task[None] | None = None
+
+    def deliver(self, position: Position, event: Event | None) -> None:
+        self.position = position
+        if event is not None:
+            item = Delivered(position, event)
+            for mailbox in self.mailboxes:
+                mailbox.put(item)
+
+    def lag(self, position: Position) -> None:
+        self.position = position
+        self.early.clear()
+        for mailbox in self.mailboxes:
+            mailbox.put(Lagged(position))
+
+    def catch_up(self) -> None:
+        """Delivers what came early and now has its turn."""
+        assert self.position is not None
+        while self.early:
+            tick = self.position.tick
+            ready = [previous for previous in self.early if previous <= tick]
+            if not ready:
+                return
+            previous = min(ready)
+            later, event = self.early.pop(previous)
+            if later > tick:
+                self.deliver(Position(self.position.epoch, later), event)
+
+
+class Hub:
+    """Feeds by user. All of it runs on one event loop; no method but `attach` waits for anything."""
+
+    def __init__(self, server: str, sessions: SessionStore, replay: Replay, clock: Clock) -> None:
+        self.server = server
+        self._sessions = sessions
+        self._replay = replay
+        self._clock = clock
+        self._feeds: dict[UserId, _Feed] = {}
+
+    async def attach(self, user: UserId, limit: int) -> Mailbox:
+        """A mailbox that gets every event of the user after its `start`. Raises Unreachable."""
+        feed = self._feeds.get(user)
+        if feed is None:
+            feed = self._feeds[user] = _Feed(user)
+        try:
+            async with feed.lock:
+                if feed.position is None:
+                    feed.position = await self._register(user)
+                    feed.early = {p: e for p, e in feed.early.items() if e[0] > feed.position.tick}
+                    feed.catch_up()
+        except BaseException:
+            self._drop_if_idle(feed)
+            raise
+        mailbox = Mailbox(user, feed.position, limit)
+        feed.mailboxes.add(mailbox)
+        return mailbox
+
+    def detach(self, mailbox: Mailbox) -> None:
+        """Ends a mailbox."""
+        feed = self._feeds.get(mailbox.user)
+        if feed is not None:
+            feed.mailboxes.discard(mailbox)
+            self._drop_if_idle(feed)
+
+    def receive(self, user: UserId, epoch: str, tick: int, previous: int, event: Event | None) -> None:
+        """An event of the user, from any server. Without an event: word that the user's clock stands at tick."""
+        feed = self._feeds.get(user)
+        if feed is None:
+            return
+        position = feed.position
+        if position is None:
+            feed.early[previous] = (tick, event)
+        elif epoch != position.epoch:
+            self._mend(feed, 0)
+        elif tick <= position.tick:
+            return
+        elif previous <= position.tick:
+            feed.deliver(Position(epoch, tick), event)
+            feed.catch_up()
+        else:
+            feed.early[previous] = (tick, event)
+            self._mend(feed, _PATIENCE_SECONDS)
+
+    def resync(self) -> None:
+        """Frames may have been lost for everybody: have each feed look."""
+        for feed in self._feeds.values():
+            if feed.position is not None:
+                self._mend(feed, 0)
+
+    async def refresh(self) -> None:
+        """Says again whose connections are here, and notices those whose state left the cache."""
+        feeds = [feed for feed in self._feeds.values() if feed.position is not None]
+        for start in range(0, len(feeds), _REFRESHED_AT_ONCE):
+            await asyncio.gather(*(self._look(feed) for feed in feeds[start : start + _REFRESHED_AT_ONCE]))
+
+    async def _look(self, feed: _Feed) -> None:
+        now = await self._register(feed.user)
+        if feed.position is not None and feed.position != now:
+            self._mend(feed, _PATIENCE_SECONDS)
+
+    async def _register(self, user: UserId) -> Position:
+        epoch, clock = await self._sessions.attach(user, self.server, self._clock.now_ms() + ROUTE_MS)
+        return Position(epoch, clock)
+
+    def _mend(self, feed: _Feed, patience: float) -> None:
+        if feed.repair is None:
+            feed.repair = asyncio.create_task(self._repair(feed, patience))
+
+    async def _repair(self, feed: _Feed, patience: float) -> None:
+        """Waits a moment for what is on its way, then reads the log for what did not come."""
+        try:
+            if patience:
+                await asyncio.sleep(patience)
+            pause = 0.05
+            while feed.mailboxes:
+                try:
+                    await self._read_log(feed)
+                    return
+                except StoreError as error:
+                    _log.warning("feed not repaired yet", user=feed.user, reason=str(error))
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, 2.0)
+        finally:
+            feed.repair = None
+            if feed.early and feed.mailboxes:
+                self._mend(feed, _PATIENCE_SECONDS)
+
+    async def _read_log(self, feed: _Feed) -> None:
+        registered = await self._register(feed.user)
+        assert feed.position is not None
+        missed = await self._replay(feed.user, feed.position)
+        if missed is None:
+            feed.lag(registered)
+            return
+        for item in missed:
+            if item.position.tick > feed.position.tick:
+                feed.deliver(item.position, item.event)
+        feed.early = {p: e for p, e in feed.early.items() if e[0] > feed.position.tick}
+        feed.catch_up()
+
+    def _drop_if_idle(self, feed: _Feed) -> None:
+        if not feed.mailboxes and not feed.lock.locked() and self._feeds.get(feed.user) is feed:
+            del self._feeds[feed.user]
+            if feed.repair is not None:
+                feed.repair.cancel()
+
+    async def close(self) -> None:
+        """Ends what is being repaired."""
+        for feed in list(self._feeds.values()):
+            if feed.repair is not None:
+                feed.repair.cancel()

@@ -1,0 +1,55 @@
+"""What a user missed: their log, with what its references point to."""
+
+from __future__ import annotations
+
+from store.ids import UserId
+from store.messages import MessageStore
+from store.sessions import SessionStore
+from subscriptions.events import (
+    MessageCreated,
+    MessageReference,
+    ReceiptAdvanced,
+    SessionChanged,
+    SessionReference,
+    parse_logged,
+)
+from subscriptions.hub import Delivered, Position
+
+LONGEST_REPLAY = 5_000
+"""Events that are replayed one by one at most; the log is trimmed well below."""
+
+
+class Replayer:
+    """Reads logs back into events."""
+
+    def __init__(self, sessions: SessionStore, messages: MessageStore) -> None:
+        self._sessions = sessions
+        self._messages = messages
+
+    async def since(self, user: UserId, position: Position) -> list[Delivered] | None:
+        """Every event after a position, in order, or None if not all of them can be told."""
+        rows = await self._sessions.read_log(user, position.epoch, position.tick, LONGEST_REPLAY)
+        if rows is None or len(rows) >= LONGEST_REPLAY:
+            return None
+        entries = [(Position(position.epoch, tick), parse_logged(text)) for tick, _, text in rows]
+        messages = await self._messages.find_many(
+            {(e.conversation, e.seq) for _, e in entries if isinstance(e, MessageReference)}
+        )
+        changed = list(dict.fromkeys(e.conversation for _, e in entries if isinstance(e, SessionReference)))
+        now = await self._sessions.find_many(user, changed) if changed else None
+        sessions = {s.conversation: s for s in now.sessions} if now else {}
+        total = now.total_unread if now else 0
+        replayed: list[Delivered] = []
+        for at, entry in entries:
+            match entry:
+                case MessageReference(conversation, seq):
+                    message = messages.get((conversation, seq))
+                    if message is not None:
+                        replayed.append(Delivered(at, MessageCreated(message)))
+                case ReceiptAdvanced():
+                    replayed.append(Delivered(at, entry))
+                case SessionReference(reason, conversation, receipt):
+                    session = sessions.get(conversation)
+                    if session is not None:
+                        replayed.append(Delivered(at, SessionChanged(reason, session, total, receipt)))
+        return replayed
