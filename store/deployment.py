@@ -52,8 +52,8 @@ class Deployment:
         self.name = row["name"] if row else ""
         await self.check_redis()
 
-    async def check_redis(self) -> bool:
-        """Whether Redis has lost what it held since the last look. One GET while it has not."""
+    async def check_redis(self) -> None:
+        """Looks whether Redis has lost what it held: `redis_epoch` is another one then. One GET while it has not."""
         held = await self._cache.one(Call("GET", None, (self._keys.epoch,)))
         if held is None:
             mark = f"{self._clock.now_ms()}-{secrets.token_hex(4)}"
@@ -61,7 +61,7 @@ class Deployment:
             held = await self._cache.one(Call("GET", None, (self._keys.epoch,)))
         epoch = bytes(held or b"").decode()
         if epoch == self.redis_epoch:
-            return False
+            return
         row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
         if row.get("epoch") not in (None, epoch):
             lost_at = int(epoch.partition("-")[0])
@@ -70,8 +70,7 @@ class Deployment:
         else:
             await self._mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"epoch": epoch}})
             self.redis_lost_at_ms = row.get("lost", 0)
-        first_look, self.redis_epoch = not self.redis_epoch, epoch
-        return not first_look
+        self.redis_epoch = epoch
 
     async def lease(self, ids: Snowflakes, data_center: int) -> None:
         """Takes or renews a worker number for the id maker. Raises Unreachable if all are taken."""

@@ -33,6 +33,7 @@ class Housekeeper:
         self._data_center = data_center
         self._tasks: list[asyncio.Task[None]] = []
         self._slice = 0
+        self._epoch = store.deployment.redis_epoch
 
     async def open(self) -> None:
         """Starts. A database that can't be reached is tried again."""
@@ -54,7 +55,10 @@ class Housekeeper:
 
     async def check_redis(self) -> None:
         """Where Redis lost what it held, every subscriber here is made whole again."""
-        if await self._store.deployment.check_redis():
+        # Others look too, and may have seen it first: what counts is whether it changed since this one looked.
+        await self._store.deployment.check_redis()
+        epoch, self._epoch = self._epoch, self._store.deployment.redis_epoch
+        if epoch and epoch != self._epoch:
             _log.warning("Redis lost what it held; states are loaded anew as they are asked for")
             self._hub.resync()
 

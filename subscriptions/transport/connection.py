@@ -1,0 +1,278 @@
+"""One WebSocket that speaks graphql-transport-ws: a state machine, a method per kind of frame.
+
+    opened --connection_init--> authenticating --connection_ack--> acknowledged
+
+A frame out of place raises `Closing`, which ends the connection with a code from `subscriptions.close_codes`.
+Timers, a stalled write and the server's shutdown end it by `close`, from any task. Whichever comes first decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, assert_never
+
+import structlog
+from starlette.websockets import WebSocket
+
+from subscriptions import close_codes
+from subscriptions.close_codes import Close
+from subscriptions.engine import ConnectionContext, Json, Prepared, RequestRefused
+from subscriptions.transport import frames
+from subscriptions.transport.host import ConnectionRefusedByAuth, Host
+from subscriptions.transport.operation import Operation, internal_error
+from subscriptions.transport.writing import FrameWriter, PeerGone
+
+log = structlog.get_logger(__name__)
+
+_EXPIRY_RECHECK = 3600.0
+"""Seconds after which a far expiry is compared with the clock again: clocks are set now and then."""
+
+
+class Closing(Exception):
+    """The peer broke the protocol: end the connection like this."""
+
+    def __init__(self, close: Close) -> None:
+        super().__init__(close)
+        self.close = close
+
+
+class Connection:
+    """A connected client. `run` lasts as long as the socket. The other public methods may be called from any task
+    of the same loop, and do nothing once the connection has ended."""
+
+    def __init__(self, websocket: WebSocket, host: Host) -> None:
+        self.id = host.new_id()
+        self._websocket = websocket
+        self._host = host
+        self._limits = host.limits
+        self._loop = asyncio.get_running_loop()
+        self._writer = FrameWriter(
+            websocket, host.limits.send_timeout, lambda: self.close(close_codes.TOO_SLOW)
+        )
+        self._running = False
+        self._draining = False
+        self._closing: Close | None = None
+        self._interrupt = asyncio.timeout(None)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._heard_at = self._loop.time()
+        self._pinging: asyncio.Task[None] | None = None
+        self._authentication: asyncio.Task[None] | None = None
+        self._context: ConnectionContext | None = None
+        self._operations: dict[str, Operation] = {}
+        self._abandoned: set[Operation] = set()
+
+    # --- what others may ask for
+
+    async def run(self) -> None:
+        """Accept the socket, converse, and leave nothing behind but mutations, which go on to their end."""
+        try:
+            async with self._interrupt:
+                self._running = True
+                await self._converse()
+        except Closing as closing:
+            self._closing = self._closing or closing.close
+        except (TimeoutError, PeerGone):
+            pass
+        except Exception:
+            log.exception("websocket_defect", connection_id=self.id)
+            self._closing = self._closing or close_codes.INTERNAL_ERROR
+        finally:
+            self._running = False
+            await self._leave()
+
+    def close(self, close: Close) -> None:
+        """End the connection like this, at the next turn of the loop. The first call decides."""
+        if self._running and self._closing is None:
+            self._closing = close
+            self._interrupt.reschedule(self._loop.time())
+
+    def renew(self, expires_at: float | None, caller: object | None) -> None:
+        """A new token: `caller` is who starts operations from now on, `expires_at` when the connection ends
+        (seconds since the epoch; None: never). Operations at work go on."""
+        if self._running and self._context is not None:
+            self._context = replace(self._context, caller=caller)
+            self._end_at(expires_at)
+
+    async def drain(self) -> None:
+        """Take no new operations, give those mutations that are at work `drain_grace` seconds, end with 1012.
+        Before `run`: the socket will be closed as soon as it is accepted."""
+        self._draining = True
+        mutations = [operation.task for operation in self._operations.values() if operation.is_mutation]
+        if mutations:
+            await asyncio.wait(mutations, timeout=self._limits.drain_grace)
+        self.close(close_codes.SERVICE_RESTART)
+
+    # --- the conversation
+
+    async def _converse(self) -> None:
+        if frames.SUBPROTOCOL not in self._websocket.scope.get("subprotocols", []):
+            await self._writer.accept(None)
+            raise Closing(close_codes.SUBPROTOCOL_NOT_ACCEPTABLE)
+        await self._writer.accept(frames.SUBPROTOCOL)
+        if self._draining:
+            raise Closing(close_codes.SERVICE_RESTART)
+        self._after(self._limits.init_timeout, "init", lambda: self.close(close_codes.INIT_TIMEOUT))
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            self._heard_at = self._loop.time()
+            try:
+                await self._on_frame(frames.parse_frame(self._text_of(message)))
+            except frames.InvalidFrame as invalid:
+                raise Closing(close_codes.INVALID_MESSAGE.because(invalid.reason)) from None
+            # The server hands over all that it has buffered without a pause: give others their turn.
+            await asyncio.sleep(0)
+
+    def _text_of(self, message: Mapping[str, Any]) -> str:
+        text = message.get("text")
+        if not isinstance(text, str):
+            raise frames.InvalidFrame("Message is expected to be text")
+        limit = self._limits.max_message_bytes
+        if len(text) > limit or (len(text) * 4 > limit and len(text.encode()) > limit):
+            raise frames.InvalidFrame(f"Message is longer than {limit} bytes")
+        return text
+
+    async def _on_frame(self, frame: frames.ClientFrame) -> None:
+        match frame:
+            case frames.ConnectionInit():
+                self._on_connection_init(frame)
+            case frames.Ping():
+                await self._on_ping(frame)
+            case frames.Pong():
+                pass
+            case frames.Subscribe():
+                await self._on_subscribe(frame)
+            case frames.Complete():
+                self._on_complete(frame)
+            case _:
+                assert_never(frame)
+
+    def _on_connection_init(self, frame: frames.ConnectionInit) -> None:
+        if self._authentication is not None:
+            raise Closing(close_codes.TOO_MANY_INITS)
+        # Beside the reading, so that what comes before the acknowledgement is known as such.
+        self._authentication = asyncio.create_task(self._authenticate(frame.payload))
+
+    async def _on_ping(self, frame: frames.Ping) -> None:
+        await self._writer.write(frames.pong_frame(frame.payload))
+
+    async def _on_subscribe(self, frame: frames.Subscribe) -> None:
+        context = self._context
+        if context is None:
+            raise Closing(close_codes.UNAUTHORIZED)
+        if frame.id in self._operations:
+            raise Closing(close_codes.SUBSCRIBER_EXISTS.because(f"Subscriber for {frame.id} already exists"))
+        try:
+            prepared = self._admit(frame)
+        except RequestRefused as refused:
+            await self._writer.write(frames.error_frame(frame.id, refused.errors))
+            return
+        operation = Operation(frame.id, prepared, frame.request, context, self._host, self._writer)
+        self._operations[frame.id] = operation
+        operation.on_end(lambda: self._forget(operation))
+        if operation.is_mutation:
+            self._host.mutations.add(operation.task)
+            operation.on_end(lambda: self._host.mutations.discard(operation.task))
+
+    def _on_complete(self, frame: frames.Complete) -> None:
+        operation = self._operations.pop(frame.id, None)
+        if operation is not None:
+            self._abandon(operation)
+
+    # --- authentication and its end
+
+    async def _authenticate(self, payload: Json | None) -> None:
+        try:
+            authenticated = await self._host.authenticate(payload)
+        except ConnectionRefusedByAuth as refused:
+            self.close(refused.close)
+            return
+        except Exception:
+            log.exception("websocket_authentication_failed", connection_id=self.id)
+            self.close(close_codes.TRY_AGAIN_LATER)
+            return
+        self._cancel_timer("init")
+        self._end_at(authenticated.expires_at)
+        if self._closing is not None:
+            return
+        self._context = ConnectionContext(authenticated.caller, request_id=self.id, connection=self)
+        self._after(self._limits.ping_interval, "keep_alive", self._keep_alive)
+        await self._write_unasked(frames.ACK_FRAME)
+
+    def _end_at(self, expires_at: float | None) -> None:
+        self._cancel_timer("expiry")
+        if expires_at is None:
+            return
+        remaining = expires_at - self._host.clock()
+        if remaining <= 0:
+            self.close(close_codes.TOKEN_EXPIRED)
+        else:
+            self._after(min(remaining, _EXPIRY_RECHECK), "expiry", lambda: self._end_at(expires_at))
+
+    # --- operations
+
+    def _admit(self, frame: frames.Subscribe) -> Prepared:
+        """The operation made ready. Raises RequestRefused, whatever the reason."""
+        if self._draining:
+            raise RequestRefused([frames.error("The server restarts.", "UNAVAILABLE", retryable=True)])
+        if len(self._operations) + len(self._abandoned) >= self._limits.max_subscriptions:
+            message = f"A connection may have {self._limits.max_subscriptions} operations at work."
+            raise RequestRefused([frames.error(message, "RATE_LIMITED", retryable=True)])
+        try:
+            return self._host.engine.prepare(frame.request)
+        except RequestRefused:
+            raise
+        except Exception:
+            raise RequestRefused([internal_error(self._host, self.id)]) from None
+
+    def _abandon(self, operation: Operation) -> None:
+        self._abandoned.add(operation)
+        operation.abandon()
+
+    def _forget(self, operation: Operation) -> None:
+        self._abandoned.discard(operation)
+        if self._operations.get(operation.id) is operation:
+            del self._operations[operation.id]
+
+    # --- signs of life, timers, the end
+
+    def _keep_alive(self) -> None:
+        interval = self._limits.ping_interval
+        if self._loop.time() - self._heard_at >= 2 * interval:
+            self.close(close_codes.KEEP_ALIVE_TIMEOUT)
+            return
+        # A ping that still waits for a slow peer is as good as another.
+        if self._pinging is None or self._pinging.done():
+            self._pinging = asyncio.create_task(self._write_unasked(frames.PING_FRAME))
+        self._after(interval, "keep_alive", self._keep_alive)
+
+    async def _write_unasked(self, frame: str) -> None:
+        try:
+            await self._writer.write(frame)
+        except PeerGone:
+            return
+
+    def _after(self, seconds: float, name: str, call: Callable[[], None]) -> None:
+        self._timers[name] = self._loop.call_later(seconds, call)
+
+    def _cancel_timer(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    async def _leave(self) -> None:
+        for name in list(self._timers):
+            self._cancel_timer(name)
+        tasks = {task for task in (self._authentication, self._pinging) if task is not None}
+        for task in tasks:
+            task.cancel()
+        operations, self._operations = self._operations, {}
+        for operation in operations.values():
+            self._abandon(operation)
+        tasks |= {operation.task for operation in self._abandoned if not operation.is_mutation}
+        await self._writer.close(self._closing, within=self._limits.close_timeout)
+        if tasks:
+            await asyncio.wait(tasks)

@@ -1,0 +1,158 @@
+"""The messages of graphql-transport-ws: a client's, parsed and checked; ours, encoded."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from subscriptions.engine import GraphQLRequest, Json
+
+SUBPROTOCOL = "graphql-transport-ws"
+
+ACK_FRAME = '{"type":"connection_ack"}'
+PING_FRAME = '{"type":"ping"}'
+
+
+class InvalidFrame(Exception):
+    """The text is no message that a client may send. `reason` is fit for a close frame."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionInit:
+    payload: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    payload: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    id: str
+    request: GraphQLRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    id: str
+
+
+ClientFrame = ConnectionInit | Ping | Pong | Subscribe | Complete
+
+
+def parse_frame(text: str) -> ClientFrame:
+    """The message that `text` spells; members the protocol doesn't know are ignored. Raises InvalidFrame."""
+    message = _decode(text)
+    if not isinstance(message, dict):
+        raise InvalidFrame("Message is expected to be an object")
+    match message.get("type"):
+        case "connection_init":
+            return ConnectionInit(_object_or_none(message, "payload"))
+        case "ping":
+            return Ping(_object_or_none(message, "payload"))
+        case "pong":
+            _object_or_none(message, "payload")
+            return Pong()
+        case "subscribe":
+            return Subscribe(_id(message), _request(message))
+        case "complete":
+            return Complete(_id(message))
+        case _:
+            raise InvalidFrame("Message has no 'type' that a client may send")
+
+
+def pong_frame(payload: Json | None) -> str:
+    """The answer to a ping, with its payload. Raises InvalidFrame if that is nested too deeply to encode."""
+    if payload is None:
+        return '{"type":"pong"}'
+    try:
+        return _encode({"type": "pong", "payload": payload})
+    except orjson.JSONEncodeError:
+        raise InvalidFrame("The 'payload' is nested too deeply") from None
+
+
+def next_frame(id: str, response: Json) -> str:
+    """One result of the operation. Raises orjson.JSONEncodeError for a response that is no JSON."""
+    return _encode({"id": id, "type": "next", "payload": response})
+
+
+def error_frame(id: str, errors: list[Json]) -> str:
+    """The operation failed as a whole; nothing follows for this id."""
+    return _encode({"id": id, "type": "error", "payload": errors})
+
+
+def complete_frame(id: str) -> str:
+    """The operation is over; nothing follows for this id."""
+    return _encode({"id": id, "type": "complete"})
+
+
+def error(message: str, code: str, *, retryable: bool, **more: Any) -> Json:
+    """A formatted GraphQL error with the contract's extensions."""
+    return {"message": message, "extensions": {"code": code, "retryable": retryable, **more}}
+
+
+_ESCAPE = re.compile(
+    r"""\\(?: u[dD][89abAB][0-9a-fA-F]{2} \\u[dD][c-fC-F][0-9a-fA-F]{2}  # a pair
+          | (?P<lone> u[dD][89a-fA-F][0-9a-fA-F]{2} )
+          | . )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _decode(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        pass
+    # JavaScript writes half an emoji (text that was cut in the middle of one) as a lone surrogate, which is no
+    # Unicode. That is no reason to end a user's connection for good: take it for U+FFFD, as browsers do.
+    mended = _ESCAPE.sub(lambda escape: r"\ufffd" if escape["lone"] else escape[0], text)
+    try:
+        return orjson.loads(mended)
+    except ValueError:
+        raise InvalidFrame("Message is not valid JSON") from None
+
+
+def _encode(message: Json) -> str:
+    return orjson.dumps(message).decode()
+
+
+def _id(message: Json) -> str:
+    id = message.get("id")
+    if not isinstance(id, str) or not id:
+        raise InvalidFrame("The 'id' is expected to be a non-empty string")
+    return id
+
+
+def _request(message: Json) -> GraphQLRequest:
+    payload = message.get("payload")
+    if not isinstance(payload, dict):
+        raise InvalidFrame("The 'payload' of subscribe is expected to be an object")
+    query = payload.get("query")
+    if not isinstance(query, str):
+        raise InvalidFrame("The 'query' is expected to be a string")
+    operation_name = payload.get("operationName")
+    if operation_name is not None and not isinstance(operation_name, str):
+        raise InvalidFrame("The 'operationName' is expected to be a string or null")
+    _object_or_none(payload, "extensions")
+    return GraphQLRequest(query, _object_or_none(payload, "variables"), operation_name)
+
+
+def _object_or_none(holder: Json, name: str) -> Json | None:
+    value = holder.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise InvalidFrame(f"The '{name}' is expected to be an object or null")
+    return value

@@ -1,0 +1,108 @@
+"""GraphQL over WebSocket by the graphql-transport-ws protocol: `TransportWS` serves every socket of a process.
+
+The protocol is that of npm `graphql-ws`; the parts are in `subscriptions.transport`, the close codes in
+`subscriptions.close_codes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Callable
+
+from starlette.websockets import WebSocket
+
+from subscriptions.engine import GraphQLEngine
+from subscriptions.transport.connection import Connection
+from subscriptions.transport.frames import SUBPROTOCOL
+from subscriptions.transport.host import (
+    Authenticate,
+    Authenticated,
+    ConnectionRefusedByAuth,
+    Host,
+    TransportLimits,
+)
+
+__all__ = [
+    "SUBPROTOCOL",
+    "Authenticate",
+    "Authenticated",
+    "Connection",
+    "ConnectionRefusedByAuth",
+    "TransportLimits",
+    "TransportWS",
+]
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+class TransportWS:
+    """All GraphQL WebSockets of a process."""
+
+    def __init__(
+        self,
+        engine: GraphQLEngine,
+        authenticate: Authenticate,
+        limits: TransportLimits,
+        *,
+        clock: Callable[[], float] = time.time,
+        new_id: Callable[[], str] = _new_id,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`clock` answers seconds since the epoch, `new_id` names connections and failures in the log, `rng`
+        spreads the end of connections when the server stops."""
+        self._limits = limits
+        self._mutations: set[asyncio.Task[None]] = set()
+        self._host = Host(engine, authenticate, limits, clock, new_id, self._mutations)
+        self._rng = rng if rng is not None else random.Random()
+        self._connections: dict[Connection, asyncio.Event] = {}
+        self._draining = False
+
+    @property
+    def connection_count(self) -> int:
+        """Sockets being served now."""
+        return len(self._connections)
+
+    async def serve(self, websocket: WebSocket) -> None:
+        """Serve a socket not yet accepted, to its end. Of its operations only mutations are at work then."""
+        connection = Connection(websocket, self._host)
+        ended = self._connections[connection] = asyncio.Event()
+        try:
+            if self._draining:
+                await connection.drain()
+            await connection.run()
+        finally:
+            del self._connections[connection]
+            ended.set()
+
+    async def drain(self) -> None:
+        """End all connections with 1012, a jittered batch after the other, so that clients don't all come back at
+        once. Returns when they have gone and mutations at work have ended, or had `drain_grace` seconds.
+
+        Sockets that are opened from now on are closed at once. To be called once.
+        """
+        self._draining = True
+        connections = list(self._connections.items())
+        self._rng.shuffle(connections)
+        size = self._limits.drain_batch
+        farewells: list[asyncio.Task[None]] = []
+        for start in range(0, len(connections), size):
+            if start:
+                await asyncio.sleep(self._limits.drain_pause * self._rng.uniform(0.5, 1.5))
+            farewells += [
+                asyncio.create_task(_see_off(connection, ended))
+                for connection, ended in connections[start : start + size]
+            ]
+        if farewells:
+            await asyncio.wait(farewells)
+        if self._mutations:
+            await asyncio.wait(self._mutations, timeout=self._limits.drain_grace)
+
+
+async def _see_off(connection: Connection, ended: asyncio.Event) -> None:
+    await connection.drain()
+    await ended.wait()

@@ -1,0 +1,127 @@
+"""Servers that a test may flush, kill and step down, and people who write to each other through whole processes' parts."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from redis import Redis
+
+from resolvers.callers import Caller, CallerRole
+from resolvers.errors import Unavailable
+from resolvers.messages import NewMessage, send_message
+from server.embedded import EmbeddedServers
+from server.services import Services, open_services
+from server.settings import Settings, load_settings
+from store.errors import StoreError
+from store.ids import ConversationId, UserId
+from store.records import Message
+
+
+@pytest.fixture(scope="module")
+def own_servers() -> Iterator[EmbeddedServers]:
+    """A MongoDB and a Redis of this module's own."""
+    folder = Path(tempfile.mkdtemp(prefix="confab-loss-"))
+    try:
+        with EmbeddedServers(folder) as servers:
+            yield servers
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class World:
+    """Databases that may be hurt, and what was acknowledged on them."""
+
+    servers: EmbeddedServers
+    settings: Settings
+    acknowledged: list[Message] = field(default_factory=list)
+    unknown: int = 0
+
+    def open(self) -> AbstractAsyncContextManager[Services]:
+        """One more server process's parts."""
+        return open_services(self.settings)
+
+    async def sign_in(self, services: Services, *users: str) -> None:
+        for user in users:
+            await services.sign_in(Caller(UserId(user), CallerRole.USER, 2e9))
+
+    async def send(self, services: Services, sender: str, new: NewMessage, *, tries: int = 40) -> Message:
+        """Sends as a good client does: the same key until there is an answer. Notes what was acknowledged."""
+        for _ in range(tries):
+            try:
+                answer = await send_message(services.app, UserId(sender), new)
+            except (StoreError, Unavailable):
+                self.unknown += 1
+                await asyncio.sleep(0.25)
+                continue
+            self.acknowledged.append(answer.message)
+            return answer.message
+        raise AssertionError("no answer in time")
+
+    def flush_redis(self) -> None:
+        """Everything in Redis is gone."""
+        with Redis.from_url(self.servers.redis_url) as client:
+            client.flushall()
+
+    def step_down(self) -> None:
+        """The primary gives up its place; without others it takes it back after a second or so."""
+        with MongoClient[dict[str, Any]](self.servers.mongo_url) as client:
+            client.admin.command({"replSetStepDown": 1, "force": True})
+
+    def stored(self) -> list[dict[str, Any]]:
+        """Every message MongoDB holds, in order of conversation and seq."""
+        with MongoClient[dict[str, Any]](self.servers.mongo_url) as client:
+            messages = client[self.settings.mongo_database]["messages"]
+            return list(messages.find().sort([("c", 1), ("s", 1)]))
+
+    def check(self) -> None:
+        """I1 and I2: what was acknowledged is stored, once, where it was said to be; every place holds one message."""
+        rows = self.stored()
+        by_id = {row["_id"]: row for row in rows}
+        assert len(by_id) == len(rows)
+        places = [(row["c"], row["s"]) for row in rows]
+        assert len(set(places)) == len(places)
+        for message in self.acknowledged:
+            row = by_id.get(message.id)
+            assert row is not None, f"acknowledged and lost: {message}"
+            assert (row["c"], row["s"], row["t"]) == (message.conversation, message.seq, message.text)
+        keys = [(row["u"], row["ik"]) for row in rows if "ik" in row]
+        assert len(set(keys)) == len(keys), "a key was stored twice"
+
+
+@pytest.fixture
+async def world(own_servers: EmbeddedServers) -> AsyncIterator[World]:
+    """A fresh database on servers that may be hurt."""
+    name = f"loss_{secrets.token_hex(4)}"
+    yield World(
+        own_servers,
+        load_settings(
+            mongo_url=own_servers.mongo_url,
+            mongo_database=name,
+            redis_url=own_servers.redis_url,
+            redis_prefix=f"{name}:",
+            jwt_secret="s" * 48,
+        ),
+    )
+
+
+async def counted_unread(services: Services, user: str, conversation: ConversationId) -> int:
+    """What counting the messages gives: after readSeq, by others, not SYSTEM."""
+    session = await services.app.store.sessions.find(UserId(user), conversation)
+    assert session is not None
+    rows = await services.app.store.mongo.find(
+        "messages", {"c": conversation, "s": {"$gt": session.read_seq}, "u": {"$ne": user}, "k": {"$ne": "S"}}
+    )
+    return len(rows)
+
+

@@ -1,0 +1,174 @@
+"""I1, I2, I3, I7: whatever dies while messages are being sent, none that was acknowledged is lost or stored twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from resolvers.messages import NewMessage, send_message
+from resolvers.sessions import mark_read
+from server.services import Services
+from store.errors import StoreError
+from store.ids import MessageId, UserId, private_id
+from store.records import Message, MessageKind, Reserved
+from tests.invariants.conftest import World, counted_unread
+
+PEOPLE = [f"p{n}" for n in range(3)]
+DEVICES = 4
+ROUNDS = 40
+
+
+async def _talk(world: World, services: Services, sender: str) -> None:
+    """Several devices of a sender at once, so that every conversation always has messages under way."""
+
+    async def device(name: int) -> None:
+        for number in range(ROUNDS):
+            peer = PEOPLE[(PEOPLE.index(sender) + 1 + number % (len(PEOPLE) - 1)) % len(PEOPLE)]
+            text = f"{sender}-{name}-{number}"
+            await world.send(services, sender, NewMessage(peer, None, text, key=text))
+
+    await asyncio.gather(*(device(name) for name in range(DEVICES)))
+
+
+async def _while_talking(world: World, services: Services, harm: Callable[[], None], times: int) -> None:
+    talk = asyncio.gather(*(_talk(world, services, sender) for sender in PEOPLE))
+    for _ in range(times):
+        await asyncio.sleep(0.08)
+        assert not talk.done()
+        await asyncio.to_thread(harm)
+    async with asyncio.timeout(90):
+        await talk
+
+
+async def _check_counts(world: World, services: Services) -> None:
+    """I3, with what is in the cache and with an empty one."""
+    for _ in range(2):
+        for user in PEOPLE:
+            total = 0
+            for peer in PEOPLE:
+                if peer != user:
+                    conversation = private_id(UserId(user), UserId(peer))
+                    session = await services.app.store.sessions.find(UserId(user), conversation)
+                    assert session is not None
+                    assert session.unread_count == await counted_unread(services, user, conversation)
+                    total += session.unread_count
+            snapshot = await services.app.store.sessions.find_many(UserId(user), ())
+            assert snapshot.total_unread == total
+        world.flush_redis()
+
+
+async def test_flushing_redis_while_messages_are_sent_loses_and_doubles_nothing(world: World) -> None:
+    async with world.open() as services:
+        await world.sign_in(services, *PEOPLE)
+        await _while_talking(world, services, world.flush_redis, times=6)
+        world.check()
+        assert len(world.stored()) == len(PEOPLE) * DEVICES * ROUNDS
+        await _check_counts(world, services)
+
+
+async def test_a_step_down_of_mongodb_while_messages_are_sent_loses_and_doubles_nothing(world: World) -> None:
+    async with world.open() as services:
+        await world.sign_in(services, *PEOPLE)
+        await _while_talking(world, services, world.step_down, times=1)
+        world.check()
+        assert len(world.stored()) == len(PEOPLE) * DEVICES * ROUNDS
+        await _check_counts(world, services)
+
+
+async def test_two_servers_and_a_flushed_redis_agree_on_one_order(world: World) -> None:
+    async with world.open() as one, world.open() as two:
+        await world.sign_in(one, *PEOPLE)
+        halves = asyncio.gather(
+            *(_talk(world, one, sender) for sender in PEOPLE[:3]), *(_talk(world, two, sender) for sender in PEOPLE[3:])
+        )
+        for _ in range(3):
+            await asyncio.sleep(0.15)
+            world.flush_redis()
+        async with asyncio.timeout(90):
+            await halves
+        world.check()
+        await _check_counts(world, two)
+
+
+async def test_a_killed_redis_comes_back_empty_and_nothing_acknowledged_is_lost(world: World) -> None:
+    async with world.open() as services:
+        await world.sign_in(services, *PEOPLE)
+
+        def restart() -> None:
+            world.servers.kill_redis()
+            world.servers.start_redis()
+
+        await _while_talking(world, services, restart, times=2)
+        world.check()
+        await _check_counts(world, services)
+
+
+def _message(services: Services, sender: str, receiver: str, text: str) -> Message:
+    return Message(
+        id=MessageId(services.app.store.ids.next()),
+        conversation=private_id(UserId(sender), UserId(receiver)),
+        sender=UserId(sender),
+        kind=MessageKind.TEXT,
+        text=text,
+    )
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["before the commit", "after the commit"])
+async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(world: World, stored: bool) -> None:
+    """The server dies between giving a message its place and telling anybody, before or after it is durable."""
+    async with world.open() as dead, world.open() as living:
+        await world.sign_in(living, "anna", "ben")
+        await send_message(living.app, UserId("anna"), NewMessage("ben", None, "first"))
+        mailbox = await living.app.hub.attach(UserId("ben"), 10)
+        reserved = await dead.app.store.messages.reserve(_message(dead, "anna", "ben", "left behind"))
+        assert isinstance(reserved, Reserved)
+        if stored:
+            await dead.app.store.messages.commit([reserved], dead.app.store.clock.now_ms())
+        assert await living.housekeeper.sweep(range(1024), idle_ms=0) == 1
+        async with asyncio.timeout(5):
+            item = await mailbox.get()
+        assert getattr(item, "event").message.text == "left behind"  # noqa: B009 - Delivered, not Lagged
+        session = await living.app.store.sessions.find(UserId("ben"), reserved.message.conversation)
+        assert session is not None
+        assert (session.write_seq, session.unread_count) == (2, 2)
+        assert await living.housekeeper.sweep(range(1024), idle_ms=0) == 0
+        assert [row["t"] for row in world.stored()] == ["first", "left behind"]
+
+
+async def test_a_redis_that_is_behind_mongodb_gives_no_place_twice(world: World) -> None:
+    """As after a restore from an old snapshot: the cached head says less than MongoDB holds."""
+    async with world.open() as services:
+        store = services.app.store
+        await world.sign_in(services, "anna", "ben")
+        for number in range(5):
+            await world.send(services, "anna", NewMessage("ben", None, f"m{number}"))
+        conversation = private_id(UserId("anna"), UserId("ben"))
+        head = store.keys.conversation(conversation)[0]
+        await store.cache._redis.hset(head, mapping={"s": 2, "n": 2})
+        sent = [await world.send(services, "ben", NewMessage("anna", None, f"later {n}")) for n in range(3)]
+        world.check()
+        assert [row["t"] for row in world.stored()][:5] == [f"m{number}" for number in range(5)]
+        assert [message.seq for message in sent] == [6, 7, 8]
+
+
+async def test_reading_while_redis_is_flushed_never_goes_back(world: World) -> None:
+    async with world.open() as services:
+        await world.sign_in(services, "anna", "ben")
+        conversation = private_id(UserId("anna"), UserId("ben"))
+        seen = 0
+        for number in range(12):
+            await world.send(services, "anna", NewMessage("ben", None, f"m{number}"))
+            if number % 3 == 1:
+                world.flush_redis()
+            try:
+                session = await mark_read(services.app, UserId("ben"), conversation, None)
+            except StoreError:
+                continue
+            assert session.read_seq >= seen
+            seen = session.read_seq
+            assert session.unread_count == 0
+        assert seen == 12
+
+
