@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import orjson
 
 from resolvers.app import Confab
+from resolvers.checks import check_avatar_url, check_key, check_name
 from resolvers.conversations import Access, access_conversation
 from resolvers.cursors import decode_page, encode_page
 from resolvers.errors import (
@@ -19,9 +20,9 @@ from resolvers.errors import (
     NotFound,
     Unavailable,
 )
-from resolvers.messages import check_encodable, check_key, refusal
+from resolvers.messages import refusal
 from resolvers.pages import Edge, Page, check_page_size
-from resolvers.users import access_users, check_avatar_url, check_name
+from resolvers.users import access_users
 from store.groups import GroupClaim
 from store.ids import ConversationId, ConversationKind, MessageId, UserId, group_id, kind_of
 from store.messages import Refused
@@ -54,7 +55,6 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     Raises InvalidInput, NotFound, GroupTooSmall, GroupFull, IdempotencyConflict: nothing is stored then.
     """
     check_name(new.name, "name")
-    check_encodable(new.name, "name")
     check_avatar_url(new.avatar_url)
     check_key(new.key)
     size = len({creator, *new.members})

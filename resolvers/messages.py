@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import orjson
 
 from resolvers.app import Confab
+from resolvers.checks import check_content, check_key
 from resolvers.conversations import access_conversation
 from resolvers.errors import Forbidden, InvalidInput, NotAMember, NotFound, Unavailable
 from resolvers.idempotency import claim_message, find_original
@@ -30,8 +31,6 @@ from store.records import Message, MessageKind, Reserved, Session
 from subscriptions.delivery import Sent
 from subscriptions.events import ReceiptAdvanced
 
-LONGEST_CONTENT = 4_000
-LONGEST_KEY = 128
 MOST_MENTIONS = 5_000
 
 _ATTEMPTS = 4
@@ -145,35 +144,6 @@ def refusal(refused: Refused) -> InvalidInput | NotFound | NotAMember | Forbidde
             return Unavailable("the conversation could not be loaded")
 
 
-def check_content(content: str) -> None:
-    """Raises InvalidInput for what is no message: empty, blank, too long, with a NUL or half a character."""
-    if not 1 <= len(content) <= LONGEST_CONTENT:
-        raise InvalidInput(f"content must have 1 to {LONGEST_CONTENT} characters", field="content")
-    if not content.strip():
-        raise InvalidInput("content must not be only white space", field="content")
-    if "\0" in content:
-        raise InvalidInput("content must not hold a NUL character", field="content")
-    check_encodable(content, "content")
-
-
-def check_encodable(text: str, field: str) -> None:
-    """Raises InvalidInput for lone surrogates, which JSON can spell and no encoding can keep."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidInput(f"{field} holds half of a surrogate pair", field=field) from error
-
-
-def check_key(key: str | None) -> None:
-    """Raises InvalidInput for what is no idempotency key."""
-    if key is None:
-        return
-    if not 1 <= len(key) <= LONGEST_KEY:
-        raise InvalidInput(f"idempotencyKey must have 1 to {LONGEST_KEY} characters", field="idempotencyKey")
-    check_encodable(key, "idempotencyKey")
-
-
 async def _resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> ConversationId:
     if (new.to_user is None) == (new.conversation is None):
         raise InvalidInput("give exactly one of toUserId and conversationId")
@@ -195,6 +165,8 @@ def _check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[User
     mentions = tuple(dict.fromkeys(UserId(user) for user in new.mentions))
     if len(mentions) > MOST_MENTIONS:
         raise InvalidInput(f"at most {MOST_MENTIONS} users can be mentioned", field="mentions")
+    if not all(is_user_id(user) for user in mentions):
+        raise InvalidInput("only members of the conversation can be mentioned", field="mentions")
     people = parse_private(conversation)
     if people is not None:
         if new.mention_all:

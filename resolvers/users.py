@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from resolvers.app import Confab
 from resolvers.callers import Caller, CallerRole
+from resolvers.checks import check_avatar_url, check_name
 from resolvers.errors import Forbidden, InvalidInput, NotFound
 from store.ids import UserId, is_user_id
 from store.records import User
 
-LONGEST_NAME = 100
-LONGEST_URL = 2_048
 MOST_USERS = 1_000
 
 
@@ -45,20 +44,6 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
         await app.store.users.upsert_many(users)
         await app.bus.announce_users([user.id for user in users])
     return list(users)
-
-
-def check_avatar_url(url: str | None) -> None:
-    """Raises InvalidInput for what can't be shown as a picture's address."""
-    if url is None:
-        return
-    if len(url) > LONGEST_URL or not url.startswith(("https://", "http://")) or not url.isprintable():
-        raise InvalidInput(f"avatarUrl must be an http(s) URL of at most {LONGEST_URL} characters", field="avatarUrl")
-
-
-def check_name(name: str, field: str) -> None:
-    """Raises InvalidInput for names that are blank, too long or hold control characters."""
-    if not 1 <= len(name) <= LONGEST_NAME or not name.strip() or any(ord(c) < 32 or ord(c) == 127 for c in name):
-        raise InvalidInput(f"{field} must have 1 to {LONGEST_NAME} characters and not be blank", field=field)
 
 
 def _check_user(user: User) -> None:

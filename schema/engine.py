@@ -121,7 +121,7 @@ class Engine:
             raise RequestRefused([format_error(error, context.request_id) for error in source.errors or ()])
         return _Responses(self, executor, context, source)
 
-    async def execute_event(self, executor: Executor, context: ConnectionContext, event: Any) -> Json:
+    async def execute_event(self, executor: Executor[Context], context: ConnectionContext, event: Any) -> Json:
         """One event of a subscription that was started with the executor, with loaders of its own."""
         once = executor.build_per_event_executor(event)
         once.context_value = self._context(context)
@@ -144,7 +144,7 @@ class _Responses:
     def __init__(
         self,
         engine: Engine,
-        executor: Executor,
+        executor: Executor[Context],
         context: ConnectionContext,
         source: Any,
     ) -> None:

@@ -126,19 +126,17 @@ def _sync_from(context: Context, sync: live.SessionSync) -> SyncSession:
 
 def _event_from(context: Context, item: live.CaughtUp | live.Happened) -> MessageCreated | ReceiptAdvanced | CaughtUp:
     cursor = cursor_from(context, item.cursor)
-    match item:
-        case live.CaughtUp(_, reset):
-            return CaughtUp(cursor=cursor, reset=reset)
-        case live.Happened(events.MessageCreated(message), _):
-            return MessageCreated(message=message_from(message), cursor=cursor)
-        case live.Happened(events.ReceiptAdvanced() as receipt, _):
-            return ReceiptAdvanced(
-                user_id=receipt.user,
-                conversation_id=strawberry.ID(receipt.conversation),
-                status=ReceiptStatus(receipt.kind),
-                seq=receipt.seq,
-                cursor=cursor,
-            )
+    if isinstance(item, live.CaughtUp):
+        return CaughtUp(cursor=cursor, reset=item.reset)
+    if isinstance(item.event, events.MessageCreated):
+        return MessageCreated(message=message_from(item.event.message), cursor=cursor)
+    return ReceiptAdvanced(
+        user_id=item.event.user,
+        conversation_id=strawberry.ID(item.event.conversation),
+        status=ReceiptStatus(item.event.kind),
+        seq=item.event.seq,
+        cursor=cursor,
+    )
 
 
 @strawberry.type

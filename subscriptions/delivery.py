@@ -82,7 +82,8 @@ class Delivery:
         """Waits a few seconds for what is under way, then stops. What is left stays in the outbox for others."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + 5
-        while self._under_way and loop.time() < deadline:
+        # An event would cost every message something, for the sake of stopping.
+        while self._under_way and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         for task in [*self._tasks, *self._side]:
             task.cancel()
@@ -144,9 +145,13 @@ class Delivery:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
             except Exception as error:
-                _log.exception("a batch of messages could not be stored")
+                if len(batch) == 1:
+                    _log.exception("a message could not be stored", message=batch[0].reserved.message.id)
+                    self._give_up(batch[0], Unreachable(str(error)))
+                    return
+                # One that can't be stored must not take the others with it.
                 for parcelled in batch:
-                    self._give_up(parcelled, Unreachable(str(error)))
+                    await self._commit([parcelled])
                 return
         ready = []
         for committed in durable:

@@ -91,6 +91,8 @@ class _Feed:
         self.mailboxes: set[Mailbox] = set()
         self.early: dict[int, tuple[int, Event | None]] = {}
         self.lock = asyncio.Lock()
+        self.attaching = 0
+        self.suspect = False
         self.repair: asyncio.Task[None] | None = None
 
     def deliver(self, position: Position, event: Event | None) -> None:
@@ -135,18 +137,19 @@ class Hub:
         feed = self._feeds.get(user)
         if feed is None:
             feed = self._feeds[user] = _Feed(user)
+        feed.attaching += 1
         try:
             async with feed.lock:
                 if feed.position is None:
                     feed.position = await self._register(user)
                     feed.early = {p: e for p, e in feed.early.items() if e[0] > feed.position.tick}
                     feed.catch_up()
-        except BaseException:
+            mailbox = Mailbox(user, feed.position, limit)
+            feed.mailboxes.add(mailbox)
+            return mailbox
+        finally:
+            feed.attaching -= 1
             self._drop_if_idle(feed)
-            raise
-        mailbox = Mailbox(user, feed.position, limit)
-        feed.mailboxes.add(mailbox)
-        return mailbox
 
     def detach(self, mailbox: Mailbox) -> None:
         """Ends a mailbox."""
@@ -164,7 +167,7 @@ class Hub:
         if position is None:
             feed.early[previous] = (tick, event)
         elif epoch != position.epoch:
-            self._mend(feed, 0)
+            self._suspect(feed)
         elif tick <= position.tick:
             return
         elif previous <= position.tick:
@@ -172,13 +175,13 @@ class Hub:
             feed.catch_up()
         else:
             feed.early[previous] = (tick, event)
-            self._mend(feed, _PATIENCE_SECONDS)
+            self._mend(feed)
 
     def resync(self) -> None:
         """Frames may have been lost for everybody: have each feed look."""
         for feed in self._feeds.values():
             if feed.position is not None:
-                self._mend(feed, 0)
+                self._suspect(feed)
 
     async def refresh(self) -> None:
         """Says again whose connections are here, and notices those whose state left the cache."""
@@ -189,41 +192,48 @@ class Hub:
     async def _look(self, feed: _Feed) -> None:
         now = await self._register(feed.user)
         if feed.position is not None and feed.position != now:
-            self._mend(feed, _PATIENCE_SECONDS)
+            self._suspect(feed)
 
     async def _register(self, user: UserId) -> Position:
         epoch, clock = await self._sessions.attach(user, self.server, self._clock.now_ms() + ROUTE_MS)
         return Position(epoch, clock)
 
-    def _mend(self, feed: _Feed, patience: float) -> None:
-        if feed.repair is None:
-            feed.repair = asyncio.create_task(self._repair(feed, patience))
+    def _suspect(self, feed: _Feed) -> None:
+        """Events may be missing without anything that shows it."""
+        feed.suspect = True
+        self._mend(feed)
 
-    async def _repair(self, feed: _Feed, patience: float) -> None:
+    def _mend(self, feed: _Feed) -> None:
+        if feed.repair is None:
+            feed.repair = asyncio.create_task(self._repair(feed))
+
+    async def _repair(self, feed: _Feed) -> None:
         """Waits a moment for what is on its way, then reads the log for what did not come."""
-        try:
-            if patience:
-                await asyncio.sleep(patience)
-            pause = 0.05
-            while feed.mailboxes:
-                try:
-                    await self._read_log(feed)
-                    return
-                except StoreError as error:
-                    _log.warning("feed not repaired yet", user=feed.user, reason=str(error))
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, 2.0)
-        finally:
-            feed.repair = None
-            if feed.early and feed.mailboxes:
-                self._mend(feed, _PATIENCE_SECONDS)
+        pause = _PATIENCE_SECONDS
+        while feed.mailboxes:
+            await asyncio.sleep(pause)
+            if not feed.early and not feed.suspect:
+                break
+            try:
+                await self._read_log(feed)
+                pause = _PATIENCE_SECONDS
+            except StoreError as error:
+                _log.warning("feed not repaired yet", user=feed.user, reason=str(error))
+                pause = min(2 * pause, 2.0)
+        feed.repair = None
 
     async def _read_log(self, feed: _Feed) -> None:
-        registered = await self._register(feed.user)
-        assert feed.position is not None
-        missed = await self._replay(feed.user, feed.position)
+        try:
+            now = await self._register(feed.user)
+            feed.suspect = False
+            assert feed.position is not None
+            missed = await self._replay(feed.user, feed.position)
+        except StoreError:
+            feed.suspect = True
+            raise
         if missed is None:
-            feed.lag(registered)
+            # What was delivered while the log was read is not gone back on.
+            feed.lag(feed.position if feed.position.epoch == now.epoch and feed.position.tick > now.tick else now)
             return
         for item in missed:
             if item.position.tick > feed.position.tick:
@@ -232,7 +242,7 @@ class Hub:
         feed.catch_up()
 
     def _drop_if_idle(self, feed: _Feed) -> None:
-        if not feed.mailboxes and not feed.lock.locked() and self._feeds.get(feed.user) is feed:
+        if not feed.mailboxes and not feed.attaching and self._feeds.get(feed.user) is feed:
             del self._feeds[feed.user]
             if feed.repair is not None:
                 feed.repair.cancel()
