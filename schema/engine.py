@@ -21,7 +21,6 @@ from graphql import (
     OperationDefinitionNode,
     SelectionSetNode,
     execute,
-    parse,
     validate,
 )
 from graphql.execution import Executor, create_source_event_stream, execute_subscription_event
@@ -31,8 +30,17 @@ from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated
 from schema.context import Context, Loaders
 from schema.errors import format_error
+from schema.limits import QueryLimits, check_shape, parse_limited
+from schema.query_cost import check_cost
 from schema.root import SCHEMA
-from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
+from subscriptions.engine import (
+    ConnectionContext,
+    GraphQLRequest,
+    Json,
+    OperationKind,
+    Prepared,
+    RequestRefused,
+)
 
 _DOCUMENTS = 2_000
 _LONGEST_CACHED = 20_000
@@ -52,8 +60,9 @@ class PreparedOperation:
 class Engine:
     """Executes operations over one process's parts."""
 
-    def __init__(self, app: Confab, *, open_introspection: bool) -> None:
+    def __init__(self, app: Confab, *, open_introspection: bool, limits: QueryLimits | None = None) -> None:
         self._app = app
+        self._limits = limits or QueryLimits()
         self._open_introspection = open_introspection
         self._schema = SCHEMA._schema
         self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
@@ -78,7 +87,8 @@ class Engine:
 
     def _parse(self, query: str) -> DocumentNode:
         try:
-            document = parse(query)
+            document = parse_limited(query, self._limits)
+            check_shape(document, self._limits)
         except GraphQLError as error:
             raise _refused([error]) from error
         errors = validate(self._schema, document, max_errors=5)
@@ -86,9 +96,10 @@ class Engine:
             raise _refused(errors)
         return document
 
-    async def execute(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> Json:
+    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """Runs a query or mutation to its end."""
-        self._check_caller(prepared, context)
+        assert isinstance(prepared, PreparedOperation)
+        self._check(prepared, request, context)
         outcome: Any = execute(
             self._schema,
             prepared.document,
@@ -100,10 +111,11 @@ class Engine:
         return await _response(outcome, context)
 
     async def subscribe(
-        self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext
+        self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext
     ) -> AsyncIterator[Json]:
         """Starts a subscription: attached once this returns."""
-        self._check_caller(prepared, context)
+        assert isinstance(prepared, PreparedOperation)
+        self._check(prepared, request, context)
         executor = Executor.build(
             self._schema,
             prepared.document,
@@ -132,10 +144,15 @@ class Engine:
         loaders = Loaders(self._app, caller.user_id if caller else None)
         return Context(self._app, caller, context.request_id, loaders, context.connection)
 
-    def _check_caller(self, prepared: PreparedOperation, context: ConnectionContext) -> None:
+    def _check(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> None:
+        """Raises RequestRefused: nobody asks, or too much is asked for."""
         if context.caller is None and not (prepared.introspects_only and self._open_introspection):
             refusal = Unauthenticated("this needs a token: Authorization: Bearer <token>")
             raise _refused([GraphQLError(refusal.message, original_error=refusal)])
+        try:
+            check_cost(self._schema, prepared.document, prepared.operation_name, request.variables, self._limits)
+        except GraphQLError as error:
+            raise _refused([error]) from error
 
 
 class _Responses:

@@ -1,8 +1,8 @@
-"""How much one request may ask for: bounds on its text, on its shape, and on the rows it can lead to.
+"""How much one request may ask for: bounds on its text and its shape. For the rows it leads to: `query_cost`.
 
-    parse_limited     before parsing       characters, tokens, brackets
-    check_shape       before validation    depth, fields, aliases, repetition, directives, introspection
-    check_cost        before execution     rows of pages inside pages, and values; needs the variables
+    parse_limited            before parsing       characters, tokens, brackets
+    check_shape              before validation    depth, fields, aliases, repetition, directives, introspection
+    query_cost.check_cost    before execution     rows of pages inside pages, and values; needs the variables
 
 Each takes time linear in the size of the document: what a fragment holds is worked out once, however often it is
 spread. Unknown fragments and cycles of fragments count as empty: validation reports them.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,21 +24,11 @@ from graphql import (
     FragmentDefinitionNode,
     FragmentSpreadNode,
     GraphQLError,
-    GraphQLField,
-    GraphQLInterfaceType,
-    GraphQLNamedType,
-    GraphQLObjectType,
-    GraphQLSchema,
     InlineFragmentNode,
-    IntValueNode,
     OperationDefinitionNode,
     SelectionNode,
     SelectionSetNode,
-    ValueNode,
-    VariableNode,
-    get_named_type,
     parse,
-    value_from_ast_untyped,
 )
 
 from resolvers.errors import InvalidInput, QueryTooComplex
@@ -48,7 +38,7 @@ from resolvers.errors import InvalidInput, QueryTooComplex
 class QueryLimits:
     """What one request may ask for. Fields and aliases are counted with fragments expanded, per operation."""
 
-    max_characters: int = 100_000
+    max_characters: int = 50_000
     max_tokens: int = 3_000
     """Comments included."""
     max_brackets: int = 64
@@ -95,21 +85,8 @@ def check_shape(document: DocumentNode, limits: QueryLimits) -> None:
     ShapeSurvey(document, limits).check()
 
 
-def check_cost(
-    schema: GraphQLSchema,
-    document: DocumentNode,
-    operation_name: str | None,
-    variables: Mapping[str, Any] | None,
-    limits: QueryLimits,
-) -> None:
-    """The operation leads to no more rows and values than the limits say, if every page is full.
-
-    For documents that passed `check_shape` and validation. Raises GraphQLError.
-    """
-    CostSurvey(schema, document, operation_name, variables or {}, limits).check()
-
-
-def _refuse(limit: str, allowed: int, found: int, what: str) -> GraphQLError:
+def refuse(limit: str, allowed: int, found: int, what: str) -> GraphQLError:
+    """The error for a limit (a field of QueryLimits) that is passed."""
     return GraphQLError(
         f"The query is too complex: {found:,} {what}, where {allowed:,} are allowed.",
         extensions={
@@ -139,18 +116,16 @@ _TOKEN = re.compile(
 
 def _check_text(source: str, limits: QueryLimits) -> None:
     if len(source) > limits.max_characters:
-        raise _refuse("max_characters", limits.max_characters, len(source), "characters")
+        raise refuse("max_characters", limits.max_characters, len(source), "characters")
     open_now = 0
     for count, token in enumerate(_TOKEN.finditer(source), start=1):
         if count > limits.max_tokens:
-            raise _refuse("max_tokens", limits.max_tokens, count, "tokens or more")
+            raise refuse("max_tokens", limits.max_tokens, count, "tokens or more")
         match token.lastgroup:
             case "opening":
                 open_now += 1
                 if open_now > limits.max_brackets:
-                    raise _refuse(
-                        "max_brackets", limits.max_brackets, open_now, "brackets or more inside one another"
-                    )
+                    raise refuse("max_brackets", limits.max_brackets, open_now, "brackets or more inside one another")
             case "closing":
                 open_now -= 1
 
@@ -160,7 +135,7 @@ def _check_text(source: str, limits: QueryLimits) -> None:
 _INTROSPECTION = frozenset({"__schema", "__type"})
 _INTROSPECTION_LISTS = frozenset({"fields", "inputFields", "interfaces", "possibleTypes"})
 
-_MANY = 1_000_000_000
+MANY = 1_000_000_000
 """Where counting stops: fragments double their number every eight tokens."""
 
 
@@ -189,9 +164,9 @@ class Shape:
             introspection_depth=max((part.introspection_depth for part in parts), default=0),
             introspection_lists=max((part.introspection_lists for part in parts), default=0),
             nesting=1 + max((part.nesting for part in parts), default=0),
-            width=min(_MANY, sum(part.width for part in parts)),
-            fields=min(_MANY, sum(part.fields for part in parts)),
-            aliases=min(_MANY, sum(part.aliases for part in parts)),
+            width=min(MANY, sum(part.width for part in parts)),
+            fields=min(MANY, sum(part.fields for part in parts)),
+            aliases=min(MANY, sum(part.aliases for part in parts)),
         )
 
     def under(self, field: FieldNode) -> Shape:
@@ -205,8 +180,8 @@ class Shape:
             introspection_lists=self.lists if introspects else self.introspection_lists,
             nesting=self.nesting,
             width=1,
-            fields=min(_MANY, 1 + self.fields),
-            aliases=min(_MANY, self.aliases + (field.alias is not None)),
+            fields=min(MANY, 1 + self.fields),
+            aliases=min(MANY, self.aliases + (field.alias is not None)),
         )
 
 
@@ -218,20 +193,18 @@ class ShapeSurvey:
         """Selections looked at so far."""
         self._limits = limits
         self._document = document
-        self._fragments = _fragments(document)
+        self._fragments = fragments_of(document)
         self._shapes: dict[str, Shape] = {}
         self._level = 0
 
     def check(self) -> None:
         """Raises GraphQLError for the first limit that is passed."""
         limits = self._limits
-        operations = [
-            node for node in self._document.definitions if isinstance(node, OperationDefinitionNode)
-        ]
+        operations = [node for node in self._document.definitions if isinstance(node, OperationDefinitionNode)]
         self._hold("max_operations", limits.max_operations, len(operations), "operations in one document")
         for operation in operations:
             self._check_directives(operation)
-            for variable in operation.variable_definitions:
+            for variable in operation.variable_definitions or ():
                 self._check_directives(variable)
             shape = self._of_set(operation.selection_set)
             self._hold("max_depth", limits.max_depth, shape.depth, "levels of fields")
@@ -288,19 +261,15 @@ class ShapeSurvey:
         repeats = Counter(map(_response_key, selections.selections))
         repeats.pop(None, None)
         if repeats:
-            self._hold(
-                "max_repeats", self._limits.max_repeats, max(repeats.values()), "times the same selection"
-            )
+            self._hold("max_repeats", self._limits.max_repeats, max(repeats.values()), "times the same selection")
 
     def _check_directives(self, node: Any) -> None:
         if node.directives:
-            self._hold(
-                "max_directives", self._limits.max_directives, len(node.directives), "directives in one place"
-            )
+            self._hold("max_directives", self._limits.max_directives, len(node.directives), "directives in one place")
 
     def _hold(self, limit: str, allowed: int, found: int, what: str) -> None:
         if found > allowed:
-            raise _refuse(limit, allowed, found, what)
+            raise refuse(limit, allowed, found, what)
 
 
 def _response_key(selection: SelectionNode) -> str | None:
@@ -313,130 +282,6 @@ def _response_key(selection: SelectionNode) -> str | None:
             return None
 
 
-# --- cost
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a selection set leads to, per object that it is applied to, with full pages."""
-
-    nodes: int = 0
-    values: int = 0
-
-
-class CostSurvey:
-    """One look at a valid operation with its variables."""
-
-    def __init__(
-        self,
-        schema: GraphQLSchema,
-        document: DocumentNode,
-        operation_name: str | None,
-        variables: Mapping[str, Any],
-        limits: QueryLimits,
-    ) -> None:
-        self.visits = 0
-        """Selections looked at so far."""
-        self._schema = schema
-        self._limits = limits
-        self._fragments = _fragments(document)
-        self._costs: dict[str, Cost] = {}
-        self._operations = [
-            node
-            for node in document.definitions
-            if isinstance(node, OperationDefinitionNode)
-            and (operation_name is None or (node.name is not None and node.name.value == operation_name))
-        ]
-        self._variables = dict(variables)
-        for operation in self._operations:
-            for definition in operation.variable_definitions:
-                if definition.default_value is not None:
-                    default = value_from_ast_untyped(definition.default_value)
-                    self._variables.setdefault(definition.variable.name.value, default)
-
-    def check(self) -> None:
-        """Raises GraphQLError for the first limit that is passed."""
-        for operation in self._operations:
-            cost = self._of_set(operation.selection_set, self._schema.get_root_type(operation.operation))
-            if cost.nodes > self._limits.max_nodes:
-                raise _refuse("max_nodes", self._limits.max_nodes, cost.nodes, "rows if every page is full")
-            if cost.values > self._limits.max_values:
-                raise _refuse(
-                    "max_values", self._limits.max_values, cost.values, "values if every page is full"
-                )
-
-    def _of_set(self, selections: SelectionSetNode | None, on: GraphQLNamedType | None) -> Cost:
-        if selections is None:
-            return Cost()
-        parts = [self._of_selection(selection, on) for selection in selections.selections]
-        return Cost(
-            nodes=min(_MANY, sum(part.nodes for part in parts)),
-            values=min(_MANY, sum(part.values for part in parts)),
-        )
-
-    def _of_selection(self, selection: SelectionNode, on: GraphQLNamedType | None) -> Cost:
-        self.visits += 1
-        match selection:
-            case FieldNode():
-                return self._of_field(selection, on)
-            case InlineFragmentNode():
-                condition = selection.type_condition
-                narrowed = on if condition is None else self._schema.get_type(condition.name.value)
-                return self._of_set(selection.selection_set, narrowed)
-            case FragmentSpreadNode():
-                return self._of_fragment(selection.name.value)
-            case _:
-                return Cost()
-
-    def _of_fragment(self, name: str) -> Cost:
-        if name not in self._costs:
-            self._costs[name] = Cost()
-            definition = self._fragments.get(name)
-            if definition is not None:
-                on = self._schema.get_type(definition.type_condition.name.value)
-                self._costs[name] = self._of_set(definition.selection_set, on)
-        return self._costs[name]
-
-    def _of_field(self, node: FieldNode, on: GraphQLNamedType | None) -> Cost:
-        field = (
-            on.fields.get(node.name.value)
-            if isinstance(on, GraphQLObjectType | GraphQLInterfaceType)
-            else None
-        )
-        inside = self._of_set(node.selection_set, get_named_type(field.type) if field is not None else None)
-        rows = self._page(node, field) if field is not None and _is_paged(field) else None
-        if rows is None:
-            return Cost(inside.nodes, 1 + inside.values)
-        return Cost(rows * (1 + inside.nodes), 1 + rows * inside.values)
-
-    def _page(self, node: FieldNode, field: GraphQLField) -> int:
-        given = {argument.name.value: self._value(argument.value) for argument in node.arguments}
-        sizes = [
-            given[name] if given.get(name) is not None else field.args[name].default_value
-            for name in _PAGE_ARGUMENTS
-            if name in field.args
-        ]
-        asked = max((size for size in sizes if isinstance(size, int)), default=self._limits.default_page)
-        return min(max(asked, 1), self._limits.max_page)
-
-    def _value(self, value: ValueNode) -> Any:
-        match value:
-            case VariableNode():
-                return self._variables.get(value.name.value)
-            case IntValueNode():
-                return int(value.value)
-            case _:
-                return None
-
-
-_PAGE_ARGUMENTS = ("first", "last")
-
-
-def _is_paged(field: GraphQLField) -> bool:
-    return any(name in field.args for name in _PAGE_ARGUMENTS)
-
-
-def _fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
-    return {
-        node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)
-    }
+def fragments_of(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
+    """The document's fragments by name."""
+    return {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}

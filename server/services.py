@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from resolvers import users
 from resolvers.app import Confab, Limits
 from resolvers.callers import Caller
 from schema.engine import Engine
+from schema.limits import QueryLimits
 from server.settings import Settings
 from store.cache import Cache, Call
 from store.clock import Clock, SystemClock
@@ -46,16 +47,14 @@ class Services:
     async def check(self) -> dict[str, str | None]:
         """Which databases answer within two seconds: None, or a short reason why not."""
         store = self.app.store
-        return {
-            "mongodb": await _reason(store.mongo.ping()),
-            "redis": await _reason(store.cache.one(Call("PING", None))),
-        }
+        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.one(Call("PING", None))))
+        return {"mongodb": mongo, "redis": redis}
 
 
-async def _reason(probe: object) -> str | None:
+async def _reason(probe: Awaitable[object]) -> str | None:
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
-            await probe  # type: ignore[misc]
+            await probe
     except TimeoutError:
         return f"no answer within {_CHECK_SECONDS:g} s"
     except StoreError as error:
@@ -77,7 +76,8 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     receipts = ReceiptNotifier(store, bus)
     limits = Limits(max_group_members=settings.max_group_members, mailbox=settings.ws_queue)
     app = Confab(store, hub, bus, delivery, replayer, receipts, limits)
-    engine = Engine(app, open_introspection=settings.introspection)
+    query_limits = QueryLimits(max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases)
+    engine = Engine(app, open_introspection=settings.introspection, limits=query_limits)
     opening = asyncio.create_task(_open(store, settings.data_center))
     try:
         # The usual case is quick, and who starts a server wants it to work with its first request.

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
 from redis.exceptions import RedisError
 
+_DUPLICATE_KEY = 11000
+
 
 class StoreError(Exception):
     """A failure of the store."""
@@ -33,10 +35,18 @@ class Fenced(StoreError):
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turns drivers' failures into Unreachable. What a duplicate key means is for the caller to say: it passes."""
+    """Turns drivers' failures into Unreachable. What a duplicate key means is for the caller to say: it passes.
+
+    A BulkWriteError passes only if duplicate keys are all that it tells of.
+    """
     try:
         yield
-    except (BulkWriteError, DuplicateKeyError):
+    except DuplicateKeyError:
+        raise
+    except BulkWriteError as error:
+        details = error.details
+        if details["writeConcernErrors"] or any(e["code"] != _DUPLICATE_KEY for e in details["writeErrors"]):
+            raise Unreachable(f"a batch of writes was not confirmed: {details['writeErrors'][:1]}") from error
         raise
     except (PyMongoError, RedisError, OSError) as error:
         raise Unreachable(f"{type(error).__name__}: {error}") from error

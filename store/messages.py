@@ -30,8 +30,6 @@ from store.rows import (
 )
 from store.snowflakes import first_at
 
-_DUPLICATE_KEY = 11000
-
 
 @dataclass(frozen=True, slots=True)
 class Refused:
@@ -127,10 +125,7 @@ class MessageStore:
             try:
                 await self._mongo.insert_many(MESSAGES, [m.to_document() for m in messages])
             except BulkWriteError as error:
-                failures = error.details["writeErrors"]
-                if error.details["writeConcernErrors"] or any(f["code"] != _DUPLICATE_KEY for f in failures):
-                    raise Unreachable("MongoDB did not confirm a batch of messages") from error
-                taken.update(failure["index"] for failure in failures)
+                taken.update(failure["index"] for failure in error.details["writeErrors"])
 
         writes = [insert(), self._mongo.bulk_write(CONVERSATIONS, _head_updates(batch, at_ms))]
         rows = [update for reserved in batch for update in _row_updates(reserved, at_ms)]

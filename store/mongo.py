@@ -27,13 +27,20 @@ _grouped: ContextVar[bool] = ContextVar("mongo_grouped", default=False)
 class Mongo:
     """A database. `driver` is `pymongo` (its own async client) or `motor`."""
 
-    def __init__(self, url: str, database: str, driver: Literal["pymongo", "motor"] = "pymongo") -> None:
+    def __init__(
+        self,
+        url: str,
+        database: str,
+        driver: Literal["pymongo", "motor"] = "pymongo",
+        *,
+        timeout_ms: int = 10_000,
+    ) -> None:
         options: dict[str, Any] = {
             "w": "majority",
             "journal": True,
-            "serverSelectionTimeoutMS": 5_000,
+            "serverSelectionTimeoutMS": timeout_ms // 2,
             "connectTimeoutMS": 5_000,
-            "timeoutMS": 10_000,
+            "timeoutMS": timeout_ms,
             "maxPoolSize": 100,
             "tz_aware": False,
         }

@@ -112,8 +112,8 @@ class Bus:
     async def _listen_once(self) -> None:
         # Its own client: a blocking read must not time out, and must not be retried behind our back.
         client: Any = Redis.from_url(self._cache.url, socket_timeout=None, retry=Retry(NoBackoff(), 0))
+        pubsub = client.pubsub()
         try:
-            pubsub = client.pubsub()
             await pubsub.subscribe(self._keys.channel(self._hub.server), self._keys.broadcast())
             async for message in pubsub.listen():
                 if message["type"] == "subscribe":
@@ -124,6 +124,7 @@ class Bus:
                 elif message["type"] == "message":
                     self._take(message["channel"].decode(), message["data"])
         finally:
+            await pubsub.aclose()
             await client.aclose()
 
     def _take(self, channel: str, data: bytes) -> None:

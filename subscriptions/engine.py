@@ -50,7 +50,8 @@ class Prepared(Protocol):
 
 
 class GraphQLEngine(Protocol):
-    """Executes operations. All methods are safe to call concurrently."""
+    """Executes operations. All methods are safe to call concurrently. What `prepare` answered is to be given to the same
+    engine's other methods."""
 
     def prepare(self, request: GraphQLRequest) -> Prepared:
         """Parse, validate, pick the operation. Cached by document. Raises RequestRefused."""

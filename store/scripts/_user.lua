@@ -155,7 +155,7 @@ function changes.message(change)
   -- For the sender: how many messages of others the own one makes read.
   local old = { r = rec.r, unread = math.max(0, change.n - change.k - rec.rn) }
   if change.s > rec.s then
-    if rec.s > 0 then remember_gaps(rec, change.s) end
+    remember_gaps(rec, change.s)
     rec.s = change.s
   elseif not take_gap(rec, change.s) then
     return nil, 'applied'

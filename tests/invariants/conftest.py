@@ -123,5 +123,3 @@ async def counted_unread(services: Services, user: str, conversation: Conversati
         "messages", {"c": conversation, "s": {"$gt": session.read_seq}, "u": {"$ne": user}, "k": {"$ne": "S"}}
     )
     return len(rows)
-
-

@@ -170,5 +170,3 @@ async def test_reading_while_redis_is_flushed_never_goes_back(world: World) -> N
             seen = session.read_seq
             assert session.unread_count == 0
         assert seen == 12
-
-

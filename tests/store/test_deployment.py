@@ -1,0 +1,80 @@
+"""Worker numbers are held by one process at a time; a Redis that lost what it held is noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.cache import Call
+from store.deployment import LEASE_MS, Deployment
+from store.errors import Unreachable
+from store.snowflakes import WORKERS, Snowflakes
+from store.store import Store
+
+
+class SetClock:
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def now_ms(self) -> int:
+        return self.now
+
+
+def _process(store: Store, clock: SetClock) -> tuple[Deployment, Snowflakes]:
+    return Deployment(store.mongo, store.cache, store.keys, clock), Snowflakes(clock, 5)
+
+
+async def test_every_process_gets_a_number_of_its_own_and_keeps_it(store: Store) -> None:
+    clock = SetClock(1_795_000_000_000)
+    processes = [_process(store, clock) for _ in range(WORKERS)]
+    for deployment, ids in processes:
+        await deployment.lease(ids, 5)
+    assert {ids.worker for _, ids in processes} == set(range(WORKERS))
+    late, late_ids = _process(store, clock)
+    with pytest.raises(Unreachable):
+        await late.lease(late_ids, 5)
+    for deployment, ids in processes:
+        held = ids.worker
+        await deployment.lease(ids, 5)
+        assert ids.worker == held
+
+
+async def test_a_number_that_was_not_renewed_is_given_to_another_and_its_holder_stops(store: Store) -> None:
+    clock = SetClock(1_795_000_000_000)
+    paused, paused_ids = _process(store, clock)
+    await paused.lease(paused_ids, 5)
+    paused_ids.next()
+    clock.now += LEASE_MS + 1
+    other, other_ids = _process(store, clock)
+    await other.lease(other_ids, 5)
+    assert other_ids.worker == paused_ids.worker
+    with pytest.raises(Unreachable):
+        paused_ids.next()
+    with pytest.raises(Unreachable):
+        await paused.lease(paused_ids, 5)
+    await paused.lease(paused_ids, 5)
+    assert paused_ids.worker != other_ids.worker
+
+
+async def test_a_number_given_back_is_free_at_once(store: Store) -> None:
+    clock = SetClock(1_795_000_000_000)
+    one, one_ids = _process(store, clock)
+    await one.lease(one_ids, 5)
+    await one.release(one_ids, 5)
+    two, two_ids = _process(store, clock)
+    await two.lease(two_ids, 5)
+    assert two_ids.worker == one_ids.worker
+
+
+async def test_a_first_start_is_no_loss_and_an_emptied_redis_is(store: Store) -> None:
+    assert store.deployment.redis_lost_at_ms == 0
+    epoch = store.deployment.redis_epoch
+    await store.deployment.check_redis()
+    assert store.deployment.redis_epoch == epoch
+    await store.cache.one(Call("DEL", None, (store.keys.epoch,)))
+    await store.deployment.check_redis()
+    assert store.deployment.redis_epoch != epoch
+    assert store.deployment.redis_lost_at_ms > 0
+    other = Deployment(store.mongo, store.cache, store.keys, store.clock)
+    await other.open()
+    assert other.name == store.deployment.name
+    assert other.redis_lost_at_ms == store.deployment.redis_lost_at_ms

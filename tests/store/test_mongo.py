@@ -1,0 +1,87 @@
+"""The one module that calls MongoDB's driver does the same with either."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import pytest
+from pymongo import IndexModel, UpdateOne
+from pymongo.errors import BulkWriteError, DuplicateKeyError
+
+from store.errors import Unreachable
+from store.mongo import Mongo
+
+
+@pytest.fixture(params=["pymongo", "motor"])
+async def mongo(request: pytest.FixtureRequest, mongo_url: str, mongo_database_name: str) -> AsyncIterator[Mongo]:
+    driver: Literal["pymongo", "motor"] = request.param
+    mongo = Mongo(mongo_url, mongo_database_name, driver)
+    yield mongo
+    await mongo.close()
+
+
+async def test_documents_are_found_sorted_limited_and_projected(mongo: Mongo) -> None:
+    await mongo.insert_many("things", [{"_id": n, "even": n % 2 == 0} for n in range(10)])
+    rows = await mongo.find("things", {"even": True}, projection={"_id": 1}, sort=[("_id", -1)], limit=2)
+    assert rows == [{"_id": 8}, {"_id": 6}]
+    assert await mongo.find_one("things", {}, sort=[("_id", -1)]) == {"_id": 9, "even": False}
+    assert await mongo.find_one("things", {"_id": 10}) is None
+    assert await mongo.aggregate("things", [{"$group": {"_id": "$even", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]) == [
+        {"_id": False, "n": 5},
+        {"_id": True, "n": 5},
+    ]
+
+
+async def test_more_documents_than_one_batch_holds_are_all_found(mongo: Mongo) -> None:
+    await mongo.insert_many("things", [{"_id": n} for n in range(10_500)])
+    assert len(await mongo.find("things", {})) == 10_500
+
+
+async def test_a_batch_stores_all_that_does_not_collide_and_names_what_does(mongo: Mongo) -> None:
+    await mongo.insert_one("things", {"_id": 1})
+    with pytest.raises(BulkWriteError) as raised:
+        await mongo.insert_many("things", [{"_id": 0}, {"_id": 1}, {"_id": 2}])
+    assert [failure["index"] for failure in raised.value.details["writeErrors"]] == [1]
+    assert [row["_id"] for row in await mongo.find("things", {}, sort=[("_id", 1)])] == [0, 1, 2]
+    with pytest.raises(DuplicateKeyError):
+        await mongo.insert_one("things", {"_id": 1})
+
+
+async def test_updates_say_what_they_matched(mongo: Mongo) -> None:
+    assert await mongo.update_one("things", {"_id": 1}, {"$set": {"a": 1}}) == 0
+    await mongo.update_one("things", {"_id": 1}, {"$max": {"a": 5}}, upsert=True)
+    assert await mongo.update_one("things", {"_id": 1}, {"$max": {"a": 3}}) == 1
+    await mongo.bulk_write(
+        "things", [UpdateOne({"_id": 1}, {"$inc": {"b": 1}}), UpdateOne({"_id": 2}, {"$set": {"b": 9}}, upsert=True)]
+    )
+    assert await mongo.find_one_and_update("things", {"_id": 1}, {"$set": {"a": 0}}) == {"_id": 1, "a": 5, "b": 1}
+    assert await mongo.find_one_and_update("things", {"_id": 3}, {"$set": {"a": 0}}, upsert=True) is None
+
+
+async def test_a_transaction_that_collides_stores_nothing(mongo: Mongo) -> None:
+    await mongo.ensure_indexes("things", [IndexModel([("a", 1)], unique=True)])
+    await mongo.insert_one("things", {"_id": 1, "a": 1})
+
+    async def work(session: Any) -> None:
+        await mongo.insert_one("things", {"_id": 2, "a": 2}, session=session)
+        await mongo.insert_many("things", [{"_id": 3, "a": 1}], session=session)
+
+    with pytest.raises(BulkWriteError):
+        await mongo.transaction(work)
+    assert [row["_id"] for row in await mongo.find("things", {})] == [1]
+
+
+async def test_calls_made_together_count_as_one_round_trip(mongo: Mongo) -> None:
+    await mongo.insert_one("things", {"_id": 1})
+    before = mongo.trips
+    both = await mongo.together(mongo.find("things", {}), mongo.find_one("things", {"_id": 1}))
+    assert both == [[{"_id": 1}], {"_id": 1}]
+    assert mongo.trips == before + 1
+
+
+async def test_a_server_that_is_not_there_is_unreachable() -> None:
+    mongo = Mongo("mongodb://127.0.0.1:1/", "nothing", timeout_ms=400)
+    with pytest.raises(Unreachable):
+        await mongo.find("things", {})
+    await mongo.close()

@@ -1,0 +1,160 @@
+"""The scripts on a user's keys, against a naive model: counts, total, order, clock, log."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.cache import Call
+from store.ids import ConversationId, UserId
+from store.sessions import Applied, applied
+from store.store import Store
+
+USER = UserId("ann")
+GROUP = ConversationId("g_1")
+START = 1_795_000_000_000
+_names = itertools.count()
+
+
+async def _member_of(store: Store, *groups: ConversationId) -> UserId:
+    """A user whose state is loaded, fresh in each."""
+    user = UserId(f"{USER}{next(_names)}")
+    await store.sessions.load(user)
+    for group in groups:
+        record = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": START, "w": START}
+        await _apply(store, user, group, "join", {"rec": record, "now": START, "e": "{}"})
+    return user
+
+
+async def _apply(store: Store, user: UserId, group: ConversationId, kind: str, change: dict[str, Any]) -> Applied:
+    call = store.sessions.change(user, kind, {"c": group} | change, START)
+    return applied(user, group, await store.cache.one(call))
+
+
+def _message(seq: int, n: int, *, countable: bool = True, own: bool = False) -> dict[str, Any]:
+    return {"s": seq, "n": n, "k": int(countable), "o": int(own), "at": START + 10, "e": str(seq)}
+
+
+async def test_messages_in_any_order_each_count_once_and_reach_the_log_once(store: Store) -> None:
+    async def arrive(order: list[int]) -> None:
+        user = await _member_of(store, GROUP)
+        epoch, clock = since = await store.sessions.attach(user, "server", START)
+        for seq in order + order:
+            outcome = await _apply(store, user, GROUP, "message", _message(seq, seq))
+            if outcome.changed:
+                assert outcome.previous >= clock
+                assert outcome.tick > outcome.previous
+                clock = outcome.tick
+        session = await store.sessions.find(user, GROUP)
+        assert session is not None
+        assert (session.write_seq, session.unread_count) == (max(order), max(order))
+        log = await store.sessions.read_log(user, epoch, since[1], 100)
+        assert [text for _, _, text in log or []] == [str(seq).encode() for seq in order]
+
+    for order in ([1, 2, 3], [3, 2, 1], [2, 3, 1], [4, 1, 3, 2]):
+        await arrive(order)
+
+
+async def test_own_messages_read_and_system_messages_never_count(store: Store) -> None:
+    user = await _member_of(store, GROUP)
+    await _apply(store, user, GROUP, "message", _message(1, 1))
+    await _apply(store, user, GROUP, "message", _message(2, 1, countable=False))
+    session = await store.sessions.find(user, GROUP)
+    assert session is not None
+    assert (session.unread_count, session.write_seq) == (1, 2)
+    outcome = await _apply(store, user, GROUP, "message", _message(3, 2, own=True))
+    assert outcome.session is not None
+    assert (outcome.session.unread_count, outcome.session.read_seq, outcome.old_unread) == (0, 3, 1)
+    assert outcome.total_unread == 0
+
+
+async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: Store) -> None:
+    for part in range(4):
+        user = await _member_of(store, GROUP)
+        await store.cache.one(Call("DEL", None, (store.keys.user(user)[part],)))
+        outcome = await _apply(store, user, GROUP, "message", _message(1, 1))
+        assert outcome.session is None, store.keys.user(user)[part]
+
+
+async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: Store) -> None:
+    user = UserId(f"{USER}{next(_names)}")
+    keys = store.keys.user(user)
+    assert await store.cache.one(Call("load_begin", keys, ("mine", 5_000))) == b"go"
+    assert await store.cache.one(Call("load_begin", keys, ("other", 5_000))) == b"busy"
+    assert (await _apply(store, user, ConversationId("p_a_ann"), "message", _message(1, 1))).session is None
+    assert await store.cache.one(Call("load_finish", keys, ("stale", "e", START))) == 0
+    assert await store.cache.one(Call("load_finish", keys, ("mine", "e", START))) == 1
+    session = await store.sessions.find(user, ConversationId("p_a_ann"))
+    assert session is not None
+    assert session.unread_count == 1
+
+
+async def test_many_who_ask_for_a_state_that_is_not_there_load_it_once(store: Store) -> None:
+    user = UserId(f"{USER}{next(_names)}")
+    before = store.mongo.trips
+    await asyncio.gather(*(store.sessions.find_many(user, ()) for _ in range(50)))
+    assert store.mongo.trips - before <= 2
+
+
+_steps = st.lists(
+    st.tuples(st.sampled_from(["message", "system", "own", "read"]), st.integers(0, 2), st.integers(0, 5)), max_size=25
+)
+
+
+async def test_counts_total_and_order_equal_a_naive_model(store: Store) -> None:
+    """Hypothesis runs its examples on a thread of their own, and they run on this loop."""
+    loop = asyncio.get_running_loop()
+
+    @settings(max_examples=60, deadline=None)
+    @given(_steps)
+    def examples(steps: list[tuple[str, int, int]]) -> None:
+        asyncio.run_coroutine_threadsafe(_compare(store, steps), loop).result(20)
+
+    await asyncio.to_thread(examples)
+
+
+async def _compare(store: Store, steps: list[tuple[str, int, int]]) -> None:
+    groups = [ConversationId(f"g_{number}") for number in range(3)]
+    user = await _member_of(store, *groups)
+    kinds: dict[ConversationId, list[str]] = {group: [] for group in groups}
+    read = dict.fromkeys(groups, 0)
+    moved: list[ConversationId] = []
+    for kind, number, back in steps:
+        group = groups[number]
+        history = kinds[group]
+        if kind == "read":
+            upto = max(0, len(history) - back)
+            n = sum(1 for k in history[:upto] if k != "system")
+            now = START + 100 + len(moved)
+            await _apply(store, user, group, "read", {"r": upto, "rn": n, "now": now, "e": "{}"})
+            read[group] = max(read[group], upto)
+            continue
+        history.append(kind)
+        n = sum(1 for k in history if k != "system")
+        change = _message(len(history), n, countable=kind != "system", own=kind == "own")
+        change["at"] = START + 100 + 10 * len(moved)
+        await _apply(store, user, group, "message", change)
+        if kind == "own":
+            read[group] = len(history)
+        if kind != "system":
+            moved.append(group)
+    total = 0
+    for group in groups:
+        expected = sum(1 for kind in kinds[group][read[group] :] if kind == "message")
+        session = await store.sessions.find(user, group)
+        assert session is not None
+        assert (session.unread_count, session.write_seq) == (expected, len(kinds[group]))
+        assert session.read_seq == read[group]
+        total += expected
+    page = await store.sessions.list_page(user, 10, None)
+    assert page.total_unread == total
+    order = [session.conversation for session in page.sessions]
+    last_moved = list(dict.fromkeys(reversed(moved)))
+    assert order[: len(last_moved)] == last_moved
+    changed = await store.sessions.list_changed(user, 0, "", 10, only_valid=False)
+    times = [session.active_ts for session in changed.sessions]
+    assert times == sorted(set(times))
