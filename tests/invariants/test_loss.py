@@ -34,10 +34,13 @@ async def _talk(world: World, services: Services, sender: str) -> None:
 
 async def _while_talking(world: World, services: Services, harm: Callable[[], None], times: int) -> None:
     talk = asyncio.gather(*(_talk(world, services, sender) for sender in PEOPLE))
-    for _ in range(times):
+    harmed = 0
+    while harmed < times and not talk.done():
         await asyncio.sleep(0.08)
-        assert not talk.done()
-        await asyncio.to_thread(harm)
+        if not talk.done():
+            await asyncio.to_thread(harm)
+            harmed += 1
+    assert harmed, "the talk was over before anything was harmed"
     async with asyncio.timeout(90):
         await talk
 
