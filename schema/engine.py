@@ -24,6 +24,7 @@ from graphql import (
     validate,
 )
 from graphql.execution import Executor, create_source_event_stream, execute_subscription_event
+from graphql.validation.rules import overlapping_fields_can_be_merged
 
 from resolvers.app import Confab
 from resolvers.callers import Caller
@@ -41,6 +42,10 @@ from subscriptions.engine import (
     Prepared,
     RequestRefused,
 )
+
+# What comparing overlapping fields may cost: documents within our limits need a fraction of it, and without a
+# bound of this size a hostile one keeps the process busy for a second.
+overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 50_000
 
 _DOCUMENTS = 2_000
 _LONGEST_CACHED = 20_000

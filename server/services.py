@@ -76,7 +76,9 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     receipts = ReceiptNotifier(store, bus)
     limits = Limits(max_group_members=settings.max_group_members, mailbox=settings.ws_queue)
     app = Confab(store, hub, bus, delivery, replayer, receipts, limits)
-    query_limits = QueryLimits(max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases)
+    query_limits = QueryLimits(
+        max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
+    )
     engine = Engine(app, open_introspection=settings.introspection, limits=query_limits)
     opening = asyncio.create_task(_open(store, settings.data_center))
     try:

@@ -48,9 +48,7 @@ class Connection:
         self._host = host
         self._limits = host.limits
         self._loop = asyncio.get_running_loop()
-        self._writer = FrameWriter(
-            websocket, host.limits.send_timeout, lambda: self.close(close_codes.TOO_SLOW)
-        )
+        self._writer = FrameWriter(websocket, host.limits.send_timeout, lambda: self.close(close_codes.TOO_SLOW))
         self._running = False
         self._draining = False
         self._closing: Close | None = None

@@ -1,0 +1,101 @@
+"""The ASGI application: everything put together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+
+from server.auth import Authenticator
+from server.graphiql import GraphiQL
+from server.health import health_routes
+from server.http import GraphQLHTTP
+from server.logs import configure_logging
+from server.request_log import REQUEST_ID_HEADER, RequestLog
+from server.services import Services, open_services
+from server.settings import Settings, load_settings
+from server.socket_auth import socket_authenticate
+from subscriptions.transport_ws import TransportLimits, TransportWS
+
+GRAPHQL_PATH = "/graphql"
+
+LINGER = 5.0
+"""Seconds that mutations of clients that have gone may take when the server stops."""
+
+
+def create_app(settings: Settings | None = None) -> Starlette:
+    """The application. Without settings it reads them itself and sets up logging, as a worker process does.
+
+    It starts also while MongoDB or Redis cannot be reached. Raises SettingsError.
+    """
+    if settings is None:
+        settings = load_settings()
+        configure_logging(settings)
+    authenticator = Authenticator(settings)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            services = await stack.enter_async_context(open_services(settings))
+            app.router.routes = await _routes(settings, services, authenticator, stack)
+            yield
+
+    return Starlette(lifespan=lifespan, middleware=_middleware(settings))
+
+
+async def _routes(
+    settings: Settings, services: Services, authenticator: Authenticator, stack: AsyncExitStack
+) -> list[BaseRoute]:
+    graphiql = GraphiQL() if settings.graphiql else None
+    http = GraphQLHTTP(
+        services.engine,
+        authenticator.authenticate,
+        services.sign_in,
+        max_body_bytes=settings.max_body_bytes,
+        page=graphiql.page if graphiql is not None else None,
+    )
+    socket = TransportWS(
+        services.engine,
+        socket_authenticate(authenticator.authenticate, services.sign_in),
+        TransportLimits(
+            init_timeout=settings.ws_init_timeout,
+            ping_interval=settings.ws_ping_interval,
+            max_subscriptions=settings.ws_max_subscriptions,
+        ),
+    )
+
+    async def wind_up() -> None:
+        await socket.drain()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER):
+                await http.drain()
+
+    stack.push_async_callback(wind_up)
+    return [
+        Route(GRAPHQL_PATH, http),
+        WebSocketRoute(GRAPHQL_PATH, socket.serve),
+        *(graphiql.routes() if graphiql is not None else ()),
+        *health_routes(services.check),
+    ]
+
+
+def _middleware(settings: Settings) -> list[Middleware]:
+    middleware = [Middleware(RequestLog)]
+    origins: tuple[str, ...] = getattr(settings, "cors_origins", ())
+    if origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=origins,
+                allow_methods=["GET", "POST"],
+                allow_headers=["authorization", "content-type", REQUEST_ID_HEADER],
+                expose_headers=[REQUEST_ID_HEADER],
+            )
+        )
+    return middleware

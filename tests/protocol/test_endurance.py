@@ -1,0 +1,243 @@
+"""Peers that fall silent, peers that stop reading, and the server's own end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import time
+from itertools import pairwise
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from subscriptions.transport_ws import TransportLimits
+
+
+async def test_the_server_pings_and_a_pong_keeps_the_connection(start):
+    server = await start(TransportLimits(ping_interval=0.1))
+    peer = await server.connect()
+    for _ in range(5):
+        assert await peer.receive() == {"type": "ping"}
+        await peer.send({"type": "pong"})
+
+
+async def test_any_frame_is_a_sign_of_life(start):
+    server = await start(TransportLimits(ping_interval=0.1))
+    peer = await server.connect()
+    for _ in range(5):
+        assert await peer.receive() == {"type": "ping"}
+        await peer.complete("nothing")
+
+
+async def test_a_peer_silent_for_two_intervals_is_closed_with_a_code_that_clients_retry(start):
+    server = await start(TransportLimits(ping_interval=0.1))
+    peer = await server.connect()
+    began = time.monotonic()
+    assert await peer.receive() == {"type": "ping"}
+    assert await peer.closed() == (4408, "Keep-alive timeout")
+    assert 0.15 < time.monotonic() - began < 1
+
+
+async def test_nobody_is_pinged_before_the_acknowledgement(start):
+    server = await start(TransportLimits(ping_interval=0.05))
+    peer = await server.connect(init=False)
+    assert await peer.nothing_comes(0.2)
+
+
+EVENT = {"data": {"text": "x" * 50_000}}
+
+
+class Firehose:
+    """An endless stream that counts the events taken from it."""
+
+    def __init__(self, engine):
+        self.taken = 0
+        self.closed = asyncio.Event()
+        engine.streams["subscription flood"] = self.stream
+
+    async def stream(self, request, context):
+        try:
+            while True:
+                self.taken += 1
+                yield EVENT
+        finally:
+            self.closed.set()
+
+    async def stalled(self):
+        """Return when nothing more is being taken."""
+        taken = -1
+        while taken != self.taken:
+            taken = self.taken
+            await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+def firehose(engine):
+    return Firehose(engine)
+
+
+async def lazy_reader(server):
+    """A peer with room for little, that reads only when told to."""
+    small = socket.socket()
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
+    small.setblocking(False)
+    port = int(server.url.split(":")[2].split("/")[0])
+    await asyncio.get_running_loop().sock_connect(small, ("127.0.0.1", port))
+    return await server.connect(sock=small, max_queue=1)
+
+
+async def test_a_stream_is_not_advanced_while_its_peer_does_not_read(start, firehose):
+    server = await start(TransportLimits(send_timeout=60))
+    peer = await lazy_reader(server)
+    await peer.subscribe("s", "subscription flood")
+    await firehose.stalled()
+    taken = firehose.taken
+    # What the kernel and uvicorn hold between them; an unbounded queue would have taken all the loop had time for.
+    assert 0 < taken < 200
+    for _ in range(taken):
+        assert (await peer.receive())["payload"] == EVENT
+    assert firehose.taken > taken
+
+
+async def test_a_peer_that_stops_reading_is_dropped_after_the_send_timeout(start, firehose, eventually):
+    server = await start(TransportLimits(send_timeout=0.2, close_timeout=0.2))
+    bystander = await server.connect()
+    peer = await lazy_reader(server)
+    await peer.subscribe("s", "subscription flood")
+    async with asyncio.timeout(5):
+        await firehose.closed.wait()
+    await eventually(lambda: server.transport.connection_count == 1)
+    assert await bystander.is_alive()
+    with pytest.raises(ConnectionClosed) as end:
+        while True:
+            await peer.receive()
+    assert end.value.rcvd is None
+
+
+async def test_a_peer_that_reads_again_in_time_is_told_that_it_was_too_slow(start, firehose):
+    server = await start(TransportLimits(send_timeout=0.2, close_timeout=5))
+    peer = await lazy_reader(server)
+    await peer.subscribe("s", "subscription flood")
+    async with asyncio.timeout(5):
+        await firehose.closed.wait()
+    with pytest.raises(ConnectionClosed) as end:
+        while True:
+            await peer.receive()
+    assert end.value.rcvd is not None
+    assert (end.value.rcvd.code, end.value.rcvd.reason) == (1013, "Too slow")
+
+
+async def test_a_peer_that_pings_without_reading_the_pongs_is_dropped(start):
+    server = await start(TransportLimits(send_timeout=0.2, close_timeout=0.2))
+    peer = await lazy_reader(server)
+    ping = '{"type":"ping","payload":{"a":"%s"}}' % ("x" * 50_000)
+    with pytest.raises(ConnectionClosed):
+        async with asyncio.timeout(5):
+            while True:
+                await peer.send(ping)
+    await server.idle()
+
+
+class RecordedRandom(random.Random):
+    """Shuffles by turning the order round."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.pauses = []
+
+    def shuffle(self, x):
+        x.reverse()
+
+    def uniform(self, a, b):
+        self.pauses.append((a, b))
+        return super().uniform(a, b)
+
+
+async def test_a_drain_closes_all_connections_1012_in_jittered_batches(start):
+    rng = RecordedRandom()
+    server = await start(TransportLimits(drain_batch=2, drain_pause=0.2), rng=rng)
+    peers = [await server.connect() for _ in range(5)]
+
+    async def end(peer):
+        assert await peer.closed() == (1012, "Service restart")
+        return time.monotonic()
+
+    ends = [asyncio.create_task(end(peer)) for peer in peers]
+    await server.transport.drain()
+    times = await asyncio.gather(*ends)
+    assert server.transport.connection_count == 0
+    assert rng.pauses == [(0.5, 1.5)] * 2
+    apart = [later - earlier > 0.08 for later, earlier in pairwise(times)]
+    assert apart == [True, False, True, False]
+
+
+async def test_a_socket_opened_during_or_after_a_drain_is_closed_1012(start):
+    server = await start()
+    await server.transport.drain()
+    peer = await server.connect(init=False)
+    assert await peer.closed() == (1012, "Service restart")
+
+
+@pytest.fixture
+def slow_mutation(engine):
+    gate = asyncio.Event()
+    done = asyncio.Event()
+
+    async def execute(request, context):
+        await gate.wait()
+        done.set()
+        return {"data": {"sent": True}}
+
+    engine.executions["mutation slow"] = execute
+    return gate, done
+
+
+async def test_a_drain_lets_mutations_at_work_be_answered_and_takes_no_new_operations(start, slow_mutation):
+    gate, _ = slow_mutation
+    server = await start()
+    peer = await server.connect()
+    await peer.subscribe("m", "mutation slow")
+    assert await peer.is_alive()
+    drain = asyncio.create_task(server.transport.drain())
+    await asyncio.sleep(0.05)
+    await peer.subscribe("q", "query hello")
+    frame = await peer.receive()
+    assert (frame["id"], frame["type"]) == ("q", "error")
+    assert frame["payload"][0]["extensions"] == {"code": "UNAVAILABLE", "retryable": True}
+    gate.set()
+    assert (await peer.receive())["payload"] == {"data": {"sent": True}}
+    assert (await peer.receive())["type"] == "complete"
+    assert (await peer.closed())[0] == 1012
+    await drain
+
+
+async def test_a_drain_waits_for_mutations_whose_connection_has_gone(start, slow_mutation):
+    gate, done = slow_mutation
+    server = await start()
+    peer = await server.connect()
+    await peer.subscribe("m", "mutation slow")
+    assert await peer.is_alive()
+    await peer.socket.close()
+    await server.idle()
+    drain = asyncio.create_task(server.transport.drain())
+    await asyncio.sleep(0.05)
+    assert not drain.done()
+    gate.set()
+    await drain
+    assert done.is_set()
+
+
+async def test_a_drain_does_not_wait_for_a_mutation_for_ever(start, slow_mutation):
+    gate, done = slow_mutation
+    server = await start(TransportLimits(drain_grace=0.1))
+    peer = await server.connect()
+    await peer.subscribe("m", "mutation slow")
+    assert await peer.is_alive()
+    began = time.monotonic()
+    await server.transport.drain()
+    assert time.monotonic() - began < 2
+    assert (await peer.closed())[0] == 1012
+    gate.set()
+    async with asyncio.timeout(5):
+        await done.wait()

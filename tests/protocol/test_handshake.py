@@ -1,0 +1,247 @@
+"""From the opening of the socket to the acknowledgement, and what the token means for the connection's life."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from structlog.testing import capture_logs
+
+from subscriptions.close_codes import FORBIDDEN
+from subscriptions.transport_ws import Authenticated, ConnectionRefusedByAuth, TransportLimits
+
+
+async def test_the_modern_subprotocol_is_chosen_among_those_offered(server):
+    peer = await server.connect(["graphql-ws", "graphql-transport-ws"])
+    assert peer.subprotocol == "graphql-transport-ws"
+    assert await peer.is_alive()
+
+
+@pytest.mark.parametrize("offered", [["graphql-ws"], ["chat"], []], ids=["legacy", "foreign", "none"])
+async def test_a_socket_without_the_modern_subprotocol_is_closed_4406(server, offered):
+    peer = await server.connect(offered, init=False)
+    assert peer.subprotocol is None
+    assert await peer.closed() == (4406, "Subprotocol not acceptable")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    ['{"type":"connection_init"}', '{"type":"connection_init","payload":null}'],
+    ids=["no payload", "payload null"],
+)
+async def test_an_init_without_payload_is_acknowledged(server, frame):
+    peer = await server.connect(init=False)
+    await peer.send(frame)
+    assert await peer.receive() == {"type": "connection_ack"}
+
+
+async def test_the_payload_of_the_init_is_what_is_authenticated_and_the_caller_reaches_the_engine(start, engine):
+    async def authenticate(payload):
+        return Authenticated(caller=payload["Authorization"])
+
+    async def whoami(request, context):
+        return {"data": {"caller": context.caller}}
+
+    engine.executions["query whoami"] = whoami
+    server = await start(authenticate=authenticate)
+    peer = await server.connect(init=False)
+    await peer.init({"Authorization": "Bearer alice"})
+    await peer.subscribe("1", "query whoami")
+    assert (await peer.receive())["payload"] == {"data": {"caller": "Bearer alice"}}
+
+
+async def test_without_an_init_the_socket_is_closed_4408(start):
+    server = await start(TransportLimits(init_timeout=0.1))
+    peer = await server.connect(init=False)
+    assert await peer.closed() == (4408, "Connection initialisation timeout")
+
+
+async def test_an_authentication_that_takes_too_long_is_closed_4408(start):
+    async def authenticate(payload):
+        await asyncio.sleep(60)
+
+    server = await start(TransportLimits(init_timeout=0.1), authenticate=authenticate)
+    peer = await server.connect(init=False)
+    await peer.send({"type": "connection_init"})
+    assert (await peer.closed())[0] == 4408
+    await server.idle()
+
+
+async def test_an_acknowledged_connection_outlives_the_init_timeout(start):
+    server = await start(TransportLimits(init_timeout=0.1))
+    peer = await server.connect()
+    await asyncio.sleep(0.25)
+    assert await peer.is_alive()
+
+
+async def test_a_second_init_is_closed_4429(server):
+    peer = await server.connect()
+    await peer.send({"type": "connection_init"})
+    assert await peer.closed() == (4429, "Too many initialisation requests")
+
+
+async def test_a_second_init_while_the_first_is_being_authenticated_is_closed_4429(start):
+    async def authenticate(payload):
+        await asyncio.sleep(60)
+
+    server = await start(authenticate=authenticate)
+    peer = await server.connect(init=False)
+    await peer.send({"type": "connection_init"})
+    await peer.send({"type": "connection_init"})
+    assert (await peer.closed())[0] == 4429
+
+
+async def test_an_operation_before_the_init_is_closed_4401(server):
+    peer = await server.connect(init=False)
+    await peer.subscribe("1", "query hello")
+    assert await peer.closed() == (4401, "Unauthorized")
+
+
+async def test_an_operation_between_init_and_acknowledgement_is_closed_4401(start):
+    async def authenticate(payload):
+        await asyncio.sleep(60)
+
+    server = await start(authenticate=authenticate)
+    peer = await server.connect(init=False)
+    await peer.send({"type": "connection_init"})
+    await peer.subscribe("1", "query hello")
+    assert await peer.closed() == (4401, "Unauthorized")
+
+
+async def test_ping_pong_and_complete_are_fine_before_the_init(server):
+    peer = await server.connect(init=False)
+    await peer.send({"type": "pong"})
+    await peer.complete("unknown")
+    assert await peer.is_alive()
+
+
+async def test_a_refused_token_is_closed_as_the_authenticator_says(start):
+    async def authenticate(payload):
+        raise ConnectionRefusedByAuth(FORBIDDEN.because("The signature is wrong."))
+
+    server = await start(authenticate=authenticate)
+    peer = await server.connect(init=False)
+    await peer.send({"type": "connection_init", "payload": {"Authorization": "Bearer forged"}})
+    assert await peer.closed() == (4403, "The signature is wrong.")
+
+
+async def test_a_refusal_is_4403_forbidden_unless_said_otherwise(start):
+    async def authenticate(payload):
+        raise ConnectionRefusedByAuth
+
+    server = await start(authenticate=authenticate)
+    peer = await server.connect(init=False)
+    await peer.send({"type": "connection_init"})
+    assert await peer.closed() == (4403, "Forbidden")
+
+
+async def test_a_failure_of_the_authenticator_is_logged_and_closed_with_a_code_that_clients_retry(start):
+    async def authenticate(payload):
+        raise ZeroDivisionError("in authenticate")
+
+    server = await start(authenticate=authenticate)
+    peer = await server.connect(init=False)
+    with capture_logs() as logs:
+        await peer.send({"type": "connection_init"})
+        assert await peer.closed() == (1013, "Try again later")
+    assert [entry["event"] for entry in logs] == ["websocket_authentication_failed"]
+
+
+def with_token(expires_at, caller="alice"):
+    async def authenticate(payload):
+        return Authenticated(caller, expires_at)
+
+    return authenticate
+
+
+async def test_a_token_already_expired_is_closed_4403_without_an_acknowledgement(start):
+    server = await start(authenticate=with_token(expires_at=1000.0), clock=lambda: 1000.0)
+    peer = await server.connect(init=False)
+    await peer.send({"type": "connection_init"})
+    assert await peer.closed() == (4403, "Token expired")
+
+
+async def test_a_live_connection_is_closed_4403_when_its_token_expires(start):
+    expires_at = time.time() + 0.3
+    server = await start(authenticate=with_token(expires_at))
+    peer = await server.connect()
+    assert await peer.is_alive()
+    assert await peer.closed() == (4403, "Token expired")
+    assert 0 <= time.time() - expires_at < 1
+
+
+@pytest.fixture
+def connection_of(engine):
+    """The server's own object of a peer's connection, as resolvers get it."""
+
+    async def connection(peer):
+        caught = []
+
+        async def catch(request, context):
+            caught.append(context.connection)
+            return {"data": {"caller": context.caller}}
+
+        engine.executions["query catch"] = catch
+        await peer.subscribe("catch", "query catch")
+        answer = await peer.receive()
+        await peer.receive()
+        return caught[0], answer["payload"]["data"]["caller"]
+
+    return connection
+
+
+async def test_a_renewed_token_keeps_the_connection_and_its_subscriptions_past_the_first_expiry(
+    start, engine, connection_of
+):
+    async def tick(request, context):
+        while True:
+            await asyncio.sleep(0.05)
+            yield {"data": {"tick": context.caller}}
+
+    engine.streams["subscription tick"] = tick
+    server = await start(authenticate=with_token(time.time() + 0.4))
+    peer = await server.connect()
+    connection, _ = await connection_of(peer)
+    await peer.subscribe("1", "subscription tick")
+    connection.renew(time.time() + 60, "alice")
+    deadline = time.time() + 0.8
+    while time.time() < deadline:
+        assert (await peer.receive())["type"] == "next"
+
+
+async def test_operations_after_a_renewal_are_started_by_the_new_caller(start, connection_of):
+    server = await start(authenticate=with_token(time.time() + 60, "alice"))
+    peer = await server.connect()
+    connection, before = await connection_of(peer)
+    connection.renew(None, "alice, renewed")
+    _, after = await connection_of(peer)
+    assert (before, after) == ("alice", "alice, renewed")
+
+
+async def test_a_renewal_that_expires_sooner_closes_sooner(start, connection_of):
+    server = await start(authenticate=with_token(time.time() + 60))
+    peer = await server.connect()
+    connection, _ = await connection_of(peer)
+    connection.renew(time.time() + 0.1, "alice")
+    assert await peer.closed() == (4403, "Token expired")
+
+
+async def test_renewing_a_connection_that_has_gone_does_nothing(start, connection_of):
+    server = await start(authenticate=with_token(time.time() + 60))
+    peer = await server.connect()
+    connection, _ = await connection_of(peer)
+    await peer.socket.close()
+    await server.idle()
+    connection.renew(time.time() - 1, "alice")
+    connection.close(FORBIDDEN)
+
+
+async def test_an_expiry_is_measured_by_the_clock_handed_in(start):
+    seconds = [0.0]
+    server = await start(authenticate=with_token(0.2), clock=lambda: seconds[0])
+    peer = await server.connect()
+    await asyncio.sleep(0.3)
+    assert await peer.is_alive()
+    seconds[0] = 0.2
+    assert await peer.closed() == (4403, "Token expired")

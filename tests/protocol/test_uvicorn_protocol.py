@@ -1,0 +1,92 @@
+"""uvicorn's WebSocket protocol lets go of peers that have stopped reading."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+
+import pytest
+import uvicorn
+from starlette.websockets import WebSocket
+from websockets.asyncio.client import connect
+
+from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
+from subscriptions.transport.writing import ABORT_EXTENSION
+
+
+class Impatient(AbortingWebSocketProtocol):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.close_timeout = 0.2
+
+
+class QuietServer(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self):
+        yield
+
+
+async def fill_up(websocket):
+    """Write what the peer doesn't read, until some of it is stuck in the server."""
+    transport = websocket.scope["extensions"][ABORT_EXTENSION].__self__
+    while not transport.get_write_buffer_size():
+        await websocket.send_text("x" * 10_000)
+
+
+async def serve_and_close(scope, receive, send):
+    websocket = WebSocket(scope, receive, send)
+    await websocket.accept()
+    await fill_up(websocket)
+    await websocket.close(1000)
+
+
+async def serve_on_and_on(scope, receive, send):
+    websocket = WebSocket(scope, receive, send)
+    await websocket.accept()
+    await fill_up(websocket)
+    await websocket.receive()
+
+
+@pytest.fixture
+async def start():
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start_with(app):
+            listener = socket.create_server(("127.0.0.1", 0))
+            config = uvicorn.Config(app, ws=Impatient, ws_ping_interval=None, lifespan="off", log_config=None)
+            server = QuietServer(config)
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+
+            async def stop():
+                server.should_exit = True
+                async with asyncio.timeout(5):
+                    await serving
+
+            stack.push_async_callback(stop)
+            small = socket.socket()
+            small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
+            small.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(small, listener.getsockname())
+            url = "ws://127.0.0.1"
+            await stack.enter_async_context(connect(url, sock=small, max_queue=1, compression=None, close_timeout=0.1))
+            return server
+
+        yield start_with
+
+
+async def test_a_peer_that_never_reads_the_close_frame_is_dropped(start, eventually):
+    server = await start(serve_and_close)
+    await eventually(lambda: len(server.server_state.connections) == 1)
+    await eventually(lambda: not server.server_state.connections)
+
+
+async def test_a_peer_that_does_not_read_holds_up_no_shutdown(start, eventually):
+    server = await start(serve_on_and_on)
+    await eventually(lambda: len(server.server_state.connections) == 1)
+    await asyncio.sleep(0.1)
+    began = time.monotonic()
+    server.should_exit = True
+    await eventually(lambda: not server.server_state.connections)
+    assert time.monotonic() - began < 2

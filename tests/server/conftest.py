@@ -1,0 +1,138 @@
+"""Time in the tests' hands, and the HTTP endpoint in front of a scripted engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from resolvers.callers import Caller
+from resolvers.errors import Unauthenticated
+from server.auth import Authenticator
+from server.http import GraphQLHTTP
+from server.request_log import RequestLog
+from server.settings import Settings
+from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
+
+SECRET = "a-secret-of-the-tests-that-is-long-enough"
+MAX_BODY_BYTES = 1_048_576
+
+
+class Clock:
+    """Stands still until a test moves it. Seconds since the epoch."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def refusal() -> Callable[[Authenticator, str], Awaitable[str]]:
+    """Why a token is refused; the test fails where it is not."""
+
+    async def reason(authenticator: Authenticator, token: str) -> str:
+        with pytest.raises(Unauthenticated) as caught:
+            await authenticator.authenticate(token)
+        return caught.value.message
+
+    return reason
+
+
+@dataclass(frozen=True)
+class Operation:
+    kind: OperationKind
+
+
+@dataclass
+class ScriptedEngine:
+    """Answers every operation alike; the first word of the document is its kind. Keeps what it was asked."""
+
+    result: Callable[[], Json] = lambda: {"data": {"ok": True}}
+    refusal: list[Json] | None = None
+    prepared: list[GraphQLRequest] = field(default_factory=list)
+    executed: list[tuple[GraphQLRequest, ConnectionContext]] = field(default_factory=list)
+    finished: int = 0
+    gate: asyncio.Event | None = None
+
+    def prepare(self, request: GraphQLRequest) -> Operation:
+        self.prepared.append(request)
+        if self.refusal is not None:
+            raise RequestRefused(self.refusal)
+        word = request.query.split()[0]
+        return Operation(word if word in ("mutation", "subscription") else "query")  # type: ignore[arg-type]
+
+    async def execute(self, prepared: Any, request: GraphQLRequest, context: ConnectionContext) -> Json:
+        self.executed.append((request, context))
+        if self.gate is not None:
+            await self.gate.wait()
+        self.finished += 1
+        return self.result()
+
+    async def subscribe(self, *_: Any) -> AsyncIterator[Json]:
+        raise AssertionError("no subscription starts over HTTP")
+
+
+@dataclass
+class Side:
+    """The endpoint, its engine, and a client in front."""
+
+    engine: ScriptedEngine
+    endpoint: GraphQLHTTP
+    app: Starlette
+    client: httpx.AsyncClient
+    signed_in: list[Caller]
+    sign_in_error: Exception | None = None
+
+    async def post(
+        self, body: Any = None, *, accept: str | None = "application/graphql-response+json", **headers: str
+    ) -> httpx.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body or {"query": "{ok}"}).encode()
+        sent = {
+            "content-type": "application/json",
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        return await self.client.post("/graphql", content=content, headers={**sent, "accept": accept or ""})
+
+    @staticmethod
+    def code(response: httpx.Response) -> str:
+        """The code of the one error, having checked that it has the contract's form and comes without data."""
+        body = response.json()
+        assert set(body) == {"errors"}
+        (error,) = body["errors"]
+        assert error["message"]
+        assert isinstance(error["extensions"]["retryable"], bool)
+        return str(error["extensions"]["code"])
+
+
+@pytest.fixture
+async def side(clock: Clock) -> AsyncIterator[Side]:
+    signed_in: list[Caller] = []
+
+    async def sign_in(caller: Caller) -> None:
+        if made.sign_in_error is not None:
+            raise made.sign_in_error
+        signed_in.append(caller)
+
+    engine = ScriptedEngine()
+    authenticator = Authenticator(Settings(jwt_secret=SECRET), clock)
+    endpoint = GraphQLHTTP(engine, authenticator.authenticate, sign_in, max_body_bytes=MAX_BODY_BYTES)
+    app = Starlette(routes=[Route("/graphql", endpoint)], middleware=[Middleware(RequestLog)])
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
+        made = Side(engine, endpoint, app, client, signed_in)
+        yield made

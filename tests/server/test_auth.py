@@ -1,0 +1,284 @@
+"""Tokens signed with the shared secret: which are believed, which are not, and what their bearers are told."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import jwt
+import pytest
+
+from resolvers.callers import Caller, CallerRole
+from resolvers.errors import InvalidInput, Unauthenticated
+from server.auth import MAX_TOKEN_LENGTH, Authenticator, bearer_token, issue_token
+from server.claims import LEEWAY
+from server.jwks import Clock
+from server.settings import Settings, SettingsError
+from server.socket_auth import socket_authenticate
+from store.ids import UserId
+from subscriptions.transport_ws import Authenticated, ConnectionRefusedByAuth
+
+SECRET = "a-secret-of-the-tests-that-is-long-enough"
+NOW = 1_800_000_000.0
+
+Refusal = Callable[[Authenticator, str], Awaitable[str]]
+
+
+@pytest.fixture
+def hs(clock: Clock) -> Authenticator:
+    return Authenticator(Settings(jwt_secret=SECRET), clock)
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    """Claims that are good; None takes one out."""
+    merged = {"sub": "alice", "exp": NOW + 3600, **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def signed(**changes: Any) -> str:
+    return jwt.encode(claims(**changes), SECRET, algorithm="HS256")
+
+
+def b64(data: bytes | dict[str, Any]) -> str:
+    raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def hmac_token(header: dict[str, Any], body: dict[str, Any], key: bytes) -> str:
+    """By hand: PyJWT refuses to sign what an attacker would."""
+    head = f"{b64(header)}.{b64(body)}"
+    return f"{head}.{b64(hmac.digest(key, head.encode(), 'sha256'))}"
+
+
+# --- a shared secret
+
+
+async def test_a_good_token_says_who_calls_and_until_when(hs: Authenticator) -> None:
+    token = signed(name="Alice", picture="https://example.com/a.png", role="service")
+    assert await hs.authenticate(token) == Caller(
+        UserId("alice"), CallerRole.SERVICE, NOW + 3600, "Alice", "https://example.com/a.png"
+    )
+
+
+async def test_sub_and_exp_are_all_a_token_needs(hs: Authenticator) -> None:
+    assert await hs.authenticate(signed()) == Caller(UserId("alice"), CallerRole.USER, NOW + 3600)
+
+
+async def test_a_token_issued_here_is_believed_here(clock: Clock) -> None:
+    settings = Settings(jwt_secret=SECRET, jwt_audience="chat", jwt_issuer="us")
+    token = issue_token(settings, "bob", CallerRole.ADMIN, "Bob", 60, clock=clock)
+    assert await Authenticator(settings, clock).authenticate(token) == Caller(
+        UserId("bob"), CallerRole.ADMIN, NOW + 60, "Bob"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"exp": None}, "no exp"),
+        ({"sub": None}, "no sub"),
+        ({"exp": NOW - LEEWAY}, "expired"),
+        ({"exp": "soon"}, "exp"),
+        ({"exp": True}, "exp"),
+        ({"exp": float("inf")}, "exp"),
+        ({"exp": float("nan")}, "exp"),
+        ({"exp": 10**400}, "exp"),
+        ({"exp": -1}, "exp"),
+        ({"nbf": NOW + LEEWAY + 1}, "nbf"),
+        ({"iat": NOW + LEEWAY + 1}, "iat"),
+        ({"sub": 7}, "sub"),
+        ({"sub": ""}, "sub"),
+        ({"sub": "al_ice"}, "sub"),
+        ({"sub": "alice\n"}, "sub"),
+        ({"sub": "-alice"}, "sub"),
+        ({"sub": "älice"}, "sub"),
+        ({"sub": "a" * 65}, "sub"),
+        ({"role": "root"}, "role"),
+        ({"role": ["admin"]}, "role"),
+        ({"name": 7}, "name"),
+        ({"picture": {}}, "picture"),
+    ],
+)
+async def test_a_token_with_a_claim_amiss_is_refused_and_told_which(
+    hs: Authenticator, changes: dict[str, Any], reason: str, refusal: Refusal
+) -> None:
+    token = hmac_token({"alg": "HS256"}, claims(**changes), SECRET.encode())
+    assert reason in await refusal(hs, token)
+
+
+async def test_clocks_may_differ_by_the_leeway_and_no_more(hs: Authenticator, clock: Clock, refusal: Refusal) -> None:
+    token = signed(exp=NOW + 100, nbf=NOW + LEEWAY)
+    await hs.authenticate(token)
+    clock.now = NOW + 100 + LEEWAY - 0.1
+    await hs.authenticate(token)
+    clock.now = NOW + 100 + LEEWAY
+    assert "expired" in await refusal(hs, token)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "x",
+        "a.b.c",
+        "...",
+        "e30.e30.e30",
+        "ä.ö.ü",
+        "\ud800.a.b",
+        b64(b"[]") + ".e30.e30",
+        b64({"alg": "HS256", "kid": 7}) + ".e30.e30",
+        b64({"alg": "HS256", "crit": ["b64"], "b64": False}) + "..e30",
+        b64(b"[" * 5000) + ".e30.e30",
+        signed()[:-2],
+        signed() + ".x",
+        "a" * (MAX_TOKEN_LENGTH + 1),
+    ],
+)
+async def test_what_is_no_token_is_refused(hs: Authenticator, token: str, refusal: Refusal) -> None:
+    await refusal(hs, token)
+
+
+async def test_a_changed_payload_is_refused(hs: Authenticator, refusal: Refusal) -> None:
+    header, _, signature = signed().split(".")
+    assert "signature" in await refusal(hs, f"{header}.{b64(claims(sub='bob'))}.{signature}")
+
+
+async def test_another_secret_is_refused(hs: Authenticator, refusal: Refusal) -> None:
+    token = jwt.encode(claims(), "another-secret-that-is-as-long-as-ours", algorithm="HS256")
+    assert "signature" in await refusal(hs, token)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE", "", None, 7, ["HS256"], "HS384", "RS256"])
+async def test_only_the_algorithm_of_the_secret_will_do(hs: Authenticator, algorithm: object, refusal: Refusal) -> None:
+    token = hmac_token({"alg": algorithm}, claims(), SECRET.encode())
+    head, body, _ = token.split(".")
+    assert "algorithm" in await refusal(hs, token)
+    await refusal(hs, f"{head}.{body}.")
+
+
+async def test_an_unsigned_token_is_refused(hs: Authenticator, refusal: Refusal) -> None:
+    assert "algorithm" in await refusal(hs, jwt.encode(claims(), None, algorithm="none"))
+
+
+@pytest.mark.parametrize("audience", ["chat", ["mail", "chat"]])
+async def test_the_audience_must_name_us_once_it_is_set(clock: Clock, audience: object, refusal: Refusal) -> None:
+    authenticator = Authenticator(Settings(jwt_secret=SECRET, jwt_audience="chat"), clock)
+    await authenticator.authenticate(signed(aud=audience))
+    for other in (None, "mail", ["mail"], "chatroom", [], {"chat": 1}):
+        assert "aud" in await refusal(authenticator, signed(aud=other))
+
+
+async def test_the_issuer_must_be_ours_once_it_is_set(clock: Clock, refusal: Refusal) -> None:
+    authenticator = Authenticator(Settings(jwt_secret=SECRET, jwt_issuer="us"), clock)
+    await authenticator.authenticate(signed(iss="us"))
+    for other in (None, "them"):
+        assert "iss" in await refusal(authenticator, signed(iss=other))
+    assert "iss" in await refusal(authenticator, hmac_token({"alg": "HS256"}, claims(iss=["us"]), SECRET.encode()))
+
+
+async def test_refusals_repeat_nothing_of_the_token(hs: Authenticator, refusal: Refusal) -> None:
+    for token in (signed(sub="no_such_id"), signed(role="emperor"), signed()[:-2], signed(exp=NOW - 60)):
+        message = await refusal(hs, token)
+        assert not any(part in message for part in ("no_such_id", "emperor", SECRET, *token.split(".")))
+
+
+async def test_no_algorithm_is_accepted_where_no_key_is_set(clock: Clock, refusal: Refusal) -> None:
+    assert "algorithm" in await refusal(Authenticator(Settings(), clock), signed())
+
+
+async def test_a_known_token_is_not_verified_again_until_it_expires(
+    hs: Authenticator, clock: Clock, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
+) -> None:
+    token = signed(exp=NOW + 100)
+    caller = await hs.authenticate(token)
+    decode = jwt.decode
+    verified = 0
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal verified
+        verified += 1
+        return decode(*args, **kwargs)
+
+    monkeypatch.setattr(jwt, "decode", counted)
+    assert await hs.authenticate(token) is caller
+    assert verified == 0
+    clock.now = NOW + 200
+    assert "expired" in await refusal(hs, token)
+
+
+async def test_known_tokens_take_bounded_memory(hs: Authenticator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.auth.REMEMBERED", 3)
+    tokens = [signed(sub=f"user{n}") for n in range(5)]
+    first = [await hs.authenticate(token) for token in tokens]
+    again = [await hs.authenticate(token) for token in reversed(tokens)]
+    assert [one is other for one, other in zip(first, reversed(again), strict=True)] == [False, False, True, True, True]
+
+
+# --- issuing
+
+
+def test_a_token_is_issued_for_legal_users_and_times_only() -> None:
+    settings = Settings(jwt_secret=SECRET)
+    for user, ttl in (("al_ice", 60.0), ("", 60.0), ("alice", 0.0), ("alice", -1.0), ("alice", float("inf"))):
+        with pytest.raises(InvalidInput):
+            issue_token(settings, user, ttl=ttl)
+    with pytest.raises(SettingsError, match="CONFAB_JWT_SECRET"):
+        issue_token(Settings(), "alice")
+
+
+# --- where the token is written
+
+
+@pytest.mark.parametrize("header", ["Bearer abc", "bearer abc", "BEARER   abc ", " Bearer abc"])
+def test_the_scheme_is_bearer_in_any_case(header: str) -> None:
+    assert bearer_token(header) == "abc"
+
+
+def test_no_header_is_no_token() -> None:
+    assert bearer_token(None) is None
+
+
+@pytest.mark.parametrize("header", ["", "abc", "Bearer", "Bearer ", "Basic abc", "Bearerabc"])
+def test_a_header_without_a_bearer_token_is_refused(header: str) -> None:
+    with pytest.raises(Unauthenticated):
+        bearer_token(header)
+
+
+@pytest.mark.parametrize("key", ["Authorization", "authorization"])
+async def test_a_socket_is_the_callers_once_they_are_signed_in(hs: Authenticator, key: str) -> None:
+    signed_in: list[Caller] = []
+
+    async def sign_in(caller: Caller) -> None:
+        signed_in.append(caller)
+
+    judge = socket_authenticate(hs.authenticate, sign_in)
+    caller = await hs.authenticate(signed())
+    assert await judge({key: f"Bearer {signed()}"}) == Authenticated(caller, NOW + 3600)
+    assert signed_in == [caller]
+
+
+@pytest.mark.parametrize("payload", [None, {}, {"other": 1}, {"Authorization": None}])
+async def test_a_socket_without_a_token_is_nobodys(hs: Authenticator, payload: dict[str, Any] | None) -> None:
+    async def sign_in(_: Caller) -> None:
+        raise AssertionError("nobody cannot be signed in")
+
+    assert await socket_authenticate(hs.authenticate, sign_in)(payload) == Authenticated(None)
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    ["", "abc", 7, ["Bearer"], "Bearer x", f"Bearer {signed(exp=NOW - 60)}", f"Bearer {signed(sub='_')}"],
+)
+async def test_a_socket_with_a_bad_token_is_closed_with_4403_and_the_reason(
+    hs: Authenticator, authorization: object
+) -> None:
+    async def sign_in(_: Caller) -> None:
+        raise AssertionError("who was refused cannot be signed in")
+
+    with pytest.raises(ConnectionRefusedByAuth) as caught:
+        await socket_authenticate(hs.authenticate, sign_in)({"Authorization": authorization})
+    assert caught.value.close.code == 4403
+    assert 0 < len(caught.value.close.reason.encode()) <= 123

@@ -1,0 +1,78 @@
+"""What probes and browsers find beside the API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from server.health import health_routes
+
+
+def client(check: Callable[[], Awaitable[Mapping[str, str | None]]]) -> httpx.AsyncClient:
+    app = Starlette(routes=[*health_routes(check)])
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://confab")
+
+
+async def all_well() -> dict[str, str | None]:
+    return {"mongo": None, "redis": None}
+
+
+async def redis_gone() -> dict[str, str | None]:
+    return {"mongo": None, "redis": "connection refused"}
+
+
+async def broken() -> dict[str, str | None]:
+    raise RuntimeError("password=hunter2")
+
+
+async def stuck() -> dict[str, str | None]:
+    await asyncio.Event().wait()
+    raise AssertionError("unreachable")
+
+
+async def test_ready_while_everything_can_be_reached() -> None:
+    async with client(all_well) as http:
+        response = await http.get("/readyz")
+    assert response.status_code == 200
+    assert response.json() == {"status": "ready", "checks": {"mongo": "ok", "redis": "ok"}}
+
+
+async def test_not_ready_and_why_while_something_is_away() -> None:
+    async with client(redis_gone) as http:
+        response = await http.get("/readyz")
+    assert response.status_code == 503
+    assert response.json() == {"status": "unready", "checks": {"mongo": "ok", "redis": "connection refused"}}
+
+
+@pytest.mark.parametrize("check", [broken, stuck])
+async def test_a_check_that_fails_or_hangs_is_not_ready_and_tells_no_secrets(
+    check: Callable[[], Awaitable[dict[str, str | None]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.health.PATIENCE", 0.05)
+    async with client(check) as http:
+        response = await asyncio.wait_for(http.get("/readyz"), 5)
+    assert response.status_code == 503
+    assert "hunter2" not in response.text
+
+
+@pytest.mark.parametrize("check", [all_well, redis_gone, broken, stuck])
+async def test_alive_whatever_the_dependencies_do(check: Callable[[], Awaitable[dict[str, str | None]]]) -> None:
+    async with client(check) as http:
+        response = await asyncio.wait_for(http.get("/healthz"), 5)
+    assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+async def test_probes_are_never_answered_from_a_cache() -> None:
+    async with client(all_well) as http:
+        for path in ("/healthz", "/readyz"):
+            assert (await http.get(path)).headers["cache-control"] == "no-store"
+
+
+async def test_the_root_leads_to_the_api() -> None:
+    async with client(all_well) as http:
+        response = await http.get("/")
+    assert (response.status_code, response.headers["location"]) == (307, "/graphql")

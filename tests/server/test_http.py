@@ -1,0 +1,326 @@
+"""GraphQL over HTTP: what is a request, what is answered, with which status, in which form. The engine is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import jwt
+import pytest
+
+from resolvers.callers import Caller
+from resolvers.errors import ConfabError, Forbidden, InvalidInput, Unauthenticated, Unavailable
+from server.http_request import MediaType, preferences
+from store.errors import StoreError
+from subscriptions.engine import GraphQLRequest, Json
+
+SECRET = "a-secret-of-the-tests-that-is-long-enough"
+NOW = 1_800_000_000.0
+
+GRAPHQL = "application/graphql-response+json"
+JSON = "application/json"
+NOBODY = {"message": "Send a token.", "extensions": {"code": "UNAUTHENTICATED", "retryable": False}}
+
+
+def bearer(**changes: Any) -> str:
+    claims = {"sub": "alice", "exp": NOW + 60, **changes}
+    return "Bearer " + jwt.encode(claims, SECRET, algorithm="HS256")
+
+
+# --- a request that is one
+
+
+async def test_a_query_reaches_the_engine_as_it_was_sent(side: Any) -> None:
+    body = {
+        "query": "query Q($a: Int) {ok}",
+        "variables": {"a": [1, None]},
+        "operationName": "Q",
+        "extensions": {"x": 1},
+    }
+    response = await side.post(body, authorization=bearer(), x_request_id="req-1")
+    assert (response.status_code, response.json()) == (200, {"data": {"ok": True}})
+    assert response.headers["cache-control"] == "no-store"
+    ((request, context),) = side.engine.executed
+    assert request == GraphQLRequest("query Q($a: Int) {ok}", {"a": [1, None]}, "Q")
+    assert isinstance(context.caller, Caller)
+    assert (context.caller.user_id, context.request_id, context.connection) == ("alice", "req-1", None)
+    assert [caller.user_id for caller in side.signed_in] == ["alice"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("", JSON),
+        ("*/*", JSON),
+        ("application/*", JSON),
+        (JSON, JSON),
+        (GRAPHQL, GRAPHQL),
+        (f"{GRAPHQL}, {JSON};q=0.9", GRAPHQL),
+        (f"{JSON}, {GRAPHQL}", GRAPHQL),
+        (f"{JSON};q=0.9, {GRAPHQL};q=0.5", JSON),
+        (f"{GRAPHQL};q=0, */*", JSON),
+        (f"{JSON};q=0, */*;q=0.1", GRAPHQL),
+        ("APPLICATION/GraphQL-Response+JSON; charset=utf-8", GRAPHQL),
+        ("text/html, */*;q=0.8", JSON),
+        ("text/html", None),
+        (f"{JSON};q=0", None),
+        (f"{JSON};q=nonsense", None),
+    ],
+)
+def test_the_accept_header_decides_the_form(accept: str, expected: str | None) -> None:
+    assert preferences(accept).media_type == (expected and MediaType(expected))
+
+
+@pytest.mark.parametrize(
+    ("accept", "html"),
+    [
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", True),
+        ("text/html", True),
+        ("*/*", False),
+        (f"{JSON}, text/html;q=0.9", False),
+        ("text/html;q=0", False),
+    ],
+)
+def test_only_who_prefers_html_is_a_browser(accept: str, html: bool) -> None:
+    assert preferences(accept).prefers_html is html
+
+
+@pytest.mark.parametrize(("accept", "form"), [(None, JSON), (JSON, JSON), (GRAPHQL, GRAPHQL)])
+async def test_the_answer_has_the_form_that_was_asked_for(side: Any, accept: str | None, form: str) -> None:
+    assert (await side.post(accept=accept)).headers["content-type"] == f"{form}; charset=utf-8"
+
+
+async def test_who_accepts_neither_form_gets_406(side: Any) -> None:
+    response = await side.post(accept="image/png")
+    assert (response.status_code, side.code(response)) == (406, "INVALID_INPUT")
+    assert not side.engine.executed
+
+
+async def test_numbers_past_64_bits_arrive_exactly_and_can_be_answered(side: Any) -> None:
+    big = 123456789012345678901234567890
+    side.engine.result = lambda: {"data": {"n": big, "s": "\ud800"}}
+    response = await side.post({"query": "{ok}", "variables": {"n": big, "small": 1}})
+    assert side.engine.executed[0][0].variables == {"n": big, "small": 1}
+    assert response.status_code == 200
+    assert json.loads(response.content)["data"]["n"] == big
+
+
+async def test_get_answers_queries(side: Any) -> None:
+    parameters = {"query": "query Q{ok}", "variables": '{"a":1}', "operationName": "Q", "extensions": "{}"}
+    response = await side.client.get("/graphql", params=parameters)
+    assert (response.status_code, response.json()) == (200, {"data": {"ok": True}})
+    assert side.engine.executed[0][0] == GraphQLRequest("query Q{ok}", {"a": 1}, "Q")
+
+
+async def test_get_answers_no_mutations(side: Any) -> None:
+    response = await side.client.get("/graphql", params={"query": "mutation {send}"})
+    assert (response.status_code, side.code(response), response.headers["allow"]) == (405, "INVALID_INPUT", "POST")
+    assert not side.engine.executed
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"query": ""}, {"query": "{ok}", "variables": "{"}, {"query": "{ok}", "variables": "[1]"}]
+)
+async def test_a_bad_get_is_bad_input(side: Any, parameters: dict[str, str]) -> None:
+    response = await side.client.get("/graphql", params=parameters)
+    assert (response.status_code, side.code(response)) == (400, "INVALID_INPUT")
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS"])
+async def test_other_methods_are_405(side: Any, method: str) -> None:
+    response = await side.client.request(
+        method, "/graphql", content=b'{"query":"{ok}"}', headers={"content-type": JSON}
+    )
+    assert (response.status_code, side.code(response), response.headers["allow"]) == (405, "INVALID_INPUT", "GET, POST")
+
+
+@pytest.mark.parametrize("accept", [JSON, GRAPHQL])
+async def test_a_subscription_is_sent_to_the_websocket(side: Any, accept: str) -> None:
+    response = await side.post({"query": "subscription {events}"}, accept=accept)
+    assert (response.status_code, side.code(response)) == (400, "INVALID_INPUT")
+    assert "WebSocket" in response.json()["errors"][0]["message"]
+
+
+# --- failures of the engine
+
+
+REFUSED = [{"message": "Syntax Error", "extensions": {"code": "INVALID_INPUT", "retryable": False}}]
+
+
+@pytest.mark.parametrize(("accept", "status"), [(GRAPHQL, 400), (JSON, 200)])
+async def test_a_document_that_is_refused_is_answered_as_the_form_has_it(side: Any, accept: str, status: int) -> None:
+    side.engine.refusal = REFUSED
+    response = await side.post(accept=accept)
+    assert (response.status_code, response.json()) == (status, {"errors": REFUSED})
+
+
+@pytest.mark.parametrize("accept", [GRAPHQL, JSON])
+async def test_errors_of_fields_come_with_200(side: Any, accept: str) -> None:
+    result = {"data": None, "errors": [{"message": "no", "extensions": {"code": "NOT_FOUND", "retryable": False}}]}
+    side.engine.result = lambda: result
+    response = await side.post(accept=accept, authorization=bearer())
+    assert (response.status_code, response.json()) == (200, result)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(Unavailable("later"), 503), (Forbidden("no"), 403), (InvalidInput("no", field="x"), 400)],
+)
+async def test_a_failure_before_anything_ran_has_its_status(side: Any, error: ConfabError, status: int) -> None:
+    side.sign_in_error = error
+    response = await side.post(authorization=bearer())
+    assert (response.status_code, side.code(response)) == (status, error.code)
+    assert response.json()["errors"][0]["extensions"]["retryable"] is error.retryable
+    assert response.json()["errors"][0]["extensions"].get("field") == error.field
+    assert (await side.post(authorization=bearer(), accept=JSON)).status_code == 200
+    assert not side.engine.executed
+
+
+async def test_a_database_that_cannot_be_reached_is_unavailable(side: Any) -> None:
+    side.sign_in_error = StoreError("mongo-7.internal: connection refused")
+    response = await side.post(authorization=bearer())
+    assert (response.status_code, side.code(response)) == (503, "UNAVAILABLE")
+    assert response.json()["errors"][0]["extensions"]["retryable"] is True
+    assert "mongo-7" not in response.text
+
+
+async def test_a_defect_is_internal_and_says_nothing_but_where_to_look(side: Any) -> None:
+    def explode() -> Json:
+        raise RuntimeError("password=hunter2")
+
+    side.engine.result = explode
+    for accept in (GRAPHQL, JSON):
+        for query in ("{ok}", "mutation {ok}"):
+            response = await side.post({"query": query}, accept=accept, x_request_id="find-me")
+            assert (response.status_code, side.code(response)) == (500, "INTERNAL")
+            assert response.json()["errors"][0]["extensions"]["correlationId"] == "find-me"
+            assert "hunter2" not in response.text
+
+
+# --- who asks
+
+
+@pytest.mark.parametrize("accept", [GRAPHQL, JSON])
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "",
+        "nonsense",
+        "Basic YWxpY2U6c2VjcmV0",
+        "Bearer ",
+        "Bearer nonsense",
+        bearer(exp=NOW - 60),
+        bearer(sub="no_id"),
+        "Bearer " + jwt.encode({"sub": "alice", "exp": NOW + 60}, SECRET + "!", algorithm="HS256"),
+        "Bearer " + jwt.encode({"sub": "alice", "exp": NOW + 60}, None, algorithm="none"),
+    ],
+)
+async def test_a_bad_token_is_401_and_nothing_runs(side: Any, accept: str, authorization: str) -> None:
+    response = await side.post(accept=accept, authorization=authorization)
+    assert (response.status_code, side.code(response)) == (401, "UNAUTHENTICATED")
+    assert response.headers["www-authenticate"].startswith('Bearer realm="confab", error="invalid_token"')
+    assert not side.engine.prepared
+
+
+async def test_without_a_token_the_engine_decides(side: Any) -> None:
+    assert (await side.post()).status_code == 200
+    ((_, context),) = side.engine.executed
+    assert context.caller is None
+    assert side.signed_in == []
+
+
+@pytest.mark.parametrize("accept", [GRAPHQL, JSON])
+async def test_an_operation_refused_to_nobody_before_it_began_is_401_too(side: Any, accept: str) -> None:
+    side.engine.refusal = [NOBODY]
+    response = await side.post(accept=accept)
+    assert (response.status_code, side.code(response)) == (401, "UNAUTHENTICATED")
+    assert response.headers["www-authenticate"] == 'Bearer realm="confab"'
+
+
+async def test_beside_fields_that_were_answered_a_refusal_stays_200(side: Any) -> None:
+    side.engine.result = lambda: {"data": {"__typename": "Query", "me": None}, "errors": [NOBODY]}
+    assert (await side.post()).status_code == 200
+
+
+@pytest.mark.parametrize("accept", [GRAPHQL, JSON])
+@pytest.mark.parametrize("data", [{}, {"data": None}, {"data": {"me": None}}])
+async def test_what_the_engine_refuses_to_nobody_is_401(side: Any, data: Json, accept: str) -> None:
+    side.engine.result = lambda: {**data, "errors": [NOBODY]}
+    response = await side.post(accept=accept)
+    assert (response.status_code, response.headers["www-authenticate"]) == (401, 'Bearer realm="confab"')
+    assert response.json() == {**data, "errors": [NOBODY]}
+
+
+async def test_the_engine_may_raise_its_refusal(side: Any) -> None:
+    def refuse() -> Json:
+        raise Unauthenticated("Send a token.")
+
+    side.engine.result = refuse
+    response = await side.post()
+    assert (response.status_code, side.code(response)) == (401, "UNAUTHENTICATED")
+
+
+# --- clients that go away
+
+
+def _gone(body: bytes) -> tuple[dict[str, Any], Any]:
+    scope = {
+        "type": "http", "method": "POST", "path": "/graphql", "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }  # fmt: skip
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> dict[str, Any]:
+        return next(messages, {"type": "http.disconnect"})
+
+    return scope, receive
+
+
+async def _unheard(_: Any) -> None:
+    return
+
+
+async def test_a_mutation_runs_to_its_end_though_its_request_is_cancelled(side: Any) -> None:
+    side.engine.gate = asyncio.Event()
+    scope, receive = _gone(b'{"query":"mutation {send}"}')
+    request = asyncio.create_task(side.app(scope, receive, _unheard))
+    while not side.engine.executed:  # noqa: ASYNC110 - the engine is at work in a few turns of the loop
+        await asyncio.sleep(0)
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+    assert side.engine.finished == 0
+    side.engine.gate.set()
+    await asyncio.wait_for(side.endpoint.drain(), 5)
+    assert side.engine.finished == 1
+
+
+async def test_a_query_ends_with_its_request(side: Any) -> None:
+    side.engine.gate = asyncio.Event()
+    scope, receive = _gone(b'{"query":"{ok}"}')
+    request = asyncio.create_task(side.app(scope, receive, _unheard))
+    while not side.engine.executed:  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0)
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+    side.engine.gate.set()
+    await asyncio.wait_for(side.endpoint.drain(), 5)
+    assert side.engine.finished == 0
+
+
+async def test_a_client_that_leaves_while_sending_leaves_nothing_behind(side: Any) -> None:
+    scope, _ = _gone(b"")
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await side.app(scope, receive, send)
+    assert sent == []
+    assert not side.engine.prepared

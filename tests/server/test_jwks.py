@@ -1,0 +1,295 @@
+"""Tokens signed with a private key: the right public key, fetched as seldom as possible, and nothing in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import itertools
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+from resolvers.errors import Unauthenticated, Unavailable
+from server.auth import REMEMBERED_FOR, Authenticator
+from server.jwks import FRESH_FOR, PAUSE, JwksError, parse_jwks
+from server.settings import Settings, SettingsError
+
+SECRET = "a-secret-of-the-tests-that-is-long-enough"
+NOW = 1_800_000_000.0
+
+RSA_KEY = rsa.generate_private_key(65537, 2048)
+OTHER_RSA_KEY = rsa.generate_private_key(65537, 2048)
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+ED_KEY = ed25519.Ed25519PrivateKey.generate()
+
+Refusal = Callable[[Authenticator, str], Awaitable[str]]
+
+
+def token(key: Any, algorithm: str, kid: str | None = None, *, sub: str = "alice", **header: Any) -> str:
+    return jwt.encode(
+        {"sub": sub, "exp": NOW + 10_000},
+        key,
+        algorithm=algorithm,
+        headers={**header, **({"kid": kid} if kid else {})},
+    )
+
+
+def hmac_token(header: dict[str, Any], key: bytes) -> str:
+    """By hand: PyJWT refuses to sign what an attacker would."""
+    parts = (json.dumps(part).encode() for part in (header, {"sub": "alice", "exp": NOW + 10_000}))
+    head = ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+    signature = base64.urlsafe_b64encode(hmac.digest(key, head.encode(), "sha256"))
+    return f"{head}.{signature.rstrip(b'=').decode()}"
+
+
+def jwk(key: Any, kid: str | None, **more: Any) -> dict[str, Any]:
+    algorithm: Any = OKPAlgorithm
+    if isinstance(key, rsa.RSAPrivateKey):
+        algorithm = RSAAlgorithm
+    elif isinstance(key, ec.EllipticCurvePrivateKey):
+        algorithm = ECAlgorithm
+    member = algorithm.to_jwk(key.public_key(), as_dict=True)
+    return {**member, **({"kid": kid} if kid else {}), **more}
+
+
+@dataclass
+class JwksServer:
+    """An identity provider on this machine. `keys` is what it publishes now, `status` how it answers."""
+
+    url: str = ""
+    keys: list[dict[str, Any]] = field(default_factory=list)
+    status: int = 200
+    requests: int = 0
+
+
+@pytest.fixture
+def provider() -> Iterator[JwksServer]:
+    state = JwksServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.requests += 1
+            body = json.dumps({"keys": state.keys}).encode()
+            self.send_response(state.status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{server.server_port}/jwks.json"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield state
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def remote(provider: JwksServer, clock: Any) -> Authenticator:
+    return Authenticator(Settings(jwks_url=provider.url), clock)
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithm"), [(RSA_KEY, "RS256"), (EC_KEY, "ES256"), (ED_KEY, "EdDSA")], ids=["rsa", "ec", "ed25519"]
+)
+async def test_each_kind_of_public_key_verifies_its_algorithm(
+    remote: Authenticator, provider: JwksServer, key: Any, algorithm: str
+) -> None:
+    provider.keys = [jwk(RSA_KEY, "r"), jwk(EC_KEY, "e"), jwk(ED_KEY, "o")]
+    kid = {"RS256": "r", "ES256": "e", "EdDSA": "o"}[algorithm]
+    with_kid = token(key, algorithm, kid)
+    without = token(key, algorithm, sub="bob")
+    assert (await remote.authenticate(with_kid)).user_id == "alice"
+    assert (await remote.authenticate(without)).user_id == "bob"
+    assert provider.requests == 1
+
+
+async def test_a_key_set_can_be_a_file(tmp_path: Path, clock: Any) -> None:
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
+    authenticator = Authenticator(Settings(jwks_file=path), clock)
+    await authenticator.authenticate(token(RSA_KEY, "RS256", "one"))
+    path.write_text(json.dumps({"keys": [jwk(EC_KEY, "two")]}))
+    clock.now += PAUSE
+    await authenticator.authenticate(token(EC_KEY, "ES256", "two"))
+
+
+@pytest.mark.parametrize("kid", ["one", None])
+async def test_a_public_key_is_no_secret_to_sign_with(
+    remote: Authenticator, provider: JwksServer, kid: str | None, refusal: Refusal
+) -> None:
+    provider.keys = [jwk(RSA_KEY, "one")]
+    public = RSA_KEY.public_key()
+    header = {"alg": "HS256", **({"kid": kid} if kid else {})}
+    pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    for secret in (pem, pem.strip(), der, json.dumps(provider.keys[0]).encode()):
+        assert "algorithm" in await refusal(remote, hmac_token(header, secret))
+
+
+async def test_secret_and_public_keys_side_by_side_never_stand_in_for_each_other(
+    tmp_path: Path, clock: Any, refusal: Refusal
+) -> None:
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
+    both = Authenticator(Settings(jwt_secret=SECRET, jwks_file=path), clock)
+    await both.authenticate(hmac_token({"alg": "HS256"}, SECRET.encode()))
+    await both.authenticate(token(RSA_KEY, "RS256", sub="bob"))
+    pem = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    assert "signature" in await refusal(both, hmac_token({"alg": "HS256", "kid": "one"}, pem))
+    for algorithm in ("RS256", "ES256", "none"):
+        await refusal(both, hmac_token({"alg": algorithm}, SECRET.encode()))
+
+
+async def test_a_token_of_another_key_is_refused_under_any_name(
+    remote: Authenticator, provider: JwksServer, refusal: Refusal
+) -> None:
+    provider.keys = [jwk(RSA_KEY, "one"), jwk(EC_KEY, "two")]
+    forged = token(OTHER_RSA_KEY, "RS256", "one")
+    assert "signature" in await refusal(remote, forged)
+    # The right kid with another key's type of algorithm finds no key at all.
+    mixed = token(OTHER_RSA_KEY, "RS256", "two")
+    assert "key" in await refusal(remote, mixed)
+    own = {"jwk": jwk(OTHER_RSA_KEY, "one"), "jku": "http://127.0.0.1:1/", "kid": "one"}
+    assert "signature" in await refusal(remote, token(OTHER_RSA_KEY, "RS256", **own))
+
+
+async def test_without_a_kid_a_token_must_not_leave_the_choice_between_keys(
+    remote: Authenticator, provider: JwksServer, refusal: Refusal
+) -> None:
+    provider.keys = [jwk(RSA_KEY, "one"), jwk(OTHER_RSA_KEY, "two")]
+    assert "key" in await refusal(remote, token(RSA_KEY, "RS256"))
+
+
+async def test_a_new_key_is_found_and_junk_key_ids_cause_no_storm(
+    remote: Authenticator, provider: JwksServer, clock: Any, refusal: Refusal
+) -> None:
+    provider.keys = [jwk(RSA_KEY, "old")]
+    await remote.authenticate(token(RSA_KEY, "RS256", "old"))
+    clock.now += PAUSE
+    junk = [token(RSA_KEY, "RS256", f"junk{n}") for n in range(50)]
+    for outcome in await asyncio.gather(*map(remote.authenticate, junk), return_exceptions=True):
+        assert isinstance(outcome, Unauthenticated)
+    assert provider.requests == 2
+    provider.keys.append(jwk(OTHER_RSA_KEY, "new"))
+    fresh = token(OTHER_RSA_KEY, "RS256", "new")
+    assert "key" in await refusal(remote, fresh)
+    assert provider.requests == 2
+    clock.now += PAUSE
+    await remote.authenticate(fresh)
+    assert provider.requests == 3
+
+
+async def test_all_who_wait_for_the_first_fetch_share_it(remote: Authenticator, provider: JwksServer) -> None:
+    provider.keys = [jwk(ED_KEY, "one")]
+    tokens = [token(ED_KEY, "EdDSA", "one", sub=f"u{n}") for n in range(20)]
+    callers = await asyncio.gather(*map(remote.authenticate, tokens))
+    assert [caller.user_id for caller in callers] == [f"u{n}" for n in range(20)]
+    assert provider.requests == 1
+
+
+async def test_keys_at_hand_go_on_while_the_provider_is_away(
+    remote: Authenticator, provider: JwksServer, clock: Any
+) -> None:
+    provider.keys = [jwk(ED_KEY, "one")]
+    known = token(ED_KEY, "EdDSA", "one")
+    await remote.authenticate(known)
+    provider.status = 500
+    clock.now += FRESH_FOR + 1
+    assert (await remote.authenticate(known)).user_id == "alice"
+    async with asyncio.timeout(5):
+        for _ in itertools.takewhile(lambda _: provider.requests < 2, itertools.count()):
+            await asyncio.sleep(0.005)
+    assert (await remote.authenticate(token(ED_KEY, "EdDSA", "one", sub="bob"))).user_id == "bob"
+
+
+async def test_a_withdrawn_key_stops_counting_also_for_tokens_known_already(
+    remote: Authenticator, provider: JwksServer, clock: Any, refusal: Refusal
+) -> None:
+    provider.keys = [jwk(ED_KEY, "one")]
+    known = token(ED_KEY, "EdDSA", "one")
+    await remote.authenticate(known)
+    provider.keys = [jwk(EC_KEY, "two")]
+    clock.now += FRESH_FOR + 1
+    async with asyncio.timeout(5):
+        # The keys at hand answer until the new ones are there.
+        with pytest.raises(Unauthenticated):
+            for n in itertools.count():
+                await remote.authenticate(token(ED_KEY, "EdDSA", "one", sub=f"u{n}"))
+                await asyncio.sleep(0.005)
+    clock.now += REMEMBERED_FOR + 1
+    assert "key" in await refusal(remote, known)
+
+
+async def test_a_provider_never_reached_is_not_the_callers_fault(
+    remote: Authenticator, provider: JwksServer, clock: Any
+) -> None:
+    provider.status = 503
+    known = token(RSA_KEY, "RS256", "one")
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await remote.authenticate(known)
+    assert provider.requests == 1
+    provider.status, provider.keys = 200, [jwk(RSA_KEY, "one")]
+    clock.now += PAUSE
+    assert (await remote.authenticate(known)).user_id == "alice"
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        jwk(RSA_KEY, "one", use="enc"),
+        jwk(RSA_KEY, "one", alg="HS256"),
+        jwk(RSA_KEY, "one", alg="PS256"),
+        jwk(RSA_KEY, "one", key_ops=["encrypt"]),
+        jwk(rsa.generate_private_key(65537, 1024), "one"),
+        jwk(ec.generate_private_key(ec.SECP384R1()), "one"),
+        {"kty": "oct", "kid": "one", "k": base64.urlsafe_b64encode(SECRET.encode()).decode()},
+        {"kty": "RSA", "kid": "one"},
+        {"kty": ["RSA"], "kid": "one"},
+        {"kty": "EC", "crv": {}, "kid": "one"},
+        {**jwk(RSA_KEY, None), "kid": 7},
+        "one",
+        None,
+    ],
+)
+def test_keys_that_may_not_sign_here_are_passed_over(member: Any) -> None:
+    kept = parse_jwks(json.dumps({"keys": [member, jwk(EC_KEY, "good")]}).encode())
+    assert [key.kid for key in kept] == ["good"]
+    with pytest.raises(JwksError):
+        parse_jwks(json.dumps({"keys": [member]}).encode())
+
+
+@pytest.mark.parametrize("document", [b"", b"{", b"[]", b"7", b"null", b"{}", b'{"keys": 7}', b'{"keys": []}'])
+def test_what_is_no_key_set_is_an_error(document: bytes) -> None:
+    with pytest.raises(JwksError):
+        parse_jwks(document)
+
+
+def test_a_key_file_of_no_use_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "jwks.json"
+    path.write_text("{}")
+    with pytest.raises(SettingsError, match="CONFAB_JWKS_FILE"):
+        Authenticator(Settings(jwks_file=path))
+
+
+def test_a_public_key_as_the_secret_stops_the_start_without_being_shown() -> None:
+    pem = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    with pytest.raises(SettingsError, match="CONFAB_JWT_SECRET") as caught:
+        Authenticator(Settings(jwt_secret=pem))
+    assert pem.splitlines()[1] not in str(caught.value)

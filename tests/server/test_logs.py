@@ -1,0 +1,183 @@
+"""What the log says of a request, and what it never says."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from structlog.contextvars import bind_contextvars, clear_contextvars
+
+from server.logs import configure_logging
+from server.request_log import RequestLog
+from server.settings import Settings
+
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJlLW9mLWFsaWNl"
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """Logging as it was before the test."""
+    root = logging.getLogger()
+    named = [logging.getLogger(name) for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "httpx")]
+    before = root.handlers[:], root.level
+    states = [(logger, logger.handlers[:], logger.level, logger.propagate, logger.disabled) for logger in named]
+    yield
+    root.handlers[:], root.level = before
+    for logger, handlers, level, propagate, disabled in states:
+        logger.handlers[:], logger.level, logger.propagate, logger.disabled = handlers, level, propagate, disabled
+    structlog.reset_defaults()
+    clear_contextvars()
+
+
+class Log:
+    def __init__(self, **settings: Any) -> None:
+        self.stream = io.StringIO()
+        configure_logging(Settings(**settings), self.stream)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.stream.getvalue().splitlines()]
+
+
+@pytest.fixture
+def log(restored: None) -> Log:
+    return Log(log_level="DEBUG")
+
+
+async def hello(_: Request) -> Response:
+    bind_contextvars(user="alice", operation="Home")
+    structlog.get_logger("inside").info("working")
+    return PlainTextResponse("hello")
+
+
+async def explode(_: Request) -> Response:
+    raise RuntimeError(f"Bearer {TOKEN}")
+
+
+def client() -> httpx.AsyncClient:
+    routes = [Route("/graphql", hello), Route("/healthz", hello), Route("/explode", explode)]
+    app = Starlette(routes=routes, middleware=[Middleware(RequestLog, new_id=lambda: "made-here")])
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://confab")
+
+
+async def test_a_request_leaves_one_line_with_what_is_known_of_it(log: Log) -> None:
+    async with client() as http:
+        await http.get("/graphql", headers={"x-request-id": "req-7", "authorization": f"Bearer {TOKEN}"})
+    working, line = (entry for entry in log.lines if entry["logger"] in ("inside", "server.request_log"))
+    assert line["duration_ms"] >= 0
+    assert {name: line[name] for name in ("event", "level", "method", "path", "status", "request_id")} == {
+        "event": "request", "level": "info", "method": "GET", "path": "/graphql", "status": 200, "request_id": "req-7",
+    }  # fmt: skip
+    assert (line["user"], line["operation"], working["request_id"]) == ("alice", "Home", "req-7")
+    assert TOKEN not in log.stream.getvalue()
+
+
+async def test_what_was_bound_for_one_request_is_not_in_the_next(log: Log) -> None:
+    async with client() as http:
+        await http.get("/graphql")
+        await http.get("/nowhere")
+    assert [("user" in entry) for entry in log.lines if entry["logger"] == "server.request_log"] == [True, False]
+
+
+@pytest.mark.parametrize("offered", ["abc", "A1._:-z", "x" * 64])
+async def test_a_clients_request_id_is_kept_and_answered(log: Log, offered: str) -> None:
+    async with client() as http:
+        assert (await http.get("/graphql", headers={"x-request-id": offered})).headers["x-request-id"] == offered
+
+
+@pytest.mark.parametrize("offered", [None, "", "x" * 65, "two words", 'a"b', "a\x01b", "ä"])
+async def test_any_other_request_id_is_replaced(log: Log, offered: str | None) -> None:
+    headers = {} if offered is None else {"x-request-id": offered.encode("utf-8")}
+    async with client() as http:
+        response = await http.get("/graphql", headers=headers)
+    assert response.headers.get_list("x-request-id") == ["made-here"]
+
+
+async def test_a_request_that_fails_is_logged_as_500_with_its_traceback_redacted(log: Log) -> None:
+    async with client() as http:
+        assert (await http.get("/explode")).status_code == 500
+    (line,) = (entry for entry in log.lines if entry["logger"] == "server.request_log")
+    assert line["status"] == 500
+    try:
+        raise RuntimeError(f"Bearer {TOKEN}")
+    except RuntimeError:
+        structlog.get_logger("inside").exception("failed")
+    failed = log.lines[-1]
+    assert "RuntimeError" in failed["exception"]
+    assert TOKEN not in log.stream.getvalue()
+
+
+async def test_probes_do_not_fill_the_log(restored: None) -> None:
+    quiet = Log(log_level="INFO")
+    async with client() as http:
+        await http.get("/healthz")
+        await http.get("/graphql")
+    assert [entry["path"] for entry in quiet.lines if entry["event"] == "request"] == ["/graphql"]
+
+
+@pytest.mark.parametrize("name", ["uvicorn.error", "uvicorn", "pymongo.topology", "anything"])
+def test_every_librarys_lines_have_the_same_form(log: Log, name: str) -> None:
+    bind_contextvars(request_id="req-7")
+    logging.getLogger(name).warning("Started %s of %d", "one", 2, extra={"port": 8000})
+    (line,) = log.lines
+    assert (line["event"], line["level"], line["logger"]) == ("Started one of 2", "warning", name)
+    assert (line["request_id"], line["port"]) == ("req-7", 8000)
+    assert line["timestamp"].endswith("Z")
+
+
+def test_uvicorns_own_line_per_request_is_left_out(log: Log) -> None:
+    logging.getLogger("uvicorn.access").info("GET / 200")
+    assert log.lines == []
+
+
+def test_a_logger_without_a_name_is_called_as_its_module(log: Log) -> None:
+    structlog.get_logger().info("hello")
+    assert log.lines[0]["logger"] == __name__
+
+
+def test_secrets_are_hidden_by_name_and_by_look(log: Log) -> None:
+    structlog.get_logger("x").info(
+        f"got {TOKEN}",
+        Authorization="hunter2",
+        jwt_secret="hunter2",
+        set_cookie="hunter2",
+        password="hunter2",
+        nested={"token": "hunter2", "list": [f"bearer {TOKEN}"]},
+        url="mongodb://user:hunter2@host:27017/?replicaSet=rs0",
+        error=ValueError(f"Bearer {TOKEN}"),
+        raw=f"Bearer {TOKEN}".encode(),
+        harmless="alice@example.com",
+    )
+    (line,) = log.lines
+    assert "hunter2" not in log.stream.getvalue()
+    assert TOKEN.split(".")[2] not in log.stream.getvalue()
+    assert line["harmless"] == "alice@example.com"
+    assert line["url"] == "mongodb://***@host:27017/?replicaSet=rs0"
+
+
+def test_for_people_there_is_the_console_form(restored: None) -> None:
+    console = Log(log_format="console", log_level="INFO")
+    structlog.get_logger("x").info("serving", port=8000)
+    structlog.get_logger("x").debug("left out")
+    text = console.stream.getvalue()
+    assert "serving" in text
+    assert "port=8000" in text
+    assert "left out" not in text
+    assert "\x1b" not in text
+
+
+def test_what_json_cannot_say_is_logged_all_the_same(log: Log) -> None:
+    structlog.get_logger("x").info("odd", when=object, big=10**30, bad="\ud800", raw=b"\xff", keys={1: 2})
+    assert log.lines[0]["event"] == "odd"
