@@ -8,33 +8,23 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
 
 from resolvers.errors import InvalidInput
 from store.ids import UserId
 from subscriptions.hub import Position
 
 
-@dataclass(frozen=True, slots=True)
-class SyncCursor:
-    """Everything up to a position, and of what changed at that very tick the conversations up to a name."""
-
-    position: Position
-    name: str = ""
+def encode_sync(deployment: str, user: UserId, at: Position) -> str:
+    """A position on the user's clock as the API gives it out."""
+    return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.tick))))
 
 
-def encode_sync(deployment: str, user: UserId, cursor: SyncCursor) -> str:
-    """The cursor as the API gives it out."""
-    at = cursor.position
-    return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.tick), cursor.name)))
-
-
-def decode_sync(deployment: str, user: UserId, text: str) -> SyncCursor | None:
-    """The cursor, or None for one that is nonsense, another user's or another deployment's."""
+def decode_sync(deployment: str, user: UserId, text: str) -> Position | None:
+    """The position, or None for what is nonsense, another user's or another deployment's."""
     parts = (_decode(text) or "").split("\n")
-    if len(parts) != 6 or parts[:3] != ["c1", deployment, user] or not _is_number(parts[4]):
+    if len(parts) != 5 or parts[:3] != ["c1", deployment, user] or not _is_number(parts[4]):
         return None
-    return SyncCursor(Position(parts[3], int(parts[4])), parts[5])
+    return Position(parts[3], int(parts[4]))
 
 
 def encode_page(kind: str, *parts: str | int) -> str:

@@ -22,7 +22,7 @@ from resolvers.errors import (
 )
 from resolvers.messages import refusal
 from resolvers.pages import Edge, Page, check_page_size
-from resolvers.users import access_users
+from resolvers.users import access_users, check_user_ids
 from store.groups import GroupClaim
 from store.ids import ConversationId, ConversationKind, MessageId, UserId, group_id, kind_of
 from store.messages import Refused
@@ -57,6 +57,7 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     check_name(new.name, "name")
     check_avatar_url(new.avatar_url)
     check_key(new.key)
+    check_user_ids(new.members, "memberIds")
     size = len({creator, *new.members})
     if size < SMALLEST_GROUP:
         raise GroupTooSmall(f"a group begins with at least {SMALLEST_GROUP} people", field="memberIds")
@@ -104,9 +105,8 @@ async def _announce_members(app: Confab, conversation: ConversationId, users: Se
             if outcome.changed and outcome.session is not None:
                 event = SessionChanged(SyncReason.MEMBERSHIP, outcome.session, outcome.total_unread)
                 parcel.add(event, [(user, outcome)])
-        calls = app.bus.calls(parcel)
-        if calls:
-            await app.store.cache.run(calls)
+                parcel.keep([(user, outcome)], at)
+        app.bus.send(parcel)
 
 
 async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequence[str]) -> Access:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from resolvers.app import Confab
 from resolvers.conversations import access_conversation
-from resolvers.cursors import SyncCursor, decode_sync
+from resolvers.cursors import decode_sync
 from resolvers.errors import NotFound
 from resolvers.pages import LARGEST_PAGE
 from resolvers.sessions import changed_since
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class CaughtUp:
     """What was missed has been told; from here on it is live. reset: not all of it could be told, begin anew."""
 
-    cursor: SyncCursor
+    cursor: Position
     reset: bool
 
 
@@ -33,7 +33,7 @@ class Happened:
     """A message event. Who has applied it holds everything before the cursor."""
 
     event: MessageCreated | ReceiptAdvanced
-    cursor: SyncCursor
+    cursor: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class SessionSync:
     reason: SyncReason
     sessions: Sequence[Session]
     total_unread: int
-    cursor: SyncCursor
+    cursor: Position
     has_more: bool = False
     reset: bool = False
 
@@ -89,16 +89,16 @@ async def _message_events(
         for item in missed or ():
             told = _message_event(item.event, conversation)
             if told is not None:
-                yield Happened(told, SyncCursor(item.position))
-        yield CaughtUp(SyncCursor(mailbox.start), reset=missed is None)
+                yield Happened(told, item.position)
+        yield CaughtUp(mailbox.start, reset=missed is None)
         while True:
             match await mailbox.get():
                 case Lagged(position):
-                    yield CaughtUp(SyncCursor(position), reset=True)
+                    yield CaughtUp(position, reset=True)
                 case Delivered(position, event):
                     told = _message_event(event, conversation)
                     if told is not None:
-                        yield Happened(told, SyncCursor(position))
+                        yield Happened(told, position)
     finally:
         app.hub.detach(mailbox)
 
@@ -106,11 +106,11 @@ async def _message_events(
 async def _missed(app: Confab, mailbox: Mailbox, since: str) -> list[Delivered] | None:
     """What happened after the cursor, up to the moment the mailbox begins; None if that can't be told."""
     cursor = decode_sync(app.store.deployment.name, mailbox.user, since)
-    if cursor is None or cursor.position.epoch != mailbox.start.epoch:
+    if cursor is None or cursor.epoch != mailbox.start.epoch:
         return None
-    if cursor.position.tick > mailbox.start.tick:
+    if cursor.tick > mailbox.start.tick:
         return None
-    missed = await app.replayer.since(mailbox.user, cursor.position)
+    missed = await app.replayer.since(mailbox.user, cursor)
     if missed is None:
         return None
     return [item for item in missed if item.position.tick <= mailbox.start.tick]
@@ -140,20 +140,20 @@ async def _sync_session(app: Confab, mailbox: Mailbox, since: str | None) -> Asy
         if since is None:
             total = (await app.store.sessions.find_many(mailbox.user, ())).total_unread
             seen = mailbox.start
-            yield SessionSync(SyncReason.CATCH_UP, (), total, SyncCursor(seen))
+            yield SessionSync(SyncReason.CATCH_UP, (), total, seen)
         else:
             seen = mailbox.start
             async for part in _catch_up(app, mailbox.user, decode_sync(app.store.deployment.name, mailbox.user, since)):
-                seen = part.cursor.position
+                seen = part.cursor
                 yield part
         while True:
             match await mailbox.get():
                 case Lagged():
                     async for part in _catch_up(app, mailbox.user, None):
-                        seen = part.cursor.position
+                        seen = part.cursor
                         yield part
                 case Delivered(position, SessionChanged() as event) if _is_news(position, seen):
-                    yield SessionSync(event.reason, (event.session,), event.total_unread, SyncCursor(position))
+                    yield SessionSync(event.reason, (event.session,), event.total_unread, position)
     finally:
         app.hub.detach(mailbox)
 
@@ -163,7 +163,7 @@ def _is_news(position: Position, seen: Position) -> bool:
     return position.epoch != seen.epoch or position.tick > seen.tick
 
 
-async def _catch_up(app: Confab, user: UserId, cursor: SyncCursor | None) -> AsyncIterator[SessionSync]:
+async def _catch_up(app: Confab, user: UserId, cursor: Position | None) -> AsyncIterator[SessionSync]:
     """Everything that changed since the cursor, in parts; everything there is where it can't be used: reset."""
     reset = False
     while True:

@@ -11,7 +11,7 @@ from resolvers.app import Confab
 from resolvers.checks import check_content, check_key
 from resolvers.conversations import access_conversation
 from resolvers.errors import Forbidden, InvalidInput, NotAMember, NotFound, Unavailable
-from resolvers.idempotency import claim_message, find_original
+from resolvers.idempotency import claim_message
 from resolvers.visibility import is_visible
 from store.claims import Claim
 from store.ids import (
@@ -100,15 +100,15 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
 
 async def _send(app: Confab, message: Message, *, opens: bool) -> Answer:
     reserved = await _reserve(app, message, opens=opens)
-    if isinstance(reserved, Message):
-        return Answer(reserved, None, replayed=True)
+    if not reserved.sender_in_use:
+        # What the sender had not read before tells whose messages the new one makes read.
+        await app.store.sessions.load(message.sender)
     sent = await app.delivery.send(reserved)
     _tell_senders(app, sent)
     return Answer(sent.message, sent.sender.session, replayed=False)
 
 
-async def _reserve(app: Confab, message: Message, *, opens: bool) -> Reserved | Message:
-    """The message's place, or the message that was sent under its key before Redis lost what it held."""
+async def _reserve(app: Confab, message: Message, *, opens: bool) -> Reserved:
     store = app.store
     for _ in range(_ATTEMPTS):
         place = await store.messages.reserve(message, by_moderator=message.mentions_all)
@@ -116,11 +116,6 @@ async def _reserve(app: Confab, message: Message, *, opens: bool) -> Reserved | 
             return place
         if place.reason != "cold":
             raise refusal(place)
-        # A head that is not there may mean that Redis was emptied a moment ago, and with it the claims of keys.
-        await store.deployment.check_redis()
-        original = await find_original(app, message)
-        if original is not None:
-            return original
         if await store.conversations.load((message.conversation,), with_members=True):
             continue
         if not opens:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resolvers.app import Confab
-from resolvers.cursors import SyncCursor, decode_page, decode_sync, encode_page, encode_sync
+from resolvers.cursors import decode_page, decode_sync, encode_page, encode_sync
 from resolvers.errors import InvalidInput, NotFound
 from resolvers.pages import Edge, Page, check_page_size
 from store.errors import Fenced
@@ -24,6 +24,7 @@ SYNC_MARGIN_MS = 5 * 60 * 1000
 A message takes its time when its commit begins and is applied when that ended, on another server's clock."""
 
 OLDEST_CURSOR_MS = 30 * 24 * 3600 * 1000
+"""How old a cursor may be that was given out before the state was loaded anew."""
 
 _ATTEMPTS = 3
 
@@ -42,13 +43,13 @@ class Delta:
     """What changed. `reset`: the cursor could not be used, this begins anew."""
 
     sessions: Sequence[Session]
-    cursor: SyncCursor
+    cursor: Position
     has_more: bool
     total_unread: int
     reset: bool
 
 
-def sync_cursor(app: Confab, user: UserId, cursor: SyncCursor) -> str:
+def sync_cursor(app: Confab, user: UserId, cursor: Position) -> str:
     """A sync cursor as the API gives it out."""
     return encode_sync(app.store.deployment.name, user, cursor)
 
@@ -72,7 +73,7 @@ async def list_sessions(app: Confab, user: UserId, first: int | None, after: str
         for session, position in zip(snapshot.sessions[:size], snapshot.positions, strict=False)
     ]
     page = Page(edges, has_next=len(snapshot.sessions) > size, has_previous=after is not None)
-    return SessionPage(page, snapshot.total_unread, sync_cursor(app, user, SyncCursor(_now(snapshot))))
+    return SessionPage(page, snapshot.total_unread, sync_cursor(app, user, _now(snapshot)))
 
 
 async def find_session(app: Confab, user: UserId, conversation: str) -> Session | None:
@@ -95,26 +96,25 @@ async def sync_sessions(app: Confab, user: UserId, since: str | None, first: int
     return await changed_since(app, user, cursor, size, asked=since is not None)
 
 
-async def changed_since(app: Confab, user: UserId, cursor: SyncCursor | None, size: int, *, asked: bool) -> Delta:
+async def changed_since(app: Confab, user: UserId, cursor: Position | None, size: int, *, asked: bool) -> Delta:
     """Like sync_sessions, for a cursor already read. asked: the client gave one, whether or not it could be read."""
-    if cursor is not None and cursor.position.tick < app.store.clock.now_ms() - OLDEST_CURSOR_MS:
-        cursor = None
-    after, name = (cursor.position.tick, cursor.name) if cursor else (0, "")
-    snapshot = await app.store.sessions.list_changed(user, after, name, size + 1, only_valid=cursor is None)
+    after = cursor.tick if cursor else 0
+    snapshot = await app.store.sessions.list_changed(user, after, size + 1, only_valid=cursor is None)
     if cursor is not None:
-        if cursor.position.epoch != snapshot.epoch:
+        if cursor.epoch != snapshot.epoch:
+            if after < app.store.clock.now_ms() - OLDEST_CURSOR_MS:
+                return await changed_since(app, user, None, size, asked=True)
             # The state was loaded anew since: its times are those of MongoDB, close to but not the same as before.
             after = max(0, min(after, snapshot.clock) - SYNC_MARGIN_MS)
-            snapshot = await app.store.sessions.list_changed(user, after, "", size + 1, only_valid=False)
+            snapshot = await app.store.sessions.list_changed(user, after, size + 1, only_valid=False)
         elif after > snapshot.clock:
             return await changed_since(app, user, None, size, asked=True)
     sessions = [session for session in snapshot.sessions[:size] if _exists(session)]
     has_more = len(snapshot.sessions) > size
     if has_more:
-        last = snapshot.sessions[size - 1]
-        end = SyncCursor(Position(snapshot.epoch, last.active_ts), last.conversation)
+        end = Position(snapshot.epoch, snapshot.sessions[size - 1].active_ts)
     else:
-        end = SyncCursor(_now(snapshot))
+        end = _now(snapshot)
     return Delta(sessions, end, has_more, snapshot.total_unread, reset=asked and cursor is None)
 
 
@@ -166,7 +166,7 @@ async def _mark_read(app: Confab, user: UserId, conversation: ConversationId, up
             raise Fenced("the lock ended before the change was applied")
         held.given_back = True
         outcome = applied(user, conversation, answer)
-    await _announce(app, user, SyncReason.READ, outcome, receipt)
+    _announce(app, user, SyncReason.READ, outcome, receipt, now)
     if receipt is not None and n > before.read_n:
         app.receipts.advance(receipt, before.read_seq)
     session = outcome.session or await store.sessions.find(user, conversation)
@@ -174,14 +174,13 @@ async def _mark_read(app: Confab, user: UserId, conversation: ConversationId, up
     return session
 
 
-async def _announce(
-    app: Confab, user: UserId, reason: SyncReason, outcome: Applied, receipt: ReceiptAdvanced | None
+def _announce(
+    app: Confab, user: UserId, reason: SyncReason, outcome: Applied, receipt: ReceiptAdvanced | None, told_at: int
 ) -> None:
-    """SyncSession to all of the user's connections, the one that asked included."""
+    """SyncSession to all of the user's connections, the one that asked included. told_at: the change's time in MongoDB."""
     if not outcome.changed or outcome.session is None:
         return
     parcel = Parcel()
     parcel.add(SessionChanged(reason, outcome.session, outcome.total_unread, receipt), [(user, outcome)])
-    calls = app.bus.calls(parcel)
-    if calls:
-        await app.store.cache.run(calls)
+    parcel.keep([(user, outcome)], told_at)
+    app.bus.send(parcel)

@@ -20,10 +20,17 @@ async def sign_in(app: Confab, caller: Caller) -> None:
         await app.bus.announce_users([caller.user_id])
 
 
+def check_user_ids(users: Sequence[str], field: str) -> None:
+    """Raises NotFound where one can't be anybody's id."""
+    if not all(is_user_id(user) for user in users):
+        raise NotFound("there is no such user", field=field)
+
+
 async def access_users(app: Confab, users: Sequence[str], field: str) -> list[UserId]:
     """Users that exist, once each in the order given. Raises NotFound for any other."""
     wanted = list(dict.fromkeys(UserId(user) for user in users))
-    found = await app.store.users.find_many([user for user in wanted if is_user_id(user)])
+    check_user_ids(wanted, field)
+    found = await app.store.users.find_many(wanted)
     for user in wanted:
         if user not in found:
             raise NotFound("there is no such user", field=field)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import strawberry
 
 from resolvers import sessions as use_cases
-from resolvers.cursors import SyncCursor
 from schema.context import Context, Info
 from schema.messages import Message, message_from
 from schema.nodes import Node, PageInfo, page_info
 from schema.scalars import Cursor, DateTime, Timestamp
 from store import records
 from store.ids import ConversationId, ConversationKind, kind_of, session_id
+from subscriptions.hub import Position
 
 if TYPE_CHECKING:
     from schema.conversations import Conversation
@@ -127,7 +127,7 @@ class SessionDelta:
     reset: bool
 
 
-def cursor_from(context: Context, cursor: SyncCursor) -> Cursor:
+def cursor_from(context: Context, cursor: Position) -> Cursor:
     """A sync cursor of the viewer's as the API gives it out."""
     return Cursor(use_cases.sync_cursor(context.app, context.viewer, cursor))
 

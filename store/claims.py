@@ -28,6 +28,17 @@ class Claim:
         return orjson.dumps([str(self.message), self.conversation, self.digest, self.seq])
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What taking a key found: None where it is the taker's now, else the claim it stands for.
+
+    `epoch` is the state of Redis that says so: another one than the process knows has forgotten older claims.
+    """
+
+    held: Claim | None
+    epoch: str
+
+
 def _claim_from(text: bytes) -> Claim:
     message, conversation, digest, seq = orjson.loads(text)
     return Claim(MessageId(int(message)), ConversationId(conversation), digest, seq)
@@ -40,10 +51,15 @@ class ClaimStore:
         self._cache = cache
         self._keys = keys
 
-    async def take(self, sender: UserId, key: str, claim: Claim) -> Claim | None:
-        """Claims a key. None: it is ours; else what it stands for already."""
-        held = await self._cache.one(Call("claim", (self._keys.claim(sender, key),), (claim.to_json(), CLAIM_MS)))
-        return _claim_from(held) if held else None
+    async def take(self, sender: UserId, key: str, claim: Claim) -> Taken:
+        """Claims a key, unless it stands for something already. One round trip."""
+        held, epoch = await self._cache.run(
+            [
+                Call("claim", (self._keys.claim(sender, key),), (claim.to_json(), CLAIM_MS)),
+                Call("GET", None, (self._keys.epoch,)),
+            ]
+        )
+        return Taken(_claim_from(held) if held else None, epoch.decode() if epoch else "")
 
     async def release(self, sender: UserId, key: str, claim: Claim) -> None:
         """Gives a key back whose message was refused."""

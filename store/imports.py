@@ -16,6 +16,7 @@ from pymongo.errors import DuplicateKeyError
 
 from store.ids import ConversationId, UserId
 from store.mongo import Document, Mongo
+from store.users import USERS
 
 IMPORTS = "imports"
 _DEMO = "demo"
@@ -71,14 +72,17 @@ class ImportStore:
         rows = await self._mongo.find(IMPORTS, {"_id": {"$in": list(wanted)}})
         return {wanted[row["_id"]] for row in rows}
 
-    async def find_demo(self) -> bool | None:
-        """Whether the demo is all there, None where it was never begun."""
+    async def begin_demo(self) -> bool:
+        """Whether the demo is to be filled in: there are no users at all, or it was begun and did not come to its end."""
         row = await self._mongo.find_one(IMPORTS, {"_id": _DEMO})
-        return bool(row["done"]) if row else None
+        if row is None and await self._mongo.find_one(USERS, {}) is None:
+            row = {"done": False}
+            await self._mongo.update_one(IMPORTS, {"_id": _DEMO}, {"$setOnInsert": row}, upsert=True)
+        return row is not None and not row["done"]
 
-    async def update_demo(self, *, done: bool) -> None:
-        """Notes that the demo is begun, or all there."""
-        await self._mongo.update_one(IMPORTS, {"_id": _DEMO}, {"$max": {"done": done}}, upsert=True)
+    async def end_demo(self) -> None:
+        """Notes that the demo is all there."""
+        await self._mongo.update_one(IMPORTS, {"_id": _DEMO}, {"$set": {"done": True}})
 
     async def _insert(self, row: str, fields: Document) -> Document | None:
         """Inserts a row, unless it is there. Answers the one that was."""

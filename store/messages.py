@@ -40,7 +40,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A durable message. `at_ms` is the moment its commit began; what the head and the sessions take their times from."""
+    """A durable message. `at_ms` is the moment its commit began: what the head and the sessions take their times from."""
 
     reserved: Reserved
     at_ms: int
@@ -64,11 +64,16 @@ class MessageStore:
             message.sender, int(message.kind.countable), message.to_json(), int(by_moderator), int(by_server),
             *message.mentions,
         )  # fmt: skip
-        answer = await self._cache.one(Call("reserve", self._keys.conversation(message.conversation), args))
+        answer, in_use = await self._cache.run(
+            [
+                Call("reserve", self._keys.conversation(message.conversation), args),
+                Call("EXISTS", None, self._keys.user(message.sender)[:1]),
+            ]
+        )
         if answer[0] != b"ok":
             return Refused(answer[0].decode())
         _, seq, n, version, entry = answer
-        return Reserved(message.at(seq, n), version.decode(), entry.decode())
+        return Reserved(message.at(seq, n), version.decode(), entry.decode(), sender_in_use=bool(in_use))
 
     async def reserve_join(
         self, message: Message, users: Sequence[UserId], *, limit: int, now_ms: int
@@ -111,8 +116,8 @@ class MessageStore:
 
     # --- storage
 
-    async def commit(self, batch: Sequence[Reserved], at_ms: int) -> tuple[list[Committed], list[Reserved]]:
-        """Stores a batch with everything that follows from it, in one waited round trip.
+    async def commit(self, batch: Sequence[Reserved], stamps: Sequence[int]) -> tuple[list[Committed], list[Reserved]]:
+        """Stores a batch with everything that follows from it, in one waited round trip. `stamps`: the time of each, in ms.
 
         Answers what is durable, and what must get another place because MongoDB holds another message there. A message
         that had been stored before, by whomever, counts as durable in the place it has. Idempotent.
@@ -127,8 +132,10 @@ class MessageStore:
             except BulkWriteError as error:
                 taken.update(failure["index"] for failure in error.details["writeErrors"])
 
-        writes = [insert(), self._mongo.bulk_write(CONVERSATIONS, _head_updates(batch, at_ms))]
-        rows = [update for reserved in batch for update in _row_updates(reserved, at_ms)]
+        writes = [insert(), self._mongo.bulk_write(CONVERSATIONS, _head_updates(batch, stamps))]
+        rows = [
+            update for reserved, at_ms in zip(batch, stamps, strict=True) for update in _row_updates(reserved, at_ms)
+        ]
         if rows:
             writes.append(self._mongo.bulk_write(SESSIONS, rows))
         members = [update for reserved in batch for update in _member_updates(reserved)]
@@ -140,11 +147,11 @@ class MessageStore:
             # Two upserts of one row met. Repeating the batch is safe, and finds the row.
             raise Unreachable("writes that follow from a batch of messages collided") from error
         if not taken:
-            return [Committed(reserved, at_ms) for reserved in batch], []
-        return await self._resolve(batch, taken, at_ms)
+            return [Committed(reserved, at_ms) for reserved, at_ms in zip(batch, stamps, strict=True)], []
+        return await self._resolve(batch, taken, stamps)
 
     async def _resolve(
-        self, batch: Sequence[Reserved], taken: set[int], at_ms: int
+        self, batch: Sequence[Reserved], taken: set[int], stamps: Sequence[int]
     ) -> tuple[list[Committed], list[Reserved]]:
         """Which of the collisions were with the very same message, stored by an earlier attempt."""
         doubtful = [batch[i].message for i in taken]
@@ -161,13 +168,13 @@ class MessageStore:
         for i, reserved in enumerate(batch):
             message = reserved.message
             if i not in taken:
-                done.append(Committed(reserved, at_ms))
+                done.append(Committed(reserved, stamps[i]))
             elif message.id in stored:
                 placed = message.at(*stored[message.id])
                 done.append(
                     Committed(
                         Reserved(placed, reserved.version, reserved.entry, reserved.joined, reserved.member_count),
-                        at_ms,
+                        stamps[i],
                     )
                 )
             elif (message.conversation, message.seq) in occupied:
@@ -249,14 +256,15 @@ def moved(reserved: Reserved, old_seq: int) -> Reserved:
     return replace(reserved, joined=tuple(joined))
 
 
-def _head_updates(batch: Sequence[Reserved], at_ms: int) -> list[UpdateOne]:
+def _head_updates(batch: Sequence[Reserved], stamps: Sequence[int]) -> list[UpdateOne]:
     folded: dict[ConversationId, dict[str, int]] = {}
-    for reserved in batch:
+    for reserved, at_ms in zip(batch, stamps, strict=True):
         m = reserved.message
-        head = folded.setdefault(m.conversation, {"s": 0, "n": 0, "at": at_ms, "w": 0})
+        head = folded.setdefault(m.conversation, {"s": 0, "n": 0, "at": 0, "w": 0})
         head["s"], head["n"] = max(head["s"], m.seq), max(head["n"], m.n)
+        head["at"] = max(head["at"], at_ms)
         if m.kind.countable:
-            head["w"] = at_ms
+            head["w"] = max(head["w"], at_ms)
             people = parse_private(m.conversation)
             if people is not None:
                 side = 0 if people[0] == m.sender else 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Literal
 
@@ -22,6 +23,11 @@ Document = dict[str, Any]
 Sort = Sequence[tuple[str, int]]
 
 _grouped: ContextVar[bool] = ContextVar("mongo_grouped", default=False)
+
+
+def _translated_outside(session: Any) -> AbstractContextManager[None]:
+    """Within a transaction the driver needs to see its own errors: it repeats the whole for some of them."""
+    return translated() if session is None else nullcontext()
 
 
 class Mongo:
@@ -131,20 +137,25 @@ class Mongo:
     async def insert_many(self, collection: str, documents: Sequence[Document], session: Any = None) -> None:
         """Inserts all that can be. Raises BulkWriteError naming those that collide with what is there."""
         self._count()
-        with translated():
+        with _translated_outside(session):
             await self._database[collection].insert_many(list(documents), ordered=False, session=session)
 
     async def insert_one(self, collection: str, document: Document, session: Any = None) -> None:
         """Inserts one. Raises DuplicateKeyError where it collides."""
         self._count()
-        with translated():
+        with _translated_outside(session):
             await self._database[collection].insert_one(document, session=session)
 
     async def bulk_write(self, collection: str, operations: Sequence[Any], session: Any = None) -> None:
         """Carries out all operations, in no particular order."""
         self._count()
-        with translated():
+        with _translated_outside(session):
             await self._database[collection].bulk_write(list(operations), ordered=False, session=session)
+
+    async def bulk_write_aside(self, collection: str, operations: Sequence[Any]) -> None:
+        """Like bulk_write, for work that nobody waits for."""
+        self.trips -= 1
+        await self.bulk_write(collection, operations)
 
     async def update_one(self, collection: str, query: Mapping[str, Any], update: Any, *, upsert: bool = False) -> int:
         """Changes one document. Answers how many matched."""

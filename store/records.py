@@ -115,7 +115,8 @@ class Joined:
 class Reserved:
     """A message with its place, in the outbox and not yet durable.
 
-    `version` is the membership's at that moment; `entry` the outbox entry, cleared when all is delivered.
+    `version` is the membership's at that moment; `entry` the outbox entry, cleared when all is delivered; `sender_in_use`
+    whether the sender's state was in the cache.
     """
 
     message: Message
@@ -123,6 +124,7 @@ class Reserved:
     entry: str
     joined: tuple[Joined, ...] = ()
     member_count: int = 0
+    sender_in_use: bool = True
 
 
 @dataclass(frozen=True, slots=True)

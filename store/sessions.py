@@ -24,7 +24,7 @@ from store.keys import Keys
 from store.loading import CLAIM_MS, SingleFlight, until_settled
 from store.mongo import Document, Mongo
 from store.records import Session, session_from
-from store.rows import CONVERSATIONS, SESSIONS, sessions_of
+from store.rows import CONVERSATIONS, SESSIONS, session_row_id, sessions_of
 
 _HEADS_AT_ONCE = 2_000
 _KEPT = ("r", "rn", "d", "x", "xn", "p", "m", "mu", "us", "ca", "f")
@@ -83,9 +83,9 @@ class SessionStore:
         positions = tuple(int(rows[i + 2]) for i in range(0, len(rows), 3))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
 
-    async def list_changed(self, user: UserId, after: int, name: str, limit: int, *, only_valid: bool) -> Snapshot:
-        """Sessions whose activeTs is past a position (or at it, with a later name), oldest change first."""
-        answer = await self._warm(user, "changed", (after, name, limit, int(only_valid)))
+    async def list_changed(self, user: UserId, after: int, limit: int, *, only_valid: bool) -> Snapshot:
+        """Sessions whose activeTs is past a position, oldest change first. No two of a user's have the same."""
+        answer = await self._warm(user, "changed", (after, limit, int(only_valid)))
         rows = answer[3:]
         sessions = tuple(session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
@@ -121,6 +121,13 @@ class SessionStore:
     def change(self, user: UserId, kind: str, change: dict[str, Any], now_ms: int, token: str = "") -> Call:
         """The call that applies a change to the user's cached state. `applied` reads its answer."""
         return Call("apply", self._keys.user(user), (kind, orjson.dumps(change), now_ms, token))
+
+    async def keep_ticks(self, ticks: Sequence[tuple[UserId, ConversationId, int]]) -> None:
+        """Makes sure that sessions, loaded anew, have moved at least as late as this. Not counted: nobody waits for it."""
+        if ticks:
+            await self._mongo.bulk_write_aside(
+                SESSIONS, [UpdateOne({"_id": session_row_id(u, c)}, {"$max": {"a": tick}}) for u, c, tick in ticks]
+            )
 
     async def _warm(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
         """A script's answer over the loaded state: loads it first where it isn't."""
@@ -175,7 +182,7 @@ class SessionStore:
         for conversation, rec in records:
             if rec["a"] <= last:
                 rec["a"] = last + 1
-                moved.append(UpdateOne({"_id": f"{user} {conversation}"}, {"$max": {"a": rec["a"]}}))
+                moved.append(UpdateOne({"_id": session_row_id(user, conversation)}, {"$max": {"a": rec["a"]}}))
             last = rec["a"]
         if moved:
             await self._mongo.bulk_write(SESSIONS, moved)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -19,9 +19,10 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from store.cache import Cache, Call
-from store.ids import UserId
+from store.errors import StoreError
+from store.ids import ConversationId, UserId
 from store.keys import Keys
-from store.sessions import Applied
+from store.sessions import Applied, SessionStore
 from subscriptions.events import Event, event_fields, event_from
 from subscriptions.hub import Hub
 
@@ -36,6 +37,7 @@ class Parcel:
 
     def __init__(self) -> None:
         self._by_server: defaultdict[str, list[tuple[Event | None, list[Recipient]]]] = defaultdict(list)
+        self.ticks: list[tuple[UserId, ConversationId, int]] = []
 
     def add(self, event: Event | None, recipients: Iterable[tuple[UserId, Applied]]) -> None:
         """An event for all whose state it changed. Without an event: word of where their clocks stand."""
@@ -46,6 +48,14 @@ class Parcel:
         for server, places in here.items():
             self._by_server[server].append((event, places))
 
+    def keep(self, outcomes: Iterable[tuple[UserId, Applied]], told_at: int) -> None:
+        """Ticks that MongoDB can't tell from the time of the change itself are kept there, lest a lost cache turns them back."""
+        self.ticks += [
+            (user, applied.session.conversation, applied.tick)
+            for user, applied in outcomes
+            if applied.session is not None and applied.tick != told_at and applied.session.active_ts == applied.tick
+        ]
+
     def items(self) -> Iterable[tuple[str, list[tuple[Event | None, list[Recipient]]]]]:
         """What goes to each server."""
         return self._by_server.items()
@@ -55,14 +65,21 @@ class Bus:
     """This server's end of the bus."""
 
     def __init__(
-        self, cache: Cache, keys: Keys, hub: Hub, forget_users: Callable[[Iterable[UserId] | None], None]
+        self,
+        cache: Cache,
+        keys: Keys,
+        sessions: SessionStore,
+        hub: Hub,
+        forget_users: Callable[[Iterable[UserId] | None], None],
     ) -> None:
         self._cache = cache
         self._keys = keys
+        self._sessions = sessions
         self._hub = hub
         self._forget_users = forget_users
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
+        self._sending: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Begins to listen. Returns once Redis confirmed it, or after a second: it goes on trying."""
@@ -74,13 +91,31 @@ class Bus:
             _log.warning("not listening to other servers yet")
 
     async def close(self) -> None:
-        """Stops listening."""
+        """Waits for what is being sent, and stops listening."""
+        await asyncio.gather(*self._sending, return_exceptions=True)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def calls(self, parcel: Parcel) -> list[Call]:
-        """Hands over what is for this server, and answers the calls that send the rest: one for each other server."""
+    def send(self, parcel: Parcel, also: Sequence[Call] = ()) -> None:
+        """Hands over what is for this server, and sends the rest, one frame for each other server, after this returned. Other
+        calls are made in the same round trip, after the ticks are kept."""
+        calls = [*self._frames(parcel), *also]
+        if calls or parcel.ticks:
+            task = asyncio.create_task(self._send(calls, parcel.ticks))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _send(self, calls: Sequence[Call], ticks: Sequence[tuple[UserId, ConversationId, int]]) -> None:
+        try:
+            await self._sessions.keep_ticks(ticks)
+            if calls:
+                await self._cache.run_aside(calls)
+        except StoreError as error:
+            # Chains show what did not arrive; what stays in the outbox is finished later.
+            _log.warning("not all could be sent to other servers", reason=str(error))
+
+    def _frames(self, parcel: Parcel) -> list[Call]:
         calls = []
         for server, events in parcel.items():
             if server == self._hub.server:

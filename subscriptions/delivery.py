@@ -38,6 +38,7 @@ FIRST_MEMBERS = 200
 _LANE_MEMBERS = 500
 _COMMIT_SECONDS = 15.0
 _RETRY_SECONDS = (0.05, 1.0)
+_LONGEST_LEAD_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Delivery:
         self._lane: deque[_Parcelled] = deque()
         self._wakeups = {name: asyncio.Event() for name in ("commit", "show", "lane")}
         self._under_way: dict[int, _Parcelled] = {}
+        self._stamp = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._side: set[asyncio.Task[None]] = set()
 
@@ -133,7 +135,7 @@ class Delivery:
         while True:
             try:
                 durable, again = await self._store.messages.commit(
-                    [parcelled.reserved for parcelled in batch], self._store.clock.now_ms()
+                    [parcelled.reserved for parcelled in batch], self._stamps(len(batch))
                 )
                 break
             except StoreError as error:
@@ -161,6 +163,16 @@ class Delivery:
         self._push("show", self._durable, ready)
         for reserved in again:
             self._aside(self._place_again(by_id[reserved.message.id]))
+
+    def _stamps(self, count: int) -> list[int]:
+        """A time for each message of a batch, no two the same while this process is not far ahead of its clock: a tick
+        that equals it can be told from MongoDB again."""
+        now = self._store.clock.now_ms()
+        stamps = []
+        for _ in range(count):
+            self._stamp = max(now, min(self._stamp + 1, now + _LONGEST_LEAD_MS))
+            stamps.append(self._stamp)
+        return stamps
 
     def _give_up(self, parcelled: _Parcelled, error: StoreError) -> None:
         """Tells the sender that the outcome is unknown. The message stays in the outbox."""
@@ -203,9 +215,9 @@ class Delivery:
                     self._under_way.pop(parcelled.reserved.message.id, None)
 
     async def _show(self, batch: list[_Parcelled]) -> None:
-        """Heads, then senders and first members of all messages of the batch, in order of seq: one round trip."""
+        """Heads, then senders and first members of all messages of the batch, in order: one round trip."""
         store = self._store
-        batch.sort(key=lambda parcelled: parcelled.reserved.message.seq)
+        batch.sort(key=_order)
         calls: list[Call] = []
         targets: list[tuple[_Parcelled, list[UserId], int]] = []
         joining: list[tuple[_Parcelled, int]] = []
@@ -236,7 +248,7 @@ class Delivery:
             self._finish(parcelled, outcomes[0][1])
         done = [parcelled for parcelled in batch if not parcelled.rest]
         self._push("lane", self._lane, [parcelled for parcelled in batch if parcelled.rest])
-        await self._publish(parcel, done)
+        self._publish(parcel, done)
 
     async def _lane_stage(self) -> None:
         """The members of large groups beyond the first, a slice at a time."""
@@ -248,7 +260,7 @@ class Delivery:
                         answers = await self._store.cache.run_aside([self._change(parcelled, user) for user in members])
                         parcel = Parcel()
                         self._post(parcel, parcelled, self._outcomes(parcelled, members, answers))
-                        await self._publish(parcel, [] if parcelled.rest else [parcelled])
+                        self._publish(parcel, [] if parcelled.rest else [parcelled])
                 except Exception as error:
                     if not isinstance(error, StoreError):
                         _log.exception("a message did not reach all members")
@@ -289,8 +301,10 @@ class Delivery:
         return [(user, applied(user, conversation, answer)) for user, answer in zip(users, answers, strict=True)]
 
     def _post(self, parcel: Parcel, parcelled: _Parcelled, outcomes: Sequence[tuple[UserId, Applied]]) -> None:
-        event = MessageCreated(parcelled.reserved.message)
-        parcel.add(event, [pair for pair in outcomes if pair[1].changed])
+        assert parcelled.committed is not None
+        changed = [pair for pair in outcomes if pair[1].changed]
+        parcel.add(MessageCreated(parcelled.reserved.message), changed)
+        parcel.keep(changed, parcelled.committed.at_ms)
         if parcelled.recovered:
             # Whoever died may have applied the message and not told: let those who listen look at their clocks.
             parcel.add(None, [pair for pair in outcomes if not pair[1].changed])
@@ -302,13 +316,12 @@ class Delivery:
             if outcome.changed and outcome.session is not None:
                 event = SessionChanged(SyncReason.MEMBERSHIP, outcome.session, outcome.total_unread)
                 parcel.add(event, [(joined.user, outcome)])
+                parcel.keep([(joined.user, outcome)], 0)
 
-    async def _publish(self, parcel: Parcel, done: Sequence[_Parcelled]) -> None:
-        calls = self._bus.calls(parcel) + [self._store.messages.clear(parcelled.reserved) for parcelled in done]
+    def _publish(self, parcel: Parcel, done: Sequence[_Parcelled]) -> None:
         for parcelled in done:
             self._under_way.pop(parcelled.reserved.message.id, None)
-        if calls:
-            await self._store.cache.run_aside(calls)
+        self._bus.send(parcel, [self._store.messages.clear(parcelled.reserved) for parcelled in done])
 
     def _finish(self, parcelled: _Parcelled, sender: Applied) -> None:
         if not parcelled.done.done():
@@ -318,3 +331,8 @@ class Delivery:
         task = asyncio.create_task(work)
         self._side.add(task)
         task.add_done_callback(self._side.discard)
+
+
+def _order(parcelled: _Parcelled) -> tuple[int, int]:
+    assert parcelled.committed is not None
+    return parcelled.committed.at_ms, parcelled.reserved.message.seq

@@ -81,10 +81,10 @@ class ReceiptNotifier:
         answers = await store.cache.run_aside([store.sessions.change(user, "receipt", change, now) for user in users])
         outcomes = [(user, applied(user, conversation, answer)) for user, answer in zip(users, answers, strict=True)]
         parcel = Parcel()
-        parcel.add(receipt, [pair for pair in outcomes if pair[1].changed])
-        calls = self._bus.calls(parcel)
-        if calls:
-            await store.cache.run_aside(calls)
+        changed = [pair for pair in outcomes if pair[1].changed]
+        parcel.add(receipt, changed)
+        parcel.keep(changed, 0)
+        self._bus.send(parcel)
 
 
 def _is_private(conversation: ConversationId) -> bool:

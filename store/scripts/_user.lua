@@ -5,7 +5,7 @@
 --   s writeSeq   n countable messages up to s      r readSeq   rn countable up to r   d deliveredSeq
 --   x deletedSeq xn countable up to x (absent: never deleted)   p priority  m muted  mu muted until (ms)
 --   us unreadStatus  ca category  sb subBiz  a activeTs  w writeTs  f last readable seq of a former member
---   pr, pd how far the peer of a private conversation has read and received
+--   pr, pd how far the peer of a private conversation has read and received, pt how far this user was told so
 --   g seqs below s that have not been applied yet (absent: none)
 local META, SESSIONS, INDEX, LIST = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local LOG, ROUTES, PENDING, LOADING = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -162,6 +162,11 @@ function changes.message(change)
   end
   rec.n = math.max(rec.n, change.n)
   if change.k == 1 then rec.w = math.max(rec.w, change.at) end
+  if change.o == 0 and string.sub(change.c, 1, 2) == 'p_' then
+    -- Who wrote it has read it.
+    rec.pr = math.max(rec.pr or 0, change.s)
+    rec.pd = math.max(rec.pd or 0, change.s)
+  end
   if change.o == 1 then
     read_up_to(rec, change.s, change.n)
     rec.us = nil
@@ -193,16 +198,18 @@ end
 
 -- Somebody else's acknowledgement reached this user, who sent what it covers: c, s, now, e, peer (1: of a private conversation).
 function changes.receipt(change)
-  local at, previous
   local rec = get(change.c)
   if rec == nil then return nil, 'unknown' end
+  local moved = false
   if change.peer == 1 then
-    if change.s <= (rec.pr or 0) then return nil, 'applied' end
-    rec.pr = change.s
+    if change.s <= (rec.pt or 0) then return nil, 'applied' end
+    rec.pt = change.s
+    moved = change.s > (rec.pr or 0)
+    rec.pr = math.max(rec.pr or 0, change.s)
     rec.pd = math.max(rec.pd or 0, change.s)
   end
-  at, previous = tick(change.now)
-  if change.peer == 1 then rec.a = at end
+  local at, previous = tick(change.now)
+  if moved then rec.a = at end
   append_log(at, previous, change.e)
   return put(change.c, rec, rec), nil, at, previous
 end

@@ -128,7 +128,7 @@ async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(world:
         reserved = await dead.app.store.messages.reserve(_message(dead, "anna", "ben", "left behind"))
         assert isinstance(reserved, Reserved)
         if stored:
-            await dead.app.store.messages.commit([reserved], dead.app.store.clock.now_ms())
+            await dead.app.store.messages.commit([reserved], [dead.app.store.clock.now_ms()])
         assert await living.housekeeper.sweep(range(1024), idle_ms=0) == 1
         async with asyncio.timeout(5):
             item = await mailbox.get()

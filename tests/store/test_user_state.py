@@ -155,6 +155,6 @@ async def _compare(store: Store, steps: list[tuple[str, int, int]]) -> None:
     order = [session.conversation for session in page.sessions]
     last_moved = list(dict.fromkeys(reversed(moved)))
     assert order[: len(last_moved)] == last_moved
-    changed = await store.sessions.list_changed(user, 0, "", 10, only_valid=False)
+    changed = await store.sessions.list_changed(user, 0, 10, only_valid=False)
     times = [session.active_ts for session in changed.sessions]
     assert times == sorted(set(times))
