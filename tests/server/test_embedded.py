@@ -1,0 +1,381 @@
+"""The embedded servers: real processes, started, killed, left over, in each other's way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from redis import Redis
+
+from server.embedded import EmbeddedError, EmbeddedServers, PortTaken, RunningServers, find_running, ports
+from server.embedded.binaries import find_mongod, find_redis
+from server.embedded.failures import explain
+from server.embedded.folder import DataFolder
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends orphans on Linux only")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Like tmp_path, but gone at once: a MongoDB takes 300 MB."""
+    path = Path(tempfile.mkdtemp(prefix="confab-embedded-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[EmbeddedServers]:
+    path = Path(tempfile.mkdtemp(prefix="confab-embedded-"))
+    try:
+        with EmbeddedServers(path) as servers:
+            yield servers
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def insert(url: str, value: str) -> None:
+    with MongoClient[dict[str, Any]](url) as client:
+        client.kept.values.insert_one({"value": value})
+
+
+def inserted(url: str) -> list[str]:
+    with MongoClient[dict[str, Any]](url) as client:
+        return [document["value"] for document in client.kept.values.find()]
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def process(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that is gone afterwards, whatever happens."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def is_running(pid: int) -> bool:
+    """Not so for one that has ended and only waits for whoever runs as process 1 to take note."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def test_a_second_start_is_quick_and_finds_data_and_addresses_as_they_were(folder: Path) -> None:
+    with EmbeddedServers(folder / "new") as servers:
+        assert servers.was_empty
+        first = (servers.mongo_url, servers.redis_url)
+        insert(servers.mongo_url, "kept")
+    started = time.monotonic()
+    with EmbeddedServers(folder / "new") as servers:
+        assert time.monotonic() - started < 5
+        assert not servers.was_empty
+        assert (servers.mongo_url, servers.redis_url) == first
+        assert inserted(servers.mongo_url) == ["kept"]
+
+
+def test_the_replica_set_follows_when_its_port_is_taken_by_somebody_else(folder: Path) -> None:
+    with EmbeddedServers(folder, redis=False) as servers:
+        insert(servers.mongo_url, "kept")
+        before = servers.mongo_url
+        port = int(before.partition("127.0.0.1:")[2].partition("/")[0])
+    with socket.create_server(("127.0.0.1", port)), EmbeddedServers(folder, redis=False) as servers:
+        assert servers.mongo_url != before
+        assert inserted(servers.mongo_url) == ["kept"]
+        insert(servers.mongo_url, "written")
+
+
+def test_servers_are_out_of_reach_of_the_terminals_interrupt(running: EmbeddedServers) -> None:
+    for pid in (running.mongo_pid, running.redis_pid):
+        assert pid is not None
+        assert os.getsid(pid) != os.getsid(0)
+
+
+def test_a_killed_redis_starts_again_at_the_same_address_and_empty(running: EmbeddedServers) -> None:
+    pid, url = running.redis_pid, running.redis_url
+    with Redis.from_url(url) as redis:
+        redis.set("key", "value")
+        running.kill_redis()
+        assert running.redis_pid is None
+        running.start_redis()
+        assert (running.redis_url, redis.get("key")) == (url, None)
+    assert running.redis_pid not in {None, pid}
+    running.check()
+
+
+def test_a_killed_mongodb_starts_again_with_what_it_had_acknowledged(running: EmbeddedServers) -> None:
+    url = running.mongo_url
+    insert(url, "acknowledged")
+    running.kill_mongo()
+    running.start_mongo()
+    assert running.mongo_url == url
+    assert "acknowledged" in inserted(url)
+
+
+def test_a_server_that_dies_by_itself_is_noticed(running: EmbeddedServers) -> None:
+    pid = running.redis_pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: running.redis_pid is None)
+    with pytest.raises(EmbeddedError, match=r"^Redis was killed, perhaps for want of memory"):
+        running.check()
+    running.start_redis()
+    running.check()
+
+
+def test_other_processes_find_the_servers_while_they_run(folder: Path) -> None:
+    assert find_running(folder) is None
+    with EmbeddedServers(folder, mongo=False) as servers:
+        assert find_running(folder) == RunningServers(mongo_url=None, redis_url=servers.redis_url)
+    assert find_running(folder) is None
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from server.embedded import EmbeddedServers
+with EmbeddedServers(Path(sys.argv[1])) as servers:
+    print(servers.mongo_pid, servers.redis_pid, servers.mongo_url, flush=True)
+    time.sleep(600)
+"""
+
+
+@on_linux
+def test_a_killed_parent_leaves_nothing_that_hinders_the_next_start(folder: Path) -> None:
+    with process([sys.executable, "-c", PARENT, str(folder)]) as parent:
+        assert parent.stdout is not None
+        mongo_pid, redis_pid, mongo_url = parent.stdout.readline().split()
+        insert(mongo_url, "kept")
+        parent.kill()
+    # At once, while the old servers are still on their way out.
+    with EmbeddedServers(folder) as servers:
+        assert servers.mongo_url == mongo_url
+        assert inserted(mongo_url) == ["kept"]
+        assert not is_running(int(mongo_pid))
+        assert not is_running(int(redis_pid))
+
+
+@on_linux
+def test_orphans_end_without_a_next_start(folder: Path) -> None:
+    with process([sys.executable, "-c", PARENT, str(folder)]) as parent:
+        assert parent.stdout is not None
+        pids = [int(word) for word in parent.stdout.readline().split()[:2]]
+        parent.kill()
+    wait_until(lambda: not any(is_running(pid) for pid in pids))
+
+
+def test_a_leftover_that_outlived_its_parent_is_stopped(folder: Path) -> None:
+    home = folder / "redis"
+    home.mkdir()
+    port = ports.pick_free()
+    command = [str(find_redis().path), "--dir", str(home), "--port", str(port), "--set-proc-title", "no", "--save", ""]
+    told: list[str] = []
+    with process(command) as leftover:
+        (folder / "redis.pid").write_text(str(leftover.pid))
+        wait_until(lambda: not ports.is_free(port))
+        with EmbeddedServers(folder, mongo=False, on_progress=told.append):
+            leftover.wait(10)
+    assert "Stopped Redis, left over from a run that was killed" in told
+
+
+def test_a_stranger_who_got_the_number_of_a_dead_server_is_left_alone(folder: Path) -> None:
+    with process(["sleep", "600"]) as stranger:
+        (folder / "redis.pid").write_text(str(stranger.pid))
+        with EmbeddedServers(folder, mongo=False):
+            assert stranger.poll() is None
+
+
+def test_two_on_the_same_folder_are_told_apart(folder: Path) -> None:
+    with EmbeddedServers(folder, mongo=False) as first:
+        with pytest.raises(EmbeddedError) as caught:
+            EmbeddedServers(folder, mongo=False).start()
+        first.check()
+    assert str(caught.value) == (
+        f"{folder} is in use by another Confab (process {os.getpid()}): "
+        "stop that one, or choose another folder with --data-dir."
+    )
+
+
+def test_a_given_port_that_is_taken_is_refused(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTaken) as caught, EmbeddedServers(folder, mongo=False, redis_port=port):
+            pass
+    assert str(caught.value) == (
+        f"Port {port}, meant for Redis, is taken: stop what listens there, or choose another port."
+    )
+
+
+def test_a_remembered_port_that_is_damaged_is_forgotten(folder: Path) -> None:
+    (folder / "ports.json").write_text('{"redis": "six')
+    with EmbeddedServers(folder, mongo=False) as servers, Redis.from_url(servers.redis_url) as redis:
+        assert redis.ping()
+
+
+def test_a_file_where_the_folder_should_be_is_told(folder: Path) -> None:
+    (folder / "file").touch()
+    with pytest.raises(EmbeddedError, match=r"file is not a folder: move what is there away"):
+        EmbeddedServers(folder / "file").start()
+
+
+def test_a_folder_of_somebody_else_is_told(folder: Path) -> None:
+    folder.chmod(0o500)
+    try:
+        with _without_privileges(), pytest.raises(EmbeddedError, match=r"cannot be written to \(Permission denied\)"):
+            EmbeddedServers(folder / "new").start()
+    finally:
+        folder.chmod(0o700)
+
+
+@contextlib.contextmanager
+def _without_privileges() -> Iterator[None]:
+    """Root may write anywhere: be nobody meanwhile."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_disk_without_room_is_told_before_anything_is_started(folder: Path) -> None:
+    data = DataFolder(folder)
+    data.open()
+    with (
+        contextlib.closing(data),
+        pytest.raises(EmbeddedError, match=r"is full \(\d+ MB free, 1000000000000 MB needed\)"),
+    ):
+        data.check_room(10**18)
+
+
+def fake_mongod(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, version: str = "v7.0.5") -> None:
+    """Put a mongod on PATH that knows its version, and otherwise does what the script says."""
+    program = folder / "bin" / "mongod"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo "db version {version}"; exit; fi\n{script}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        (
+            "echo 'mongod: error while loading shared libraries: libcurl.so.4: cannot open shared object file' >&2; exit 127",
+            "MongoDB needs libcurl.so.4, which this system lacks: install it (on Debian and Ubuntu: apt-get install "
+            "libcurl4), or set CONFAB_MONGO_URL to a server of your own.",
+        ),
+        (
+            "kill -ILL $$",
+            "MongoDB needs a newer processor (x86-64 with AVX): use another machine, or set CONFAB_MONGO_URL to a "
+            "server of your own.",
+        ),
+        (
+            "echo 'write failed: No space left on device'; exit 14",
+            "The disk that holds {home} is full: free some room,",
+        ),
+        (
+            """echo '{"s":"E","c":"X","msg":"Out of luck"}'; exit 3""",
+            "MongoDB ended with exit code 3 (Out of luck): see {home}.log.",
+        ),
+    ],
+)
+def test_why_a_server_does_not_start_is_told_in_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, sentence: str
+) -> None:
+    fake_mongod(folder, monkeypatch, script)
+    with pytest.raises(EmbeddedError) as caught:
+        EmbeddedServers(folder / "data", redis=False).start()
+    assert str(caught.value).startswith(sentence.format(home=folder / "data" / "mongo"))
+    assert find_running(folder / "data") is None
+
+
+def test_a_mongod_that_this_machine_cannot_execute_is_passed_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_mongod(folder, monkeypatch, "exit 1")
+    program = folder / "bin" / "mongod"
+    assert find_mongod().path == program
+    program.write_bytes(b"\x7fELF of another machine")
+    assert find_mongod().path != program
+
+
+def test_a_mongod_that_is_too_old_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_mongod(folder, monkeypatch, "exit 1", version="v4.4.29")
+    assert find_mongod().path != folder / "bin" / "mongod"
+
+
+def test_missing_programs_are_told_with_what_to_install() -> None:
+    with pytest.raises(EmbeddedError, match=r"^No mongod .* set CONFAB_MONGO_URL to a server of your own\.$"):
+        find_mongod(search_path="", package="no-such-package")
+    with pytest.raises(EmbeddedError, match=r"^No valkey-server .* set CONFAB_REDIS_URL to a server of your own\.$"):
+        find_redis(search_path="", package="no-such-package")
+
+
+def test_a_failed_start_leaves_no_process_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_mongod(folder, monkeypatch, "sleep 0.5; exit 3")
+    servers = EmbeddedServers(folder / "data")
+    with pytest.raises(EmbeddedError, match="MongoDB ended with exit code 3"):
+        servers.start()
+    assert not (folder / "data" / "redis.pid").exists()
+    assert not (folder / "data" / "mongo.pid").exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "exit_code", "sentence"),
+    [
+        (
+            '{"s":"E","c":"CONTROL","id":20568,"ctx":"initandlisten","msg":"Error setting up listener",'
+            '"attr":{"error":{"code":9001,"codeName":"SocketException","errmsg":"Address already in use"}}}',
+            48,
+            "Port 20123, meant for MongoDB, is taken",
+        ),
+        (
+            '{"s":"F","c":"CONTROL","id":20573,"ctx":"initandlisten","msg":"Wrong mongod version","attr":{}}',
+            62,
+            "{home} was written by another version of MongoDB",
+        ),
+        (
+            '{"s":"E","c":"WT","id":22435,"ctx":"initandlisten","msg":"WiredTiger error message","attr":{"error":-31809}}',
+            -6,
+            "MongoDB cannot read its data in {home}: move it away to begin anew",
+        ),
+        (
+            "mongod: /lib/libc.so.6: version `GLIBC_2.38' not found",
+            1,
+            "MongoDB needs GLIBC_2.38, which this system lacks",
+        ),
+        (
+            "cannot execute /opt/mongod: Exec format error",
+            1,
+            "MongoDB cannot be executed on this system (Exec format error)",
+        ),
+        ("", -11, "MongoDB ended with SIGSEGV: see {home}.log."),
+    ],
+)
+def test_the_log_of_a_server_that_ended_is_understood(tmp_path: Path, told: str, exit_code: int, sentence: str) -> None:
+    log = tmp_path.with_suffix(".log")
+    reason = explain("MongoDB", "CONFAB_MONGO_URL", log, told, exit_code, 20123, tmp_path)
+    assert str(reason).startswith(sentence.format(home=tmp_path))

@@ -1,0 +1,420 @@
+"""Chat logs replayed into a group, against real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from redis import Redis
+
+from resolvers.callers import Caller, CallerRole
+from resolvers.errors import ConfabError, GroupFull
+from resolvers.messages import NewMessage, send_message
+from server.chat_file import read_chat
+from server.chat_people import IMPORTER, make_plan, user_id_for
+from server.cli import main
+from server.cli_errors import CommandError
+from server.import_chat import Summary, import_chat, run_import
+from server.services import open_services
+from server.settings import Settings, load_settings
+from store.clock import SystemClock
+from store.ids import UserId
+
+SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"
+REAL = Path(__file__).parents[2].parent / "shared" / "data" / "ubuntu-irc" / "2004-12-25.jsonl"
+GROUP = "#sailing [test]"
+
+
+class DaysLater(SystemClock):
+    def now_ms(self) -> int:
+        return super().now_ms() + 3 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A database and a key prefix of this test's own, and what they hold, read past the server."""
+
+    settings: Settings
+    rows: Any
+    keys: Redis
+
+    async def run(
+        self, path: Path, tell: Callable[[int], None] = lambda _: None, *, later: bool = False, **changed: Any
+    ) -> Summary:
+        """An import in a server of its own."""
+        chat = read_chat(path)
+        settings = self.settings.model_copy(update=changed)
+        async with open_services(settings, DaysLater() if later else None) as services:
+            return await import_chat(services, chat, make_plan(chat), GROUP, tell)
+
+    def texts(self) -> list[str]:
+        """What was said, in order."""
+        return [row["t"] for row in self.messages()]
+
+    def messages(self) -> list[dict[str, Any]]:
+        return list(self.rows["messages"].find({"k": {"$ne": "S"}}).sort("s", 1))
+
+    def names(self) -> dict[str, str]:
+        return {row["_id"]: row["n"] for row in self.rows["users"].find()}
+
+    def members(self) -> set[str]:
+        return {row["_id"].split(" ")[1] for row in self.rows["members"].find()}
+
+    def forget_keys(self) -> None:
+        """Redis loses the idempotency keys: a day went by."""
+        self._delete("*:key:*")
+
+    def forget_all(self) -> None:
+        """Redis loses everything."""
+        self._delete("*")
+
+    def _delete(self, pattern: str) -> None:
+        found = list(self.keys.scan_iter(match=self.settings.redis_prefix + pattern, count=1000))
+        if found:
+            self.keys.delete(*found)
+
+
+@pytest.fixture
+def deployment(mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str) -> Iterator[Deployment]:
+    settings = load_settings(
+        mongo_url=mongo_url, redis_url=redis_url, mongo_database=mongo_database_name, redis_prefix=redis_prefix
+    )
+    with MongoClient[dict[str, Any]](mongo_url) as mongo, Redis.from_url(redis_url) as keys:
+        yield Deployment(settings, mongo[mongo_database_name], keys)
+
+
+@pytest.fixture
+def long_log(tmp_path: Path) -> Path:
+    """600 lines by 12 people, one of whom comes in with every 60th line; some go by another name for a while."""
+    chance = random.Random(7)
+    rows: list[dict[str, Any]] = []
+    here = ["ann_", "ben", "cy"]
+    for number in range(600):
+        if number % 60 == 59:
+            here.append(f"late{number}_")
+            rows.append({"kind": "join", "nick": here[-1]})
+        elif number % 97 == 96:
+            rows.append({"kind": "rename", "nick": here[0], "to": here[0] + "x"})
+            here[0] += "x"
+        else:
+            row = {"kind": "message", "nick": chance.choice(here), "text": f"line {number}"}
+            rows.append(row | ({"to": chance.choice(here)} if number % 3 == 0 else {}))
+    path = tmp_path / "long.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def said(path: Path) -> list[str]:
+    """The texts of a log, read without any of our code."""
+    rows = map(json.loads, path.read_text().splitlines())
+    return [row["text"] for row in rows if row["kind"] == "message" and row["text"].strip()]
+
+
+# --- what an import makes
+
+
+async def test_messages_are_those_of_the_file_in_its_order(deployment: Deployment) -> None:
+    summary = await deployment.run(SAMPLE)
+    assert deployment.texts() == said(SAMPLE)
+    assert {row["c"] for row in deployment.messages()} == {summary.group}
+    assert summary.counts.messages == summary.messages == len(said(SAMPLE))
+    assert (summary.counts.joins, summary.counts.renames, summary.plan.skipped) == (9, 6, 1)
+
+
+async def test_everybody_is_called_by_their_last_nick(deployment: Deployment) -> None:
+    await deployment.run(SAMPLE)
+    assert Counter(deployment.names().values()) == Counter(
+        ["mia_", "Mia", "old_ned", "x[1]", "x[1]", "|ned|", "zoé", "importer", "\\o/", "late.comer", "123", "captain"]
+        + ["Captain", "--_--", "Import"]
+    )
+
+
+async def test_who_goes_by_several_nicks_is_one_sender(deployment: Deployment) -> None:
+    await deployment.run(SAMPLE)
+    senders = {row["t"]: row["u"] for row in deployment.messages()}
+    ned = senders["evening"]
+    assert ned == senders["zzz"] == senders["|ned|: thief!"] == senders["good night"] == user_id_for("|ned|")
+    assert ned != senders["that nick was free, so it is mine now"]
+    assert senders["has anyone a spare mast? asking for a friend"] == senders["and now I am x[1], sorry about that"]
+    assert senders["night!"] == "Mia" != senders["night :)"]
+    assert senders["I am a person and no program, honestly"] != IMPORTER
+
+
+async def test_mentions_are_of_whom_a_message_is_to(deployment: Deployment) -> None:
+    await deployment.run(SAMPLE)
+    mentions = {row["t"]: row.get("m", []) for row in deployment.messages()}
+    assert mentions["hi all, anybody awake?"] == []
+    assert mentions["|ned|: good evening! How is the boat?"] == [user_id_for("|ned|")]
+    assert mentions["|ned|: thief!"] == [user_id_for("|ned|", 2)]
+    assert mentions["captain: when do we sail?"] == ["captain"]
+    assert mentions["captain: carry on"] == [user_id_for("captain", 2)]
+    assert mentions["nobody: hello?"] == []
+
+
+async def test_the_importer_owns_the_group_and_invites_who_joins(deployment: Deployment) -> None:
+    summary = await deployment.run(SAMPLE)
+    group = deployment.rows["conversations"].find_one({"_id": summary.group})
+    assert (group["name"], group["own"], group["mc"]) == (GROUP, IMPORTER, len(summary.plan.names) + 1)
+    assert deployment.members() == {IMPORTER, *summary.plan.names}
+    told = list(deployment.rows["messages"].find({"k": "S"}).sort("s", 1))
+    assert [row["t"] for row in told][:3] == ["Import added |ned|", "Import added `tess", "Import added x[1]"]
+    assert {row["u"] for row in told} == {IMPORTER}
+    first_words = {row["u"]: row["s"] for row in reversed(deployment.messages())}
+    for row in told:
+        (user,) = row["m"]
+        assert row["s"] < first_words.get(user, 1 << 53)
+
+
+async def test_texts_that_no_message_may_hold_are_cleaned(deployment: Deployment, tmp_path: Path) -> None:
+    texts = ["nul \0 in the middle", "half \ud83d a pair", "x" * 5_000, "\0", "fine"]
+    path = tmp_path / "odd.jsonl"
+    rows = [{"kind": "message", "nick": f"n{i % 2}", "text": text} for i, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    summary = await deployment.run(path)
+    assert deployment.texts() == ["nul  in the middle", "half \ufffd a pair", "x" * 3_999 + "…", "fine"]
+    assert (summary.plan.skipped, summary.plan.cut) == (1, 1)
+
+
+async def test_another_log_goes_on_in_the_same_group(deployment: Deployment, tmp_path: Path) -> None:
+    first = await deployment.run(SAMPLE)
+    path = tmp_path / "next-day.jsonl"
+    path.write_text(
+        '{"kind": "message", "nick": "mia_", "text": "morning", "to": "neu"}\n'
+        '{"kind": "message", "nick": "neu", "text": "morning!"}\n'
+        '{"kind": "message", "nick": "|ned|", "text": "me too"}\n'
+        '{"kind": "join", "nick": "zoé"}\n'
+    )
+    second = await deployment.run(path)
+    assert second.group == first.group
+    assert deployment.texts() == said(SAMPLE) + said(path)
+    assert deployment.members() == {IMPORTER, "neu", *first.plan.names}
+    assert second.counts.joins == 1, "zoé was there from the day before; the log says that she came"
+    assert deployment.names()[user_id_for("|ned|")] == "|ned|", "the log says so"
+
+
+async def test_who_came_by_themselves_keeps_their_name(deployment: Deployment) -> None:
+    async with open_services(deployment.settings) as services:
+        for user, name in (("captain", "Cap Tain"), (IMPORTER, "My Importer")):
+            await services.sign_in(Caller(UserId(user), CallerRole.USER, time.time() + 60, name=name))
+    await deployment.run(SAMPLE)
+    names = deployment.names()
+    assert (names["captain"], names[IMPORTER], names["Mia"]) == ("Cap Tain", "My Importer", "Mia")
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the real logs are not at hand")
+async def test_a_real_day_is_all_there_in_order(deployment: Deployment) -> None:
+    summary = await deployment.run(REAL)
+    rows = [json.loads(line) for line in REAL.read_text().splitlines()]
+    assert deployment.texts() == said(REAL)
+    assert len(summary.plan.names) > 200
+    renamed = {nick for row in rows if row["kind"] == "rename" for nick in (row["nick"], row["to"])}
+    names = deployment.names()
+    shown = [names[row["u"]] for row in deployment.messages()]
+    for row, name in zip((row for row in rows if row["kind"] == "message"), shown, strict=True):
+        assert name == row["nick"] or row["nick"] in renamed
+
+
+# --- once more
+
+
+@pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
+async def test_twice_gives_the_same(deployment: Deployment, loss: str) -> None:
+    first = await deployment.run(SAMPLE)
+    _lose(deployment, loss)
+    before = list(deployment.rows["messages"].find())
+    again = await deployment.run(SAMPLE, later=True)
+    assert list(deployment.rows["messages"].find()) == before
+    assert again.group == first.group
+    assert again.counts.messages == again.counts.joins == again.counts.renames == 0
+
+
+@pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
+@pytest.mark.parametrize("done", [0, 20, 54])
+async def test_lines_past_the_mark_are_recognised(deployment: Deployment, done: int, loss: str) -> None:
+    """As after a kill: all is stored, but word of it is not. However long ago that was."""
+    await deployment.run(SAMPLE)
+    before = list(deployment.rows["messages"].find())
+    assert deployment.rows["imports"].update_one({"done": 55}, {"$set": {"done": done}}).modified_count == 1
+    _lose(deployment, loss)
+    again = await deployment.run(SAMPLE, later=loss != "nothing")
+    assert list(deployment.rows["messages"].find()) == before
+    assert again.counts.messages == 0
+    assert deployment.names()[user_id_for("|ned|")] == "old_ned"
+
+
+@pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
+@pytest.mark.parametrize("at", [1, 150, 590])
+async def test_a_cancelled_import_goes_on_where_it_stopped(
+    deployment: Deployment, long_log: Path, at: int, loss: str
+) -> None:
+    seen: list[int] = []
+
+    def tell(done: int) -> None:
+        seen.append(done)
+        if done >= at:
+            under_way.cancel()
+
+    under_way = asyncio.create_task(deployment.run(long_log, tell))
+    with pytest.raises(asyncio.CancelledError):
+        await under_way
+    stopped = deployment.texts()
+    assert stopped == said(long_log)[: len(stopped)]
+    assert at <= seen[-1] < 600
+    assert deployment.rows["imports"].find_one({"done": seen[-1]}) is not None
+    _lose(deployment, loss)
+    summary = await deployment.run(long_log, later=loss != "nothing")
+    assert deployment.texts() == said(long_log)
+    assert summary.counts.messages == len(said(long_log)) - len(stopped)
+
+
+async def test_a_group_that_is_full_stops_the_import_and_a_larger_one_lets_it_go_on(deployment: Deployment) -> None:
+    with pytest.raises(GroupFull):
+        await deployment.run(SAMPLE, max_group_members=9)
+    # Six from the start and the importer; the third to come in, in line 8, is one too many.
+    assert deployment.texts() == said(SAMPLE)[:5]
+    await deployment.run(SAMPLE)
+    assert deployment.texts() == said(SAMPLE)
+
+
+async def test_two_imports_of_one_log_at_once_make_one(deployment: Deployment, long_log: Path) -> None:
+    summaries = await asyncio.gather(*(deployment.run(long_log) for _ in range(2)))
+    assert summaries[0].group == summaries[1].group
+    assert deployment.texts() == said(long_log)
+    assert sum(summary.counts.messages for summary in summaries) == len(said(long_log))
+    assert deployment.rows["conversations"].count_documents({}) == 1
+
+
+async def test_what_people_write_meanwhile_is_no_hindrance(deployment: Deployment, long_log: Path) -> None:
+    under_way = asyncio.create_task(deployment.run(long_log, lambda done: under_way.cancel() if done > 200 else None))
+    with pytest.raises(asyncio.CancelledError):
+        await under_way
+    async with open_services(deployment.settings) as services:
+        group = deployment.rows["conversations"].find_one()["_id"]
+        await send_message(services.app, UserId("ben"), NewMessage(None, group, "live", key="import or so"))
+    await deployment.run(long_log)
+    texts = deployment.texts()
+    texts.remove("live")
+    assert texts == said(long_log)
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "at"), [(signal.SIGKILL, -9, 1), (signal.SIGKILL, -9, 250), (signal.SIGINT, 130, 250)]
+)
+async def test_a_killed_import_goes_on_where_it_stopped(
+    deployment: Deployment, long_log: Path, stop: signal.Signals, code: int, at: int
+) -> None:
+    process = _start(deployment.settings, "import-chat", str(long_log), "--group", GROUP)
+    while deployment.rows["messages"].count_documents({}) < at:
+        assert process.poll() is None
+        await asyncio.sleep(0.002)
+    process.send_signal(stop)
+    out, trouble = await asyncio.to_thread(process.communicate)
+    assert process.returncode == code
+    assert out == ""
+    assert ("The same command goes on from there." in trouble) == (stop is signal.SIGINT)
+    await deployment.run(long_log)
+    assert deployment.texts() == said(long_log)
+    assert deployment.rows["conversations"].count_documents({}) == 1
+
+
+# --- what is said on the terminal
+
+
+async def test_the_summary_tells_what_was_done(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+    summary = await run_import(deployment.settings, SAMPLE, GROUP)
+    shown, trouble = capsys.readouterr()
+    rows = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    assert rows["group"] == f"{GROUP} ({summary.group})"
+    assert rows["messages"].startswith(f"{len(said(SAMPLE))}, ")
+    assert rows["messages"].endswith(" a second")
+    assert (rows["people"], rows["joins"], rows["renames"]) == ("14, 6 of them from the start", "8", "6")
+    assert rows["skipped"] == "1 messages without text"
+    assert trouble == "", "no progress bar where nobody watches"
+
+    await run_import(deployment.settings, SAMPLE, GROUP)
+    shown, _ = capsys.readouterr()
+    assert shown == f"Nothing to do: all of {SAMPLE} is in {GROUP} ({summary.group}) already.\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "is not a file that can be read"),
+        ("", "holds no chat"),
+        ('{"kind": "join", "nick": "a"}\nPK\x03', "Line 2 of "),
+        ('{"kind": "join", "nick": "a"}\n{"kind": "part", "nick": "a"}', 'has the unknown kind "part"'),
+        ('{"kind": "message", "nick": "a", "text": "alone"}', "The chat has 1 person in it"),
+    ],
+)
+def test_a_bad_file_ends_with_one_sentence_and_code_2_and_stores_nothing(
+    deployment: Deployment,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    content: str | None,
+    complaint: str,
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    if content is not None:
+        path.write_text(content)
+    assert _command(deployment.settings, monkeypatch, "import-chat", str(path), "--group", GROUP) == 2
+    shown, trouble = capsys.readouterr()
+    assert shown == ""
+    assert complaint in trouble
+    assert trouble.count("\n") == 1
+    assert deployment.rows.list_collection_names() == []
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\nb"])
+async def test_a_group_name_that_none_may_have_is_refused(deployment: Deployment, name: str) -> None:
+    with pytest.raises(ConfabError, match="--group must have 1 to 100 characters"):
+        await run_import(deployment.settings, SAMPLE, name)
+    assert deployment.rows.list_collection_names() == []
+
+
+async def test_databases_that_do_not_answer_are_told_of(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = deployment.settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
+    with pytest.raises(CommandError, match="^MongoDB or Redis does not answer: "):
+        await run_import(nowhere, SAMPLE, GROUP)
+    assert "Stopped after 0 of 55 lines. The same command goes on from there." in capsys.readouterr().err
+
+
+def _lose(deployment: Deployment, loss: str) -> None:
+    {"nothing": lambda: None, "keys": deployment.forget_keys, "everything": deployment.forget_all}[loss]()
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    names = ("mongo_url", "mongo_database", "redis_url", "redis_prefix")
+    return {f"CONFAB_{name.upper()}": getattr(settings, name) for name in names}
+
+
+def _command(settings: Settings, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    for name, value in _environment(settings).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["confab", *words])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+def _start(settings: Settings, *words: str) -> subprocess.Popen[str]:
+    program = [sys.executable, "-c", "from server.cli import main; main()", *words]
+    return subprocess.Popen(
+        program, env=os.environ | _environment(settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )

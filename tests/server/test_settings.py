@@ -1,0 +1,228 @@
+"""Settings: what is accepted, and what is said about what isn't."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from server.settings import (
+    DEVELOPMENT_SECRET,
+    MIN_SECRET_BYTES,
+    Settings,
+    SettingsError,
+    check_fit_to_serve,
+    load_settings,
+    redacted,
+    variable,
+)
+
+GOOD_SECRET = "s" * MIN_SECRET_BYTES
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("CONFAB_")]:
+        monkeypatch.delenv(name)
+
+
+def problems(**overrides: object) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(**overrides)
+    return caught.value.problems
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    settings = load_settings()
+    assert settings.mongo_url == "mongodb://127.0.0.1:27017/?replicaSet=rs0"
+    assert settings.port == 8000
+    assert settings.jwt_secret is None
+    assert not settings.model_fields_set
+
+
+def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    jwks = tmp_path / "keys.json"
+    jwks.touch()
+    given = {
+        "mongo_url": "mongodb+srv://cluster.example.org",
+        "mongo_database": "chat-2",
+        "mongo_driver": "motor",
+        "redis_url": "rediss://:secret@cache.example.org",
+        "redis_prefix": "confab:",
+        "host": "::1",
+        "port": "1",
+        "jwks_file": str(jwks),
+        "jwt_audience": "chat",
+        "jwt_issuer": "https://id.example.org/",
+        "cors_origins": "https://chat.example.org, http://localhost:3000",
+        "introspection": "false",
+        "graphiql": "0",
+        "max_body_bytes": "1024",
+        "max_query_depth": "3",
+        "max_query_aliases": "0",
+        "max_query_cost": "1",
+        "ws_init_timeout": "0.5",
+        "ws_ping_interval": "3600",
+        "ws_max_subscriptions": "1",
+        "ws_queue": "1",
+        "max_group_members": "3",
+        "data_center": "31",
+        "log_level": "debug",
+        "log_format": "CONSOLE",
+        "development": "true",
+    }
+    assert {"jwt_secret", "jwks_url"} | given.keys() == Settings.model_fields.keys()
+    for field, value in given.items():
+        monkeypatch.setenv(variable(field), value)
+    settings = load_settings()
+    assert settings.model_fields_set == given.keys()
+    assert settings.cors_origins == ("https://chat.example.org", "http://localhost:3000")
+    assert settings.log_level == "DEBUG"
+    assert settings.log_format == "console"
+    assert settings.introspection is False
+
+
+def test_what_the_caller_gives_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONFAB_PORT", "9000")
+    assert load_settings(port=9001).port == 9001
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONFAB_JWT_SECRET", "")
+    assert load_settings().jwt_secret is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "accepted"),
+    [
+        ("mongo_url", "http://host", "a URL such as mongodb://host:27017/?replicaSet=rs0"),
+        ("mongo_url", "mongodb://", "a URL such as mongodb://host:27017/?replicaSet=rs0"),
+        ("mongo_url", "mongodb://[::1", "a URL such as mongodb://host:27017/?replicaSet=rs0"),
+        ("mongo_database", "a.b", "1 to 63 letters, digits, - or _"),
+        ("mongo_driver", "pymango", "one of pymongo, motor"),
+        ("redis_url", "memcached://host", "a URL such as redis://host:6379/0 (rediss:// for TLS)"),
+        ("redis_url", "redis://host:port/0", "a URL such as redis://host:6379/0 (rediss:// for TLS)"),
+        ("redis_url", "redis://host/first", "a URL such as redis://host:6379/0 (rediss:// for TLS)"),
+        ("redis_prefix", "{a}", "up to 64 letters, digits and _ . : -"),
+        ("port", "0", "a whole number from 1 to 65535"),
+        ("port", "65536", "a whole number from 1 to 65535"),
+        ("port", "http", "a whole number from 1 to 65535"),
+        ("jwks_file", "/no/such/file", "a file that exists and can be read"),
+        ("cors_origins", "*", "origins such as https://chat.example.org, separated by commas, without a path"),
+        (
+            "cors_origins",
+            "https://a.org/",
+            "origins such as https://chat.example.org, separated by commas, without a path",
+        ),
+        ("introspection", "perhaps", "true or false"),
+        ("max_body_bytes", "1023", "a whole number from 1024 to 67108864"),
+        ("ws_init_timeout", "0", "a number above 0 to 300"),
+        ("ws_ping_interval", "soon", "a number above 0 to 3600"),
+        ("data_center", "32", "a whole number from 0 to 31"),
+        ("log_level", "LOUD", "one of DEBUG, INFO, WARNING, ERROR"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_variable_and_what_is_accepted(
+    monkeypatch: pytest.MonkeyPatch, field: str, value: str, accepted: str
+) -> None:
+    monkeypatch.setenv(variable(field), value)
+    assert problems() == [f"{variable(field)} is {value!r}, but should be {accepted}."]
+
+
+def test_all_that_is_wrong_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONFAB_PORT", "x")
+    monkeypatch.setenv("CONFAB_LOG_LEVEL", "x")
+    assert len(problems(data_center=-1)) == 3
+
+
+def test_a_misspelt_variable_is_refused_with_the_name_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONFAB_MAX_BODY_BITES", "5")
+    assert problems() == ["CONFAB_MAX_BODY_BITES is no setting of Confab: did you mean CONFAB_MAX_BODY_BYTES?"]
+
+
+@pytest.mark.parametrize("url", ["http://id.example.org/jwks", "https://", "file:///etc/passwd", "https://host:http/"])
+def test_public_keys_come_over_an_authenticated_way_only(url: str) -> None:
+    (problem,) = problems(jwks_url=url)
+    assert problem.startswith(f"CONFAB_JWKS_URL is {url!r}, but should be an https:// URL")
+
+
+def test_public_keys_may_come_over_plain_http_from_this_machine() -> None:
+    assert load_settings(jwks_url="http://127.0.0.1:9000/jwks").jwks_url == "http://127.0.0.1:9000/jwks"
+
+
+def test_a_short_secret_is_refused_and_not_printed() -> None:
+    (problem,) = problems(jwt_secret="hunter2")
+    assert problem.startswith("CONFAB_JWT_SECRET should be at least 32 bytes")
+    assert "hunter2" not in problem
+
+
+def test_length_of_the_secret_is_counted_in_bytes() -> None:
+    assert load_settings(jwt_secret="é" * (MIN_SECRET_BYTES // 2)).jwt_secret is not None
+
+
+@pytest.mark.parametrize("keys", [("jwt_secret", "jwks_url"), ("jwt_secret", "jwks_file"), ("jwks_url", "jwks_file")])
+def test_two_kinds_of_key_together_are_refused(keys: tuple[str, str], tmp_path: Path) -> None:
+    values = {"jwt_secret": GOOD_SECRET, "jwks_url": "https://id.example.org/jwks", "jwks_file": tmp_path / "keys.json"}
+    (tmp_path / "keys.json").touch()
+    (problem,) = problems(**{key: values[key] for key in keys})
+    assert (
+        problem
+        == f"{variable(keys[0])} and {variable(keys[1])} are set together: set the one that tokens are signed for."
+    )
+
+
+def test_the_development_secret_is_good_for_development_only() -> None:
+    assert load_settings(jwt_secret=DEVELOPMENT_SECRET, development=True).development
+    (problem,) = problems(jwt_secret=DEVELOPMENT_SECRET)
+    assert problem.startswith("CONFAB_JWT_SECRET is the development secret")
+
+
+def test_to_serve_takes_a_key_and_no_development_mode() -> None:
+    check_fit_to_serve(load_settings(jwt_secret=GOOD_SECRET))
+    with pytest.raises(SettingsError, match="No key to check tokens with"):
+        check_fit_to_serve(load_settings())
+    with pytest.raises(SettingsError, match="CONFAB_DEVELOPMENT is set"):
+        check_fit_to_serve(load_settings(jwt_secret=DEVELOPMENT_SECRET, development=True))
+
+
+def test_secrets_and_passwords_do_not_show_when_settings_are_printed() -> None:
+    settings = load_settings(
+        jwt_secret=GOOD_SECRET, mongo_url="mongodb://u:opensesame@host", redis_url="redis://:opensesame@host"
+    )
+    for text in (repr(settings), str(settings)):
+        assert GOOD_SECRET not in text
+        assert "opensesame" not in text
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("mongodb://u:pass@host:1/db?x=y", "mongodb://***@host:1/db"),
+        ("mongodb://u:p@ss/w?rd@host/db", "mongodb://***@host/db"),
+        ("u:pass@host", "***@host"),
+        ("redis://host/0?password=pass", "redis://host/0"),
+        ("redis://host/0", "redis://host/0"),
+    ],
+)
+def test_a_url_is_shown_without_its_credentials(url: str, shown: str) -> None:
+    assert redacted(url) == shown
+
+
+def test_a_refused_url_is_shown_without_its_password() -> None:
+    (problem,) = problems(mongo_url="postgres://u:opensesame@host/db")
+    assert "'postgres://***@host/db'" in problem
+    assert "opensesame" not in problem
+
+
+def test_settings_cannot_be_changed_once_read() -> None:
+    settings = load_settings()
+    with pytest.raises(ValidationError):
+        settings.port = 1  # type: ignore[misc]
+
+
+def test_a_dotenv_file_lying_around_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("CONFAB_PORT=9999\n")
+    monkeypatch.chdir(tmp_path)
+    assert load_settings().port == 8000
