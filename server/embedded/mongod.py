@@ -51,7 +51,7 @@ def _program(binary: Binary, home: Path, membership: tuple[str, ...], step: Call
             # By default it takes half of the memory, and 5 % of the disk.
             *("--wiredTigerCacheSizeGB", "0.25"),
             *("--oplogSize", "256"),
-            # Its socket in /tmp would stay behind after a kill, and hinder another user's mongod.
+            # Its Unix socket would stay behind after a kill, and hinder the mongod of another user.
             "--nounixsocket",
             "--quiet",
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),

@@ -1,0 +1,211 @@
+"""The hub makes a whole, ordered stream out of frames that are late, lost, repeated or out of order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from resolvers.callers import Caller, CallerRole
+from resolvers.messages import NewMessage, send_message
+from server.services import Services, open_services
+from server.settings import load_settings
+from store.cache import Call
+from store.ids import UserId
+from store.records import Message
+from store.sessions import applied
+from subscriptions.events import MessageCreated, log_message
+from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox
+
+_names = itertools.count()
+
+
+@pytest.fixture
+async def services(
+    mongo_url: str, mongo_database_name: str, redis_url: str, redis_prefix: str
+) -> AsyncIterator[Services]:
+    settings = load_settings(
+        mongo_url=mongo_url,
+        mongo_database=mongo_database_name,
+        redis_url=redis_url,
+        redis_prefix=redis_prefix,
+        jwt_secret="s" * 48,
+    )
+    async with open_services(settings) as opened:
+        yield opened
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One event as a server would publish it."""
+
+    epoch: str
+    tick: int
+    previous: int
+    event: MessageCreated
+
+
+class Somebody:
+    """A user with messages coming in whose frames the test delivers by hand, to a hub of its own."""
+
+    def __init__(self, services: Services) -> None:
+        self.store = services.app.store
+        self.services = services
+        self.user = UserId(f"hub{next(_names)}")
+        replay = services.app.replayer.since
+        self.hub = Hub(f"hub-{self.user}", self.store.sessions, replay, self.store.clock)
+        self.mailbox: Mailbox
+
+    async def listen(self, limit: int = 100) -> None:
+        for name in (self.user, "writer"):
+            await self.services.sign_in(Caller(UserId(name), CallerRole.USER, 2e9))
+        self.mailbox = await self.hub.attach(self.user, limit)
+
+    async def send(self, text: str) -> Message:
+        """A message to the user, stored."""
+        return (await send_message(self.services.app, UserId("writer"), NewMessage(self.user, None, text))).message
+
+    async def receive_message(self, text: str) -> Frame:
+        """A message to the user, stored and in their log; the frame that tells of it is the test's to deliver."""
+        return await self.frame_of(await self.send(text))
+
+    async def frame_of(self, message: Message) -> Frame:
+        log = await self.store.cache.one(
+            Call("XREVRANGE", None, (self.store.keys.user(self.user)[4], "+", "-", "COUNT", 1))
+        )
+        tick, fields = log[0]
+        epoch, _ = await self.store.sessions.attach(self.user, "nobody", 0)
+        return Frame(epoch, int(tick.split(b"-")[0]), int(fields[b"p"]), MessageCreated(message))
+
+    def deliver(self, *frames: Frame) -> None:
+        for frame in frames:
+            self.hub.receive(self.user, frame.epoch, frame.tick, frame.previous, frame.event)
+
+    async def hears(self, count: int) -> list[str]:
+        """The texts of the next events."""
+        return [_text(item) for item in [await self.next() for _ in range(count)]]
+
+    async def next(self) -> Item:
+        async with asyncio.timeout(3):
+            return await self.mailbox.get()
+
+    async def hears_nothing_more(self) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await self.mailbox.get()
+
+
+def _text(item: Item) -> str:
+    assert isinstance(item, Delivered), item
+    assert isinstance(item.event, MessageCreated)
+    return item.event.message.text
+
+
+@pytest.fixture
+async def somebody(services: Services) -> AsyncIterator[Somebody]:
+    made = Somebody(services)
+    await made.listen()
+    yield made
+    await made.hub.close()
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+async def test_frames_in_any_order_are_heard_in_the_order_of_the_clock(
+    somebody: Somebody, order: tuple[int, ...]
+) -> None:
+    frames = [await somebody.receive_message(text) for text in "abc"]
+    somebody.deliver(*(frames[index] for index in order))
+    assert await somebody.hears(3) == ["a", "b", "c"]
+    await somebody.hears_nothing_more()
+
+
+async def test_a_lost_frame_is_read_from_the_log(somebody: Somebody) -> None:
+    frames = [await somebody.receive_message(text) for text in "abcd"]
+    somebody.deliver(frames[0], frames[3])
+    assert await somebody.hears(4) == ["a", "b", "c", "d"]
+    await somebody.hears_nothing_more()
+
+
+async def test_a_repeated_frame_is_heard_once(somebody: Somebody) -> None:
+    frames = [await somebody.receive_message(text) for text in "ab"]
+    somebody.deliver(frames[0], frames[0], frames[1], frames[0], frames[1])
+    assert await somebody.hears(2) == ["a", "b"]
+    await somebody.hears_nothing_more()
+
+
+async def test_lost_frames_at_the_end_are_found_when_the_bus_comes_back(somebody: Somebody) -> None:
+    for text in "ab":
+        await somebody.receive_message(text)
+    await somebody.hears_nothing_more()
+    somebody.hub.resync()
+    assert await somebody.hears(2) == ["a", "b"]
+
+
+async def test_lost_frames_at_the_end_are_found_when_routes_are_renewed(somebody: Somebody) -> None:
+    await somebody.receive_message("a")
+    await somebody.hub.refresh()
+    assert await somebody.hears(1) == ["a"]
+    await somebody.hub.refresh()
+    await somebody.hears_nothing_more()
+
+
+async def test_a_subscriber_that_does_not_read_is_told_and_costs_bounded_memory(services: Services) -> None:
+    slow = Somebody(services)
+    await slow.listen(limit=3)
+    frames = [await slow.receive_message(text) for text in "abcdef"]
+    for frame in frames:
+        slow.deliver(frame)
+    assert isinstance(await slow.next(), Lagged)
+    following = await slow.receive_message("g")
+    slow.deliver(following)
+    heard = [await slow.next()]
+    while _text(heard[-1]) != "g":
+        heard.append(await slow.next())
+    await slow.hears_nothing_more()
+    await slow.hub.close()
+
+
+async def test_where_the_log_is_gone_the_subscriber_is_told_to_begin_anew(somebody: Somebody) -> None:
+    frame = await somebody.receive_message("a")
+    somebody.deliver(frame)
+    assert await somebody.hears(1) == ["a"]
+    keys = somebody.store.keys.user(somebody.user)
+    await somebody.store.cache.one(Call("DEL", None, keys))
+    await somebody.send("b")
+    somebody.hub.resync()
+    assert isinstance(await somebody.next(), Lagged)
+    somebody.deliver(await somebody.receive_message("c"))
+    assert await somebody.hears(1) == ["c"]
+
+
+async def test_two_subscribers_hear_the_same_and_each_from_when_it_came(somebody: Somebody) -> None:
+    somebody.deliver(await somebody.receive_message("a"))
+    late = await somebody.hub.attach(somebody.user, 10)
+    somebody.deliver(await somebody.receive_message("b"))
+    assert await somebody.hears(2) == ["a", "b"]
+    assert _text(await late.get()) == "b"
+    somebody.hub.detach(late)
+    somebody.deliver(await somebody.receive_message("c"))
+    assert await somebody.hears(1) == ["c"]
+
+
+async def test_somebody_who_left_costs_nothing_and_can_come_back(somebody: Somebody) -> None:
+    somebody.hub.detach(somebody.mailbox)
+    lost = await somebody.receive_message("while away")
+    somebody.deliver(lost)
+    somebody.mailbox = await somebody.hub.attach(somebody.user, 10)
+    somebody.deliver(lost, await somebody.receive_message("back"))
+    assert await somebody.hears(1) == ["back"]
+
+
+async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None:
+    conversation = (await somebody.receive_message("a")).event.message.conversation
+    change = {"c": conversation, "s": 2, "n": 2, "k": 1, "o": 0, "at": 1, "e": log_message(conversation, 2)}
+    call = somebody.store.sessions.change(somebody.user, "message", change, 1)
+    outcome = applied(somebody.user, conversation, await somebody.store.cache.one(call))
+    again = applied(somebody.user, conversation, await somebody.store.cache.one(call))
+    assert outcome.tick == outcome.previous + 1
+    assert (again.changed, again.tick) == (False, outcome.tick)
