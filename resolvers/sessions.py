@@ -111,10 +111,7 @@ async def changed_since(app: Confab, user: UserId, cursor: Position | None, size
             return await changed_since(app, user, None, size, asked=True)
     sessions = [session for session in snapshot.sessions[:size] if _exists(session)]
     has_more = len(snapshot.sessions) > size
-    if has_more:
-        end = Position(snapshot.epoch, snapshot.sessions[size - 1].active_ts)
-    else:
-        end = _now(snapshot)
+    end = Position(snapshot.epoch, snapshot.sessions[size - 1].active_ts) if has_more else _now(snapshot)
     return Delta(sessions, end, has_more, snapshot.total_unread, reset=asked and cursor is None)
 
 
