@@ -16,6 +16,7 @@ from store.ids import UserId
 from store.records import Session
 from subscriptions.events import Event, MessageCreated, ReceiptAdvanced, SessionChanged, SyncReason
 from subscriptions.hub import Delivered, Hub, Lagged, Mailbox, Position
+from subscriptions.replay import in_order_of_seq
 
 T = TypeVar("T")
 
@@ -113,7 +114,7 @@ async def _missed(app: Confab, mailbox: Mailbox, since: str) -> list[Delivered] 
     missed = await app.replayer.since(mailbox.user, cursor)
     if missed is None:
         return None
-    return [item for item in missed if item.position.tick <= mailbox.start.tick]
+    return in_order_of_seq(cursor, [item for item in missed if item.position.tick <= mailbox.start.tick])
 
 
 def _message_event(event: Event, conversation: str | None) -> MessageCreated | ReceiptAdvanced | None:

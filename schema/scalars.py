@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NewType
 
 import strawberry
+from graphql import GraphQLError
 from strawberry.schema.config import StrawberryConfig
 
 Timestamp = NewType("Timestamp", int)
@@ -13,8 +14,7 @@ DateTime = NewType("DateTime", int)
 """Kept as milliseconds since the Unix epoch, spelt as ISO 8601."""
 Cursor = NewType("Cursor", str)
 
-LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999, the last that ISO 8601 spells in four digits."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def write_datetime(ms: int) -> str:
@@ -24,24 +24,25 @@ def write_datetime(ms: int) -> str:
 
 
 def parse_datetime(value: object) -> int:
-    """Milliseconds since the epoch. Raises ValueError for what is no ISO 8601 time with a zone."""
-    if not isinstance(value, str):
-        raise ValueError("DateTime must be a string")
-    moment = datetime.fromisoformat(value)
-    if moment.tzinfo is None:
-        raise ValueError("DateTime must say its zone, such as Z")
-    return round(moment.timestamp() * 1000)
+    """Milliseconds since the epoch. Raises GraphQLError for what is no ISO 8601 time with a zone."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise GraphQLError("DateTime must be ISO 8601 with a zone, such as 2026-01-02T03:04:05.678Z.")
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _parse_timestamp(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53:
-        raise ValueError("Timestamp must be a whole number of milliseconds below 2^53")
+        raise GraphQLError("Timestamp must be a whole number of milliseconds below 2^53.")
     return value
 
 
 def _parse_cursor(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("Cursor must be a string")
+        raise GraphQLError("Cursor must be a string.")
     return value
 
 

@@ -33,10 +33,11 @@ class Housekeeper:
         self._data_center = data_center
         self._tasks: list[asyncio.Task[None]] = []
         self._slice = 0
-        self._epoch = store.deployment.redis_epoch
+        self._epoch = ""
 
     async def open(self) -> None:
         """Starts. A database that can't be reached is tried again."""
+        self._epoch = self._store.deployment.redis_epoch
         self._tasks = [
             asyncio.create_task(self._every(seconds, name, work))
             for seconds, name, work in (

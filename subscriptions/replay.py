@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from store.ids import UserId
+from collections import defaultdict
+
+from store.ids import ConversationId, UserId
 from store.messages import MessageStore
 from store.sessions import SessionStore
 from subscriptions.events import (
@@ -27,7 +29,7 @@ class Replayer:
         self._messages = messages
 
     async def since(self, user: UserId, position: Position) -> list[Delivered] | None:
-        """Every event after a position, in order, or None if not all of them can be told."""
+        """Every event after a position, in order of the user's clock, or None if not all of them can be told."""
         rows = await self._sessions.read_log(user, position.epoch, position.tick, LONGEST_REPLAY)
         if rows is None or len(rows) >= LONGEST_REPLAY:
             return None
@@ -53,3 +55,34 @@ class Replayer:
                     if session is not None:
                         replayed.append(Delivered(at, SessionChanged(reason, session, total, receipt)))
         return replayed
+
+
+def in_order_of_seq(start: Position, missed: list[Delivered]) -> list[Delivered]:
+    """The same events, messages of one conversation in order of seq, each with a position to resume from: everything before
+    it has been told by then.
+
+    Where messages were logged out of order (two servers wrote), that lies before the event's own: resuming there repeats
+    some, and skips none.
+    """
+    places: defaultdict[ConversationId, list[int]] = defaultdict(list)
+    for index, item in enumerate(missed):
+        if isinstance(item.event, MessageCreated):
+            places[item.event.message.conversation].append(index)
+    ordered = list(missed)
+    for indexes in places.values():
+        for index, item in zip(indexes, sorted((missed[i] for i in indexes), key=_seq), strict=True):
+            ordered[index] = item
+    told: set[int] = set()
+    behind = 0
+    position = start
+    for index, item in enumerate(ordered):
+        told.add(item.position.tick)
+        while behind < len(missed) and missed[behind].position.tick in told:
+            position = missed[behind].position
+            behind += 1
+        ordered[index] = Delivered(position, item.event)
+    return ordered
+
+
+def _seq(item: Delivered) -> int:
+    return item.event.message.seq if isinstance(item.event, MessageCreated) else 0
