@@ -16,15 +16,16 @@ from subscriptions.hub import Position
 
 def encode_sync(deployment: str, user: UserId, at: Position) -> str:
     """A position on the user's clock as the API gives it out."""
-    return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.tick))))
+    return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.tick), *map(str, at.ahead))))
 
 
 def decode_sync(deployment: str, user: UserId, text: str) -> Position | None:
     """The position, or None for what is nonsense, another user's or another deployment's."""
     parts = (_decode(text) or "").split("\n")
-    if len(parts) != 5 or parts[:3] != ["c1", deployment, user] or not _is_number(parts[4]):
+    if len(parts) < 5 or parts[:3] != ["c1", deployment, user] or not all(map(_is_number, parts[4:])):
         return None
-    return Position(parts[3], int(parts[4]))
+    tick, *ahead = map(int, parts[4:])
+    return Position(parts[3], tick, tuple(ahead))
 
 
 def encode_page(kind: str, *parts: str | int) -> str:
@@ -57,7 +58,7 @@ def _encode(text: str) -> str:
 
 
 def _decode(text: str) -> str | None:
-    if len(text) > 1_000:
+    if len(text) > 2_000:
         return None
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()

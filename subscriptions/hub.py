@@ -31,10 +31,14 @@ _REFRESHED_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place on a user's clock. Ticks can be compared within one epoch: one stay of the user's state in the cache."""
+    """A place on a user's clock. Ticks can be compared within one epoch: one stay of the user's state in the cache.
+
+    `ahead`: ticks past it whose events have been told as well.
+    """
 
     epoch: str
     tick: int
+    ahead: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from subscriptions.events import (
 )
 from subscriptions.hub import Delivered, Position
 
+MOST_AHEAD = 40
+
 LONGEST_REPLAY = 5_000
 """Events that are replayed one by one at most; the log is trimmed well below."""
 
@@ -57,13 +59,15 @@ class Replayer:
         return replayed
 
 
-def in_order_of_seq(start: Position, missed: list[Delivered]) -> list[Delivered]:
-    """The same events, messages of one conversation in order of seq, each with a position to resume from: everything before
+def in_order_of_seq(start: Position, logged: list[Delivered]) -> list[Delivered]:
+    """The logged events that were not told ahead of the start, messages of one conversation in order of seq, each with a position to resume from: everything before
     it has been told by then.
 
-    Where messages were logged out of order (two servers wrote), that lies before the event's own: resuming there repeats
-    some, and skips none.
+    Where messages were logged out of order (two servers wrote), that lies before the event's own, with what was told ahead
+    of it; past MOST_AHEAD such events, resuming there repeats some, and skips none.
     """
+    ahead = set(start.ahead)
+    missed = [item for item in logged if item.position.tick not in ahead]
     places: defaultdict[ConversationId, list[int]] = defaultdict(list)
     for index, item in enumerate(missed):
         if isinstance(item.event, MessageCreated):
@@ -72,15 +76,15 @@ def in_order_of_seq(start: Position, missed: list[Delivered]) -> list[Delivered]
     for indexes in places.values():
         for index, item in zip(indexes, sorted((missed[i] for i in indexes), key=_seq), strict=True):
             ordered[index] = item
-    told: set[int] = set()
     behind = 0
-    position = start
+    tick = start.tick
     for index, item in enumerate(ordered):
-        told.add(item.position.tick)
-        while behind < len(missed) and missed[behind].position.tick in told:
-            position = missed[behind].position
+        ahead.add(item.position.tick)
+        while behind < len(logged) and logged[behind].position.tick in ahead:
+            tick = logged[behind].position.tick
+            ahead.remove(tick)
             behind += 1
-        ordered[index] = Delivered(position, item.event)
+        ordered[index] = Delivered(Position(start.epoch, tick, tuple(sorted(ahead)[:MOST_AHEAD])), item.event)
     return ordered
 
 
