@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resolvers.app import Confab
@@ -26,21 +27,25 @@ class Access:
 
 async def access_conversation(app: Confab, viewer: UserId, conversation: str) -> Access | None:
     """What the viewer may see of a conversation. None where it is unknown, or they were never in it."""
-    kind = kind_of(conversation)
-    wanted = ConversationId(conversation)
-    if kind is ConversationKind.PRIVATE:
-        people = parse_private(conversation)
-        if people is None or viewer not in people[:2]:
-            return None
-        head = await app.store.conversations.find(wanted)
+    return (await access_conversations(app, viewer, [conversation]))[0]
+
+
+async def access_conversations(app: Confab, viewer: UserId, conversations: Sequence[str]) -> list[Access | None]:
+    """Like access_conversation, for many at once: one round trip where all are cached."""
+    candidates = [ConversationId(c) for c in conversations if _may_be_in(viewer, c)]
+    found = await app.store.conversations.find_with_member(viewer, candidates)
+    return [_access(*found[ConversationId(c)]) if c in found else None for c in conversations]
+
+
+def _may_be_in(viewer: UserId, conversation: str) -> bool:
+    people = parse_private(conversation)
+    return viewer in people[:2] if people is not None else kind_of(conversation) is ConversationKind.GROUP
+
+
+def _access(head: Head, member: Member | None) -> Access | None:
+    if head.kind is ConversationKind.PRIVATE:
         # A private conversation exists from its first message on.
-        return Access(head, [(1, None)]) if head is not None and head.last is not None else None
-    if kind is ConversationKind.GROUP:
-        head = await app.store.conversations.find(wanted)
-        if head is None or head.group is None:
-            return None
-        member = await app.store.conversations.find_member(wanted, viewer)
-        if member is None:
-            return None
-        return Access(head, visible_ranges(member, full_history=head.group.full_history), member)
-    return None
+        return Access(head, [(1, None)]) if head.last is not None else None
+    if member is None or head.group is None:
+        return None
+    return Access(head, visible_ranges(member, full_history=head.group.full_history), member)

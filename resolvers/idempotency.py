@@ -7,17 +7,19 @@ import asyncio
 from resolvers.app import Confab
 from resolvers.errors import IdempotencyConflict
 from store.claims import CLAIM_MS, Claim
+from store.ids import MessageId
 from store.records import Message
 
 _PATIENCE_SECONDS = 12.0
 _LONGEST_PAUSE_SECONDS = 0.25
 
 
-async def claim_message(app: Confab, message: Message, claim: Claim) -> Message | None:
-    """None: the message's key is its own, go on; else the durable message that the key stands for.
+async def claim_message(app: Confab, message: Message, claim: Claim) -> Message | MessageId:
+    """The id to send the message with, as its key is its own; or the durable message that the key stands for.
 
     Raises IdempotencyConflict where it stands for another input. Waits for a first request that is still under way: one
-    that is refused leaves the key to the next in line, one that died does so after a while.
+    that is refused leaves the key to the next in line; one that died leaves its message's id too, after a while, so that
+    there is one message should somebody take the first one over.
     """
     assert message.key is not None
     loop = asyncio.get_running_loop()
@@ -28,12 +30,14 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
         if taken.epoch != app.store.deployment.redis_epoch:
             await app.store.deployment.check_redis()
         if taken.held is None:
-            return await _find_forgotten(app, message, claim)
+            return await _find_forgotten(app, message, claim) or claim.message
         if taken.held.digest != claim.digest:
             raise _conflict()
         original = await _find_original(app, taken.held)
-        if original is not None or loop.time() > deadline:
+        if original is not None:
             return original
+        if loop.time() > deadline:
+            return taken.held.message
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

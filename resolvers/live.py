@@ -86,17 +86,21 @@ async def _message_events(
     app: Confab, mailbox: Mailbox, since: str | None, conversation: str | None
 ) -> AsyncGenerator[CaughtUp | Happened, None]:
     try:
-        missed = await _missed(app, mailbox, since) if since is not None else []
-        for item in missed or ():
-            told = _message_event(item.event, conversation)
-            if told is not None:
-                yield Happened(told, item.position)
-        yield CaughtUp(mailbox.start, reset=missed is None)
+        seen = mailbox.start
+        missed = await _missed(app, mailbox, since) if since is not None else _Missed([], seen)
+        if missed is not None:
+            seen = missed.until
+            for item in missed.items:
+                told = _message_event(item.event, conversation)
+                if told is not None:
+                    yield Happened(told, item.position)
+        yield CaughtUp(seen, reset=missed is None)
         while True:
             match await mailbox.get():
                 case Lagged(position):
+                    seen = position
                     yield CaughtUp(position, reset=True)
-                case Delivered(position, event):
+                case Delivered(position, event) if _is_news(position, seen):
                     told = _message_event(event, conversation)
                     if told is not None:
                         yield Happened(told, position)
@@ -104,17 +108,29 @@ async def _message_events(
         app.hub.detach(mailbox)
 
 
-async def _missed(app: Confab, mailbox: Mailbox, since: str) -> list[Delivered] | None:
-    """What happened after the cursor, up to the moment the mailbox begins; None if that can't be told."""
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """What was missed until a position; what comes live after it is news."""
+
+    items: list[Delivered]
+    until: Position
+
+
+async def _missed(app: Confab, mailbox: Mailbox, since: str) -> _Missed | None:
+    """What happened after the cursor, up to the moment the mailbox begins; None if that can't be told.
+
+    A cursor may be newer than that moment: its client heard from another server, and this one is about to.
+    """
     cursor = decode_sync(app.store.deployment.name, mailbox.user, since)
     if cursor is None or cursor.epoch != mailbox.start.epoch:
         return None
-    if cursor.tick > mailbox.start.tick:
+    logged = await app.replayer.since(mailbox.user, cursor)
+    if logged is None:
         return None
-    missed = await app.replayer.since(mailbox.user, cursor)
-    if missed is None:
-        return None
-    return in_order_of_seq(cursor, [item for item in missed if item.position.tick <= mailbox.start.tick])
+    if cursor.tick >= mailbox.start.tick:
+        return _Missed([], cursor)
+    due = [item for item in logged if item.position.tick <= mailbox.start.tick]
+    return _Missed(in_order_of_seq(cursor, due), mailbox.start)
 
 
 def _message_event(event: Event, conversation: str | None) -> MessageCreated | ReceiptAdvanced | None:
@@ -160,8 +176,8 @@ async def _sync_session(app: Confab, mailbox: Mailbox, since: str | None) -> Asy
 
 
 def _is_news(position: Position, seen: Position) -> bool:
-    """Whether a change is not contained in the state that was read when the clock stood at `seen`."""
-    return position.epoch != seen.epoch or position.tick > seen.tick
+    """Whether a change is not contained in what was told when the clock stood at `seen`."""
+    return position.epoch != seen.epoch or (position.tick > seen.tick and position.tick not in seen.ahead)
 
 
 async def _catch_up(app: Confab, user: UserId, cursor: Position | None) -> AsyncIterator[SessionSync]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -88,11 +88,11 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
     if message.key is None or message.digest is None:
         return await _send(app, message, opens=opens)
     claim = Claim(message.id, conversation, message.digest)
-    original = await claim_message(app, message, claim)
-    if original is not None:
-        return Answer(original, None, replayed=True)
+    found = await claim_message(app, message, claim)
+    if isinstance(found, Message):
+        return Answer(found, None, replayed=True)
     try:
-        return await _send(app, message, opens=opens)
+        return await _send(app, replace(message, id=found), opens=opens)
     except (InvalidInput, NotFound, NotAMember, Forbidden):
         await app.store.claims.release(sender, message.key, claim)
         raise

@@ -10,6 +10,7 @@ from strawberry.types import Info as StrawberryInfo
 
 from resolvers.app import Confab
 from resolvers.callers import Caller
+from resolvers.conversations import Access, access_conversations
 from resolvers.errors import Unauthenticated
 from store.ids import ConversationId, UserId
 from store.records import Head, Message, Session, User
@@ -23,6 +24,7 @@ class Loaders:
         self._viewer = viewer
         self.users: DataLoader[UserId, User] = DataLoader(self._load_users)
         self.heads: DataLoader[ConversationId, Head | None] = DataLoader(self._load_heads)
+        self.accesses: DataLoader[ConversationId, Access | None] = DataLoader(self._load_accesses)
         self.sessions: DataLoader[ConversationId, Session | None] = DataLoader(self._load_sessions)
         self.messages: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_messages)
 
@@ -33,6 +35,10 @@ class Loaders:
     async def _load_heads(self, conversations: list[ConversationId]) -> list[Head | None]:
         found = await self._app.store.conversations.find_many(conversations)
         return [found.get(conversation) for conversation in conversations]
+
+    async def _load_accesses(self, conversations: list[ConversationId]) -> list[Access | None]:
+        assert self._viewer is not None
+        return await access_conversations(self._app, self._viewer, conversations)
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
         assert self._viewer is not None

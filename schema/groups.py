@@ -7,8 +7,6 @@ from enum import Enum
 import strawberry
 
 from resolvers import groups as use_cases
-from resolvers.conversations import access_conversation
-from resolvers.visibility import visible_ranges
 from schema.context import Context, Info
 from schema.conversations import Conversation, ConversationType
 from schema.nodes import Node, PageInfo, page_info
@@ -92,7 +90,7 @@ class Group(Conversation, Node):
         self, info: Info, first: int | None = 50, after: str | None = None
     ) -> GroupMemberConnection | None:
         context = info.context
-        access = await access_conversation(context.app, context.viewer, self.head.conversation)
+        access = await context.loaders.accesses.load(self.key)
         page = await use_cases.list_members(context.app, access, first, after) if access is not None else None
         if page is None:
             return None
@@ -103,17 +101,16 @@ class Group(Conversation, Node):
 
     @strawberry.field
     async def viewer_role(self, info: Info) -> GroupRole | None:
-        member = await info.context.app.store.conversations.find_member(self.head.conversation, info.context.viewer)
+        access = await info.context.loaders.accesses.load(self.key)
+        member = access.member if access is not None else None
         return GroupRole(member.role) if member is not None and member.is_current else None
 
     @strawberry.field(
         description="The stretches of seq the caller may read, oldest first; toSeq null while still a member."
     )
     async def visible_ranges(self, info: Info) -> list[SeqRange]:
-        member = await info.context.app.store.conversations.find_member(self.head.conversation, info.context.viewer)
-        if member is None or self.head.group is None:
-            return []
-        ranges = visible_ranges(member, full_history=self.head.group.full_history)
+        access = await info.context.loaders.accesses.load(self.key)
+        ranges = access.ranges if access is not None else []
         return [SeqRange(from_seq=first, to_seq=last) for first, last in ranges]
 
 

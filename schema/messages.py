@@ -9,7 +9,6 @@ import strawberry
 
 from resolvers import history
 from resolvers import messages as use_cases
-from resolvers.conversations import access_conversation
 from resolvers.pages import Page
 from resolvers.visibility import is_visible
 from schema.context import Context, Info
@@ -72,7 +71,7 @@ class Message(Node):
         if self.record.reply_to is None:
             return None
         place = (self.record.conversation, self.record.reply_to[1])
-        access = await access_conversation(info.context.app, info.context.viewer, self.record.conversation)
+        access = await info.context.loaders.accesses.load(self.record.conversation)
         if access is None or not is_visible(place[1], access.ranges):
             return None
         found = await info.context.loaders.messages.load(place)

@@ -27,6 +27,7 @@ from store.rows import CONVERSATIONS, MEMBERS, SESSIONS, members_of, session_row
 
 _HEAD_FIELDS = ("ls", "last", "mc", "j", "k", "st")
 _MEMBER_LISTS = 2_000
+_LOADS = 3
 
 
 def group_info_from(row: Document) -> GroupInfo:
@@ -189,16 +190,47 @@ class ConversationStore:
             ),
         )
 
-    async def find_member(self, conversation: ConversationId, user: UserId) -> Member | None:
-        """A user's membership of a group, current or former: one round trip to Redis where it is cached."""
-        head, members, *_ = self._keys.conversation(conversation)
-        for _ in range(3):
-            total, text = await self._cache.run([Call("HGET", None, (head, "mt")), Call("HGET", None, (members, user))])
-            if total is not None and (text is not None or int(total) > 0):
-                return member_from(user, orjson.loads(text)) if text else None
-            if not await self.load((conversation,), with_members=True):
-                return None
-        return None
+    async def find_with_member(
+        self, viewer: UserId, conversations: Iterable[ConversationId]
+    ) -> dict[ConversationId, tuple[Head, Member | None]]:
+        """Heads of those that exist, and of groups the viewer's membership, current or former: one round trip to Redis
+        where all is cached."""
+        wanted = list(dict.fromkeys(conversations))
+        found: dict[ConversationId, tuple[Head, Member | None]] = {}
+        for _ in range(_LOADS):
+            missing = await self._read_with_member(viewer, wanted, found)
+            if not missing:
+                break
+            groups = [c for c in missing if kind_of(c) is ConversationKind.GROUP]
+            others = [c for c in missing if c not in groups]
+            loaded = [await self.load(groups, with_members=True)] if groups else []
+            loaded += [await self.load(others, with_members=False)] if others else []
+            if not any(loaded) and len(missing) == 1:
+                break
+            wanted = missing
+        return found
+
+    async def _read_with_member(
+        self,
+        viewer: UserId,
+        wanted: Sequence[ConversationId],
+        found: dict[ConversationId, tuple[Head, Member | None]],
+    ) -> list[ConversationId]:
+        calls = []
+        for conversation in wanted:
+            head, members, *_ = self._keys.conversation(conversation)
+            calls.append(Call("HMGET", None, (head, *_HEAD_FIELDS, "mt")))
+            calls.append(Call("HGET", None, (members, viewer)))
+        answers = await self._cache.run(calls) if calls else []
+        missing = []
+        for conversation, row, text in zip(wanted, answers[::2], answers[1::2], strict=True):
+            # A group's memberships are cached as a whole, and their number beside the head.
+            if row[0] is None or (row[4] == b"G" and row[-1] is None):
+                missing.append(conversation)
+                continue
+            member = member_from(viewer, orjson.loads(text)) if text else None
+            found[conversation] = (_head_from(conversation, row[:-1]), member)
+        return missing
 
     async def list_members(self, conversation: ConversationId) -> list[Member]:
         """All memberships of a group, current and former, ordered by user id."""

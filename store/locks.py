@@ -18,7 +18,7 @@ from store.keys import Keys
 from store.records import Session, session_from
 from store.sessions import SessionStore
 
-HELD_MS = 10_000
+HELD_MS = 6_000
 """How long the lock of a holder that died keeps others waiting."""
 
 _PATIENCE_SECONDS = 8.0
@@ -82,7 +82,11 @@ class UserLocks:
                 if answer[2]:
                     text = answer[3]
                     return Held(fence, token, session_from(user, conversation, text) if text else None)
-                return Held(fence, token, await self._sessions.find(user, conversation))
+                try:
+                    return Held(fence, token, await self._sessions.find(user, conversation))
+                except BaseException:
+                    await self._cache.one(Call("unlock", self._keys.user(user), (token,)))
+                    raise
             if loop.time() > deadline:
                 raise LockTimeout(f"{user} is being changed by many devices at once")
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))

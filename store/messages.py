@@ -57,13 +57,20 @@ class MessageStore:
     # --- places
 
     async def reserve(
-        self, message: Message, *, by_moderator: bool = False, by_server: bool = False
+        self, message: Message, *, by_moderator: bool = False, again: Reserved | None = None
     ) -> Reserved | Refused:
-        """Checks that the sender may write, gives the message its place and puts it into the outbox, in one step."""
+        """Checks that the sender may write, gives the message its place and puts it into the outbox, in one step.
+
+        again: it had a place that turned out to be taken; the rights were checked then, and what follows from it stays.
+        """
         args = (
-            message.sender, int(message.kind.countable), message.to_json(), int(by_moderator), int(by_server),
+            message.sender,
+            int(message.kind.countable),
+            _outbox_json(message, again),
+            int(by_moderator),
+            int(again is not None),
             *message.mentions,
-        )  # fmt: skip
+        )
         answer, in_use = await self._cache.run(
             [
                 Call("reserve", self._keys.conversation(message.conversation), args),
@@ -73,7 +80,10 @@ class MessageStore:
         if answer[0] != b"ok":
             return Refused(answer[0].decode())
         _, seq, n, version, entry = answer
-        return Reserved(message.at(seq, n), version.decode(), entry.decode(), sender_in_use=bool(in_use))
+        place = Reserved(message.at(seq, n), version.decode(), entry.decode(), sender_in_use=bool(in_use))
+        if again is None:
+            return place
+        return moved(replace(place, joined=again.joined, member_count=again.member_count), again.message.seq)
 
     async def reserve_join(
         self, message: Message, users: Sequence[UserId], *, limit: int, now_ms: int
@@ -244,6 +254,13 @@ class MessageStore:
         }
         rows = await self._mongo.aggregate(MESSAGES, [{"$match": query}, {"$group": {"_id": "$u"}}])
         return {UserId(row["_id"]) for row in rows}
+
+
+def _outbox_json(message: Message, again: Reserved | None) -> bytes:
+    if again is None or not again.joined:
+        return message.to_json()
+    effects = {"join": [[j.user, j.member] for j in again.joined], "mc": again.member_count}
+    return orjson.dumps(orjson.loads(message.to_json()) | effects)
 
 
 def moved(reserved: Reserved, old_seq: int) -> Reserved:

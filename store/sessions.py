@@ -26,6 +26,12 @@ from store.mongo import Document, Mongo
 from store.records import Session, session_from
 from store.rows import CONVERSATIONS, SESSIONS, session_row_id, sessions_of
 
+LATE_MS = 60_000
+"""How long after its commit began a message may still be on its way to the states of its readers."""
+
+LATE_PLACES = 500
+"""How many of a conversation's newest messages may be so at most."""
+
 _HEADS_AT_ONCE = 2_000
 _KEPT = ("r", "rn", "d", "x", "xn", "p", "m", "mu", "us", "ca", "f")
 _HEAD_PROJECTION = {"s": 1, "n": 1, "at": 1, "w": 1, "r0": 1, "r1": 1, "d0": 1, "d1": 1}
@@ -160,6 +166,7 @@ class SessionStore:
         await until_settled(attempt)
 
     async def _read_mongo(self, user: UserId) -> list[tuple[ConversationId, dict[str, Any]]]:
+        now = self._clock.now_ms()
         rows = await self._mongo.find(SESSIONS, sessions_of(user))
         start = len(user) + 1
         names = [row["_id"][start:] for row in rows]
@@ -167,7 +174,7 @@ class SessionStore:
         read = [self._mongo.find(CONVERSATIONS, {"_id": {"$in": c}}, projection=_HEAD_PROJECTION) for c in chunks]
         heads = {head["_id"]: head for part in await self._mongo.together(*read) for head in part} if read else {}
         records = [
-            (ConversationId(name), record_from(user, ConversationId(name), row, heads[name]))
+            (ConversationId(name), record_from(user, ConversationId(name), row, heads[name], now))
             for name, row in zip(names, rows, strict=True)
             if name in heads
         ]
@@ -188,13 +195,18 @@ class SessionStore:
             await self._mongo.bulk_write(SESSIONS, moved)
 
 
-def record_from(user: UserId, conversation: ConversationId, row: Document, head: Document) -> dict[str, Any]:
+def record_from(
+    user: UserId, conversation: ConversationId, row: Document, head: Document, now_ms: int
+) -> dict[str, Any]:
     """The record that the scripts keep, from a session's row and its conversation's head."""
     rec = {name: row[name] for name in _KEPT if row.get(name) is not None and name != "f"}
     rec.setdefault("p", 0)
     rec["s"], rec["n"] = head["s"], head["n"]
     # Nobody has read further than there is, whatever a writer that died half way left behind.
     rec["r"], rec["rn"], rec["d"] = (min(row["r"], rec["s"]), min(row["rn"], rec["n"]), min(row["d"], rec["s"]))
+    if head.get("at", 0) > now_ms - LATE_MS:
+        # Some of the newest may be durable and not shown yet: when they are, they are news.
+        rec["g"] = [max(1, rec["s"] - LATE_PLACES + 1), rec["s"]]
     rec["a"] = max(row.get("a", 0), head.get("at", 0))
     rec["w"] = max(row.get("w", 0), head.get("w", 0))
     people = parse_private(conversation)

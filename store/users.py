@@ -28,15 +28,20 @@ class UserStore:
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
         self._met: dict[UserId, User] = {}
+        self._forgotten = 0
 
     async def find_many(self, users: Iterable[UserId]) -> dict[UserId, User]:
         """Those who exist. No round trip for those this process has met."""
         wanted = set(users)
-        found = {user: self._met[user] for user in wanted if user in self._met}
-        missing = [user for user in wanted if user not in found]
+        found = {user_id: self._met[user_id] for user_id in wanted if user_id in self._met}
+        missing = [user_id for user_id in wanted if user_id not in found]
         if missing:
+            before = self._forgotten
             for row in await self._mongo.find(USERS, {"_id": {"$in": missing}}):
-                found[UserId(row["_id"])] = self._remember(_user_from(row))
+                user = found[UserId(row["_id"])] = _user_from(row)
+                # What changed while it was read may have been read as it was before.
+                if before == self._forgotten:
+                    self._remember(user)
         return found
 
     async def find(self, user: UserId) -> User | None:
@@ -81,11 +86,11 @@ class UserStore:
 
     def forget(self, users: Iterable[UserId] | None) -> None:
         """Another process changed these users (None: any may have changed)."""
+        self._forgotten += 1
         for user in list(self._met) if users is None else users:
             self._met.pop(user, None)
 
-    def _remember(self, user: User) -> User:
+    def _remember(self, user: User) -> None:
         if len(self._met) >= _DIRECTORY_SIZE:
             self._met.pop(next(iter(self._met)))
         self._met[user.id] = user
-        return user

@@ -20,7 +20,7 @@ from store.cache import Call
 from store.claims import Claim
 from store.errors import StoreError, Unreachable
 from store.ids import UserId
-from store.messages import Committed, Refused, moved
+from store.messages import Committed, Refused
 from store.records import Message, Reserved
 from store.sessions import NOT_IN_USE, Applied, applied
 from store.store import Store
@@ -72,6 +72,7 @@ class Delivery:
         self._wakeups = {name: asyncio.Event() for name in ("commit", "show", "lane")}
         self._under_way: dict[int, _Parcelled] = {}
         self._stamp = 0
+        self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._side: set[asyncio.Task[None]] = set()
 
@@ -87,6 +88,7 @@ class Delivery:
         # An event would cost every message something, for the sake of stopping.
         while self._under_way and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+        self._closed = True
         for task in [*self._tasks, *self._side]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._side, return_exceptions=True)
@@ -98,6 +100,8 @@ class Delivery:
     async def send(self, reserved: Reserved, *, recovered: bool = False) -> Sent:
         """Makes a reserved message durable and visible. Raises Unreachable when that can't be confirmed in time: the message
         is then delivered later, or has been. A caller that is cancelled does not stop it."""
+        if self._closed:
+            raise Unreachable("the server is stopping")
         parcelled = self._under_way.get(reserved.message.id)
         if parcelled is None:
             parcelled = _Parcelled(reserved, asyncio.get_running_loop().create_future(), recovered)
@@ -188,17 +192,17 @@ class Delivery:
         try:
             await store.conversations.drop(conversation, old.message.seq)
             await store.conversations.load((conversation,), with_members=True)
-            place = await store.messages.reserve(old.message.at(0, 0), by_server=True)
+            place = await store.messages.reserve(old.message.at(0, 0), again=old)
             if isinstance(place, Refused):
                 raise Unreachable(f"no place for a message: {place.reason}")
             await store.cache.one(store.messages.clear(old))
-        except StoreError as error:
-            self._give_up(parcelled, error)
+        except Exception as error:
+            if not isinstance(error, StoreError):
+                _log.exception("a message could not be placed again", message=old.message.id)
+            self._give_up(parcelled, Unreachable(str(error)))
             return
         _log.info("a message got another place", conversation=conversation, was=old.message.seq, seq=place.message.seq)
-        parcelled.reserved = moved(
-            Reserved(place.message, place.version, place.entry, old.joined, old.member_count), old.message.seq
-        )
+        parcelled.reserved = place
         self._push("commit", self._waiting, [parcelled])
 
     async def _show_stage(self) -> None:

@@ -214,17 +214,23 @@ class Hub:
     async def _repair(self, feed: _Feed) -> None:
         """Waits a moment for what is on its way, then reads the log for what did not come."""
         pause = _PATIENCE_SECONDS
-        while feed.mailboxes:
-            await asyncio.sleep(pause)
-            if not feed.early and not feed.suspect:
-                break
-            try:
-                await self._read_log(feed)
-                pause = _PATIENCE_SECONDS
-            except StoreError as error:
-                _log.warning("feed not repaired yet", user=feed.user, reason=str(error))
-                pause = min(2 * pause, 2.0)
-        feed.repair = None
+        try:
+            while feed.mailboxes:
+                await asyncio.sleep(pause)
+                if not feed.early and not feed.suspect:
+                    return
+                try:
+                    await self._read_log(feed)
+                    pause = _PATIENCE_SECONDS
+                except StoreError as error:
+                    _log.warning("feed not repaired yet", user=feed.user, reason=str(error))
+                    pause = min(2 * pause, 2.0)
+        except Exception:
+            _log.exception("a feed could not be repaired", user=feed.user)
+            if feed.position is not None:
+                feed.lag(feed.position)
+        finally:
+            feed.repair = None
 
     async def _read_log(self, feed: _Feed) -> None:
         try:

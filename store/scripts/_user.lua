@@ -6,15 +6,14 @@
 --   x deletedSeq xn countable up to x (absent: never deleted)   p priority  m muted  mu muted until (ms)
 --   us unreadStatus  ca category  sb subBiz  a activeTs  w writeTs  f last readable seq of a former member
 --   pr, pd how far the peer of a private conversation has read and received, pt how far this user was told so
---   g seqs below s that have not been applied yet (absent: none)
+--   g seqs up to s that may still come, as first and last of each stretch in turn (absent: none)
 local META, SESSIONS, INDEX, LIST = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local LOG, ROUTES, PENDING, LOADING = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local LOCK, FENCE = KEYS[9], KEYS[10]
 
 local LOG_LENGTH = 1200
-local LOG_AGE_MS = 25 * 3600 * 1000
 local IDLE_MS = 24 * 3600 * 1000
-local MAX_GAPS = 64
+local MAX_STRETCHES = 64
 local PINNED = 4398046511104 -- 2^42: a priority outweighs any writeTs
 
 local function int(number)
@@ -115,22 +114,36 @@ local function routes(now)
   return redis.call('ZRANGE', ROUTES, 0, -1)
 end
 
-local function remember_gaps(rec, seq)
-  local gaps = rec.g or {}
-  for missing = math.max(rec.s + 1, seq - MAX_GAPS), seq - 1 do gaps[#gaps + 1] = missing end
-  while #gaps > MAX_GAPS do table.remove(gaps, 1) end
-  rec.g = gaps
+-- Seqs that were passed over may still come: their messages were given a place and are not durable yet.
+local function remember_gap(rec, seq)
+  if seq == rec.s + 1 then return end
+  rec.g = rec.g or {}
+  rec.g[#rec.g + 1] = rec.s + 1
+  rec.g[#rec.g + 1] = seq - 1
 end
 
--- Whether seq is new to the record: the next one, or one that was passed over. Takes it out of the gaps.
+-- Whether seq is one that may still come. It has come now.
 local function take_gap(rec, seq)
-  for i, missing in ipairs(rec.g or {}) do
-    if missing == seq then
-      table.remove(rec.g, i)
-      return true
+  local stretches, kept, found = rec.g or {}, {}, false
+  for i = 1, #stretches, 2 do
+    local first, last = stretches[i], stretches[i + 1]
+    if first <= seq and seq <= last then
+      found = true
+      if first < seq then
+        kept[#kept + 1] = first
+        kept[#kept + 1] = seq - 1
+      end
+      if seq < last then
+        kept[#kept + 1] = seq + 1
+        kept[#kept + 1] = last
+      end
+    else
+      kept[#kept + 1] = first
+      kept[#kept + 1] = last
     end
   end
-  return false
+  rec.g = kept
+  return found
 end
 
 local function read_up_to(rec, seq, n)
@@ -155,11 +168,13 @@ function changes.message(change)
   -- For the sender: how many messages of others the own one makes read.
   local old = { r = rec.r, unread = math.max(0, change.n - change.k - rec.rn) }
   if change.s > rec.s then
-    remember_gaps(rec, change.s)
+    remember_gap(rec, change.s)
     rec.s = change.s
   elseif not take_gap(rec, change.s) then
     return nil, 'applied'
   end
+  -- More than can be kept track of: begin anew, which subscribers are told, rather than lose one in silence.
+  if rec.g and #rec.g > 2 * MAX_STRETCHES then return nil, 'unknown' end
   rec.n = math.max(rec.n, change.n)
   if change.k == 1 then rec.w = math.max(rec.w, change.at) end
   if change.o == 0 and string.sub(change.c, 1, 2) == 'p_' then

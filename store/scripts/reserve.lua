@@ -12,7 +12,7 @@ if is_group() then
     if not is_current(sender) then return { 'former' } end
     if ARGV[4] == '1' and sender.r == 'MEMBER' then return { 'forbidden' } end
   end
-  for i = 6, #ARGV do
+  for i = 6, ARGV[5] == '1' and 0 or #ARGV do
     if not is_current(member(ARGV[i])) then return { 'mention' } end
   end
 end
