@@ -7,15 +7,14 @@ before and writes shared after it as with any other concurrent requests.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import Any
 
 from resolvers.app import Confab
 from resolvers.errors import InvalidInput
-from store.ids import UserId
 from store.messages import MessageStore, Refused
-from store.records import Message, Reserved
+from store.records import Reserved
 from store.store import Store
 
 _turn: ContextVar[Turn] = ContextVar("turn")
@@ -79,19 +78,15 @@ class _PlacesInTurn(MessageStore):
     def __init__(self, store: Store) -> None:
         super().__init__(store.mongo, store.cache, store.keys)
 
-    async def reserve(
-        self, message: Message, *, by_moderator: bool = False, by_server: bool = False
-    ) -> Reserved | Refused:
+    async def reserve(self, *args: Any, **options: Any) -> Reserved | Refused:
         turn = _turn.get()
         await turn.come()
-        return _taken(turn, await super().reserve(message, by_moderator=by_moderator, by_server=by_server))
+        return _taken(turn, await super().reserve(*args, **options))
 
-    async def reserve_join(
-        self, message: Message, users: Sequence[UserId], *, limit: int, now_ms: int
-    ) -> Reserved | Refused:
+    async def reserve_join(self, *args: Any, **options: Any) -> Reserved | Refused:
         turn = _turn.get()
         await turn.come()
-        return _taken(turn, await super().reserve_join(message, users, limit=limit, now_ms=now_ms))
+        return _taken(turn, await super().reserve_join(*args, **options))
 
 
 def _taken(turn: Turn, place: Reserved | Refused) -> Reserved | Refused:
