@@ -11,6 +11,7 @@ from store.ids import MessageId
 from store.records import Message
 
 _PATIENCE_SECONDS = 12.0
+_BRIEF_SECONDS = 1.5
 _LONGEST_PAUSE_SECONDS = 0.25
 
 
@@ -23,7 +24,7 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
     """
     assert message.key is not None
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE_SECONDS
+    began = loop.time()
     pause = 0.01
     while True:
         taken = await app.store.claims.take(message.sender, message.key, claim)
@@ -36,10 +37,16 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
         original = await _find_original(app, taken.held)
         if original is not None:
             return original
-        if loop.time() > deadline:
+        waited = loop.time() - began
+        if waited > _PATIENCE_SECONDS or (waited > _BRIEF_SECONDS and not await _is_under_way(app, taken.held)):
             return taken.held.message
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+async def _is_under_way(app: Confab, held: Claim) -> bool:
+    """Whether the first message has a place, so that some server is going to store it."""
+    return await app.store.messages.is_in_outbox(held.conversation, held.message)
 
 
 async def _find_original(app: Confab, held: Claim) -> Message | None:

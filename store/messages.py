@@ -109,6 +109,11 @@ class MessageStore:
         # The version is unknown: none equals it, so the membership is read anew.
         return [_reserved_from(entry.decode(), fields, "") for rows in streams for entry, fields in rows]
 
+    async def is_in_outbox(self, conversation: ConversationId, message: MessageId) -> bool:
+        """Whether a message of the conversation has a place and is not delivered yet."""
+        rows = await self._cache.one(Call("XRANGE", None, (self._keys.conversation(conversation)[2], "-", "+")))
+        return any(_reserved_from("", fields, "").message.id == message for _, fields in rows)
+
     def clear(self, reserved: Reserved) -> Call:
         """The call that takes a delivered message out of the outbox."""
         outbox = self._keys.conversation(reserved.message.conversation)[2]
