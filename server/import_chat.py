@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from resolvers.checks import check_encodable, check_name
+from resolvers.checks import LONGEST_CONTENT, check_encodable, check_name
 from server.chat_file import ChatFile, read_chat
 from server.chat_group import ImportedPeople, open_group
 from server.chat_people import IMPORTER, Plan, Say, make_plan
@@ -37,7 +37,7 @@ _SWEEPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """An import that is through. `counts` is what this run added; it took `seconds`, opening the databases left out."""
+    """An import that is through. `counts` is what this run added; it took `seconds`, 0 where all had been there already."""
 
     group: ConversationId
     plan: Plan
@@ -171,8 +171,8 @@ def _print_summary(summary: Summary, path: Path, group: str) -> None:
         ("people", f"{len(plan.names)}, {len(plan.starters)} of them from the start"),
         ("joins", f"{counts.joins}"),
         ("renames", f"{counts.renames}"),
-        ("skipped", f"{plan.skipped} messages without text"),
-        ("cut", f"{plan.cut} messages to the longest that there may be"),
+        ("skipped", f"{plan.skipped} without text"),
+        ("cut", f"{plan.cut} to {LONGEST_CONTENT} characters"),
         ("seconds", f"{summary.seconds:.1f}"),
     ]
     for label, value in rows:

@@ -21,13 +21,11 @@ from pymongo import MongoClient
 from redis import Redis
 
 from resolvers.callers import Caller, CallerRole
-from resolvers.errors import ConfabError, GroupFull
+from resolvers.errors import GroupFull
 from resolvers.messages import NewMessage, send_message
 from server.chat_file import read_chat
 from server.chat_people import IMPORTER, make_plan, user_id_for
-from server.cli import main
-from server.cli_errors import CommandError
-from server.import_chat import Summary, import_chat, run_import
+from server.import_chat import Summary, import_chat
 from server.services import open_services
 from server.settings import Settings, load_settings
 from store.clock import SystemClock
@@ -98,12 +96,12 @@ def deployment(mongo_url: str, redis_url: str, mongo_database_name: str, redis_p
 
 @pytest.fixture
 def long_log(tmp_path: Path) -> Path:
-    """600 lines by 12 people, one of whom comes in with every 60th line; some go by another name for a while."""
+    """300 lines by 12 people, one of whom comes in with every 30th line; some go by another name for a while."""
     chance = random.Random(7)
     rows: list[dict[str, Any]] = []
     here = ["ann_", "ben", "cy"]
-    for number in range(600):
-        if number % 60 == 59:
+    for number in range(300):
+        if number % 30 == 29:
             here.append(f"late{number}_")
             rows.append({"kind": "join", "nick": here[-1]})
         elif number % 97 == 96:
@@ -216,7 +214,7 @@ async def test_another_log_goes_on_in_the_same_group(deployment: Deployment, tmp
     assert second.group == first.group
     assert deployment.texts() == said(SAMPLE) + said(path)
     assert deployment.members() == {IMPORTER, "neu", *first.plan.names}
-    assert second.counts.joins == 1, "zoé was there from the day before; the log says that she came"
+    assert second.counts.joins == 0, "zoé is a member since the day before"
     assert deployment.names()[user_id_for("|ned|")] == "|ned|", "the log says so"
 
 
@@ -230,11 +228,14 @@ async def test_who_came_by_themselves_keeps_their_name(deployment: Deployment) -
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the real logs are not at hand")
-async def test_a_real_day_is_all_there_in_order(deployment: Deployment) -> None:
-    summary = await deployment.run(REAL)
-    rows = [json.loads(line) for line in REAL.read_text().splitlines()]
-    assert deployment.texts() == said(REAL)
-    assert len(summary.plan.names) > 200
+async def test_the_morning_of_a_real_day_is_all_there_in_order(deployment: Deployment, tmp_path: Path) -> None:
+    lines = REAL.read_text().splitlines()[:400]
+    path = tmp_path / REAL.name
+    path.write_text("\n".join(lines))
+    summary = await deployment.run(path)
+    rows = list(map(json.loads, lines))
+    assert deployment.texts() == said(path)
+    assert len(summary.plan.names) > 50
     renamed = {nick for row in rows if row["kind"] == "rename" for nick in (row["nick"], row["to"])}
     names = deployment.names()
     shown = [names[row["u"]] for row in deployment.messages()]
@@ -271,7 +272,7 @@ async def test_lines_past_the_mark_are_recognised(deployment: Deployment, done: 
 
 
 @pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
-@pytest.mark.parametrize("at", [1, 150, 590])
+@pytest.mark.parametrize("at", [1, 80, 240])
 async def test_a_cancelled_import_goes_on_where_it_stopped(
     deployment: Deployment, long_log: Path, at: int, loss: str
 ) -> None:
@@ -279,7 +280,7 @@ async def test_a_cancelled_import_goes_on_where_it_stopped(
 
     def tell(done: int) -> None:
         seen.append(done)
-        if done >= at:
+        if done >= at and not under_way.cancelling():
             under_way.cancel()
 
     under_way = asyncio.create_task(deployment.run(long_log, tell))
@@ -287,7 +288,7 @@ async def test_a_cancelled_import_goes_on_where_it_stopped(
         await under_way
     stopped = deployment.texts()
     assert stopped == said(long_log)[: len(stopped)]
-    assert at <= seen[-1] < 600
+    assert at <= seen[-1] < 300
     assert deployment.rows["imports"].find_one({"done": seen[-1]}) is not None
     _lose(deployment, loss)
     summary = await deployment.run(long_log, later=loss != "nothing")
@@ -305,7 +306,9 @@ async def test_a_group_that_is_full_stops_the_import_and_a_larger_one_lets_it_go
 
 
 async def test_two_imports_of_one_log_at_once_make_one(deployment: Deployment, long_log: Path) -> None:
-    summaries = await asyncio.gather(*(deployment.run(long_log) for _ in range(2)))
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(deployment.run(long_log)) for _ in range(2)]
+    summaries = [task.result() for task in tasks]
     assert summaries[0].group == summaries[1].group
     assert deployment.texts() == said(long_log)
     assert sum(summary.counts.messages for summary in summaries) == len(said(long_log))
@@ -314,7 +317,7 @@ async def test_two_imports_of_one_log_at_once_make_one(deployment: Deployment, l
 
 async def test_what_people_write_meanwhile_is_no_hindrance(deployment: Deployment, long_log: Path) -> None:
     def tell(done: int) -> None:
-        if done > 200:
+        if done > 100 and not under_way.cancelling():
             under_way.cancel()
 
     under_way = asyncio.create_task(deployment.run(long_log, tell))
@@ -329,9 +332,7 @@ async def test_what_people_write_meanwhile_is_no_hindrance(deployment: Deploymen
     assert texts == said(long_log)
 
 
-@pytest.mark.parametrize(
-    ("stop", "code", "at"), [(signal.SIGKILL, -9, 1), (signal.SIGKILL, -9, 250), (signal.SIGINT, 130, 250)]
-)
+@pytest.mark.parametrize(("stop", "code", "at"), [(signal.SIGKILL, -9, 120), (signal.SIGINT, 130, 120)])
 async def test_a_killed_import_goes_on_where_it_stopped(
     deployment: Deployment, long_log: Path, stop: signal.Signals, code: int, at: int
 ) -> None:
@@ -349,70 +350,6 @@ async def test_a_killed_import_goes_on_where_it_stopped(
     assert deployment.rows["conversations"].count_documents({}) == 1
 
 
-# --- what is said on the terminal
-
-
-async def test_the_summary_tells_what_was_done(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
-    summary = await run_import(deployment.settings, SAMPLE, GROUP)
-    shown, trouble = capsys.readouterr()
-    rows = dict(line.split(maxsplit=1) for line in shown.splitlines())
-    assert rows["group"] == f"{GROUP} ({summary.group})"
-    assert rows["messages"].startswith(f"{len(said(SAMPLE))}, ")
-    assert rows["messages"].endswith(" a second")
-    assert (rows["people"], rows["joins"], rows["renames"]) == ("14, 6 of them from the start", "8", "6")
-    assert rows["skipped"] == "1 messages without text"
-    assert trouble == "", "no progress bar where nobody watches"
-
-    await run_import(deployment.settings, SAMPLE, GROUP)
-    shown, _ = capsys.readouterr()
-    assert shown == f"Nothing to do: all of {SAMPLE} is in {GROUP} ({summary.group}) already.\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (None, "is not a file that can be read"),
-        ("", "holds no chat"),
-        ('{"kind": "join", "nick": "a"}\nPK\x03', "Line 2 of "),
-        ('{"kind": "join", "nick": "a"}\n{"kind": "part", "nick": "a"}', 'has the unknown kind "part"'),
-        ('{"kind": "message", "nick": "a", "text": "alone"}', "The chat has 1 person in it"),
-    ],
-)
-def test_a_bad_file_ends_with_one_sentence_and_code_2_and_stores_nothing(
-    deployment: Deployment,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    content: str | None,
-    complaint: str,
-) -> None:
-    path = tmp_path / "bad.jsonl"
-    if content is not None:
-        path.write_text(content)
-    assert _command(deployment.settings, monkeypatch, "import-chat", str(path), "--group", GROUP) == 2
-    shown, trouble = capsys.readouterr()
-    assert shown == ""
-    assert complaint in trouble
-    assert trouble.count("\n") == 1
-    assert deployment.rows.list_collection_names() == []
-
-
-@pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\nb"])
-async def test_a_group_name_that_none_may_have_is_refused(deployment: Deployment, name: str) -> None:
-    with pytest.raises(ConfabError, match="--group must have 1 to 100 characters"):
-        await run_import(deployment.settings, SAMPLE, name)
-    assert deployment.rows.list_collection_names() == []
-
-
-async def test_databases_that_do_not_answer_are_told_of(
-    deployment: Deployment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nowhere = deployment.settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
-    with pytest.raises(CommandError, match=r"^MongoDB or Redis does not answer: "):
-        await run_import(nowhere, SAMPLE, GROUP)
-    assert "Stopped after 0 of 55 lines. The same command goes on from there." in capsys.readouterr().err
-
-
 def _lose(deployment: Deployment, loss: str) -> None:
     {"nothing": lambda: None, "keys": deployment.forget_keys, "everything": deployment.forget_all}[loss]()
 
@@ -420,16 +357,6 @@ def _lose(deployment: Deployment, loss: str) -> None:
 def _environment(settings: Settings) -> dict[str, str]:
     names = ("mongo_url", "mongo_database", "redis_url", "redis_prefix")
     return {f"CONFAB_{name.upper()}": getattr(settings, name) for name in names}
-
-
-def _command(settings: Settings, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    for name, value in _environment(settings).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "argv", ["confab", *words])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    assert isinstance(caught.value.code, int)
-    return caught.value.code
 
 
 def _start(settings: Settings, *words: str) -> subprocess.Popen[str]:

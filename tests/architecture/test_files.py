@@ -1,0 +1,40 @@
+"""Files one can read at a sitting, and none that nothing uses."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from store.cache import read_scripts
+from tests.architecture.sources import PACKAGES, ROOT, modules
+
+LONGEST = 400
+
+
+def too_long(*folders: str) -> dict[str, int]:
+    scripts = [path for folder in folders for path in (ROOT / folder).rglob("*.lua")]
+    lengths = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in [*modules(*folders), *scripts]
+    }
+    assert lengths
+    return {path: lines for path, lines in lengths.items() if lines > LONGEST}
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "tests"])
+def test_no_file_has_more_than_400_lines(folder: str) -> None:
+    assert too_long(folder) == {}
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        path.relative_to(ROOT).as_posix()
+        for path in modules(*PACKAGES)
+        if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert silent == []
+
+
+def test_every_script_on_disk_is_used_and_every_one_used_is_on_disk() -> None:
+    on_disk = {path.stem for path in (ROOT / "store" / "scripts").glob("[!_]*.lua")}
+    assert set(read_scripts()) == on_disk

@@ -1,0 +1,310 @@
+"""The API as a frontend drives it: operations through the engine of one process, nothing mocked behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pymongo import MongoClient
+
+from resolvers.callers import Caller, CallerRole
+from server.services import Services
+from store.ids import UserId
+from subscriptions.engine import ConnectionContext, GraphQLRequest, RequestRefused
+
+Json = dict[str, Any]
+
+PATIENCE_SECONDS = 5.0
+"""After this long, what a test waits for counts as not happening."""
+
+SILENCE_SECONDS = 0.12
+"""Nothing within this long counts as nothing: events inside one process come within a few milliseconds."""
+
+SESSION = """
+    id writeSeq readSeq deliveredSeq unreadCount unreadStatus muteStatus mutedUntil priority categoryId status
+    activeTs writeTs peerDeliveredSeq peerReadSeq
+    conversation { __typename id type title }
+    lastMessage { id seq content sender { id } }
+"""
+
+MESSAGE = """
+    id conversationId seq content contentType state mentionsAll editCount editedAt recalledAt createdAt idempotencyKey
+    sender { id displayName } mentions { id } replyTo { id seq content }
+"""
+
+EVENT = f"""
+    __typename
+    ... on MessageCreated {{ cursor message {{ {MESSAGE} }} }}
+    ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
+    ... on CaughtUp {{ cursor reset }}
+"""
+
+SEND = f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ replayed message {{ {MESSAGE} }} session {{ {SESSION} }} }} }}"
+MARK_READ = f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"
+CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id memberCount } }"
+INVITE = "mutation ($id: ID!, $users: [ID!]!) { inviteMembers(groupId: $id, userIds: $users) { id memberCount } }"
+HISTORY = f"""query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {{
+    messages(conversationId: $id, first: $first, after: $after, last: $last, before: $before) {{
+        pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ cursor node {{ {MESSAGE} }} }} }} }}"""
+SESSIONS = f"""query ($first: Int = 50, $after: String) {{ sessions(first: $first, after: $after) {{
+    totalUnread cursor pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ cursor node {{ {SESSION} }} }} }} }}"""
+SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
+    cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
+LIVE_MESSAGES = (
+    f"subscription ($since: Cursor, $id: ID) {{ messageEvents(since: $since, conversationId: $id) {{ {EVENT} }} }}"
+)
+LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) {{
+    reason hasMore totalUnread cursor reset sessions {{ {SESSION} }} }} }}"""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One error of a response, as far as clients act on it."""
+
+    code: str
+    field: str | None = None
+    retryable: bool = False
+
+
+def private(one: str, other: str) -> str:
+    """The id of two people's conversation, spelt as the contract says."""
+    return "p_" + "_".join(sorted((one, other)))
+
+
+def caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = None) -> Caller:
+    return Caller(UserId(user), role, time.time() + 3600, name)
+
+
+class Subscriber:
+    """One subscription of one device, read as fast as it comes."""
+
+    def __init__(self, stream: AsyncIterator[Json]) -> None:
+        self._stream: Any = stream
+        self._events: asyncio.Queue[Json] = asyncio.Queue()
+        self._task = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        async for response in self._stream:
+            # What can't be encoded never reaches a client.
+            self._events.put_nowait(orjson.loads(orjson.dumps(response)))
+
+    async def next(self, within: float = PATIENCE_SECONDS) -> Json:
+        """The next event: the value of the subscription's field."""
+        waiting = asyncio.ensure_future(self._events.get())
+        done, _ = await asyncio.wait({waiting, self._task}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        if waiting not in done:
+            waiting.cancel()
+            if self._task.done():
+                await self._task
+                raise AssertionError("the subscription ended")
+            raise AssertionError(f"no event within {within} s")
+        response = waiting.result()
+        assert "errors" not in response, response
+        (value,) = response["data"].values()
+        assert isinstance(value, dict)
+        return value
+
+    async def take(self, count: int) -> list[Json]:
+        """The next events, so many of them."""
+        return [await self.next() for _ in range(count)]
+
+    async def none(self, within: float = SILENCE_SECONDS) -> None:
+        """Fails if an event comes."""
+        await asyncio.sleep(within)
+        assert self._events.empty(), self._events.get_nowait()
+
+    def arrived(self) -> list[Json]:
+        """What has come and was not read yet."""
+        events = []
+        while not self._events.empty():
+            (value,) = self._events.get_nowait()["data"].values()
+            events.append(value)
+        return events
+
+    async def stop(self) -> None:
+        """Ends the subscription, as a client does that goes away."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        await self._stream.aclose()
+
+
+class Api:
+    """Whoever one likes, in front of one process."""
+
+    def __init__(self, services: Services, mongo: MongoClient[Json], database: str) -> None:
+        self.services = services
+        self._database = mongo[database]
+        self._subscribers: list[Subscriber] = []
+
+    async def people(self, *names: str) -> list[str]:
+        """Users nobody else in the run is called. They exist, and keep the names' order."""
+        mark = secrets.token_hex(4)
+        users = [f"{name}-{mark}" for name in names]
+        await together(*(self.services.sign_in(caller(user)) for user in users))
+        return users
+
+    async def run(self, who: str | Caller | None, query: str, **variables: Any) -> Json:
+        """The response to a query or mutation."""
+        asking = caller(who) if isinstance(who, str) else who
+        request = GraphQLRequest(query, variables or None)
+        context = ConnectionContext(asking, "test")
+        if asking is not None:
+            await self.services.sign_in(asking)
+        try:
+            prepared = self.services.engine.prepare(request)
+            response = await self.services.engine.execute(prepared, request, context)
+        except RequestRefused as refused:
+            response = {"errors": refused.errors}
+        decoded: Json = orjson.loads(orjson.dumps(response))
+        return decoded
+
+    async def data(self, who: str | Caller | None, query: str, **variables: Any) -> Json:
+        """The response's data; fails on an error."""
+        response = await self.run(who, query, **variables)
+        assert "errors" not in response, response["errors"]
+        data: Json = response["data"]
+        return data
+
+    async def refusal(self, who: str | Caller | None, query: str, **variables: Any) -> Refusal:
+        """The one error of the response; fails where there is none, or more than one."""
+        response = await self.run(who, query, **variables)
+        assert len(response.get("errors", ())) == 1, response
+        return refusal_of(response["errors"][0])
+
+    async def subscribe(self, who: str | Caller | None, query: str, **variables: Any) -> Subscriber:
+        """A subscription that has begun. Raises RequestRefused where it can't."""
+        asking = caller(who) if isinstance(who, str) else who
+        request = GraphQLRequest(query, variables or None)
+        if asking is not None:
+            await self.services.sign_in(asking)
+        prepared = self.services.engine.prepare(request)
+        stream = await self.services.engine.subscribe(prepared, request, ConnectionContext(asking, "test"))
+        subscriber = Subscriber(stream)
+        self._subscribers.append(subscriber)
+        return subscriber
+
+    async def listen(self, user: str, query: str = LIVE_MESSAGES, **variables: Any) -> Subscriber:
+        """A subscription without since, past its first event."""
+        subscriber = await self.subscribe(user, query, **variables)
+        first = await subscriber.next()
+        assert first["reset"] is False
+        assert first.get("__typename", "CaughtUp") == "CaughtUp" and first.get("reason", "CATCH_UP") == "CATCH_UP"
+        return subscriber
+
+    async def stop_listening(self) -> None:
+        """Ends all subscriptions."""
+        for subscriber in self._subscribers:
+            await subscriber.stop()
+        self._subscribers.clear()
+
+    # --- what most tests do on their way
+
+    async def send(self, sender: str, to: str, content: str = "hello", **more: Any) -> Json:
+        """Sends to a user or a conversation, and answers the payload."""
+        data = await self.data(sender, SEND, input=message_to(to, content, **more))
+        payload: Json = data["sendMessage"]
+        return payload
+
+    async def refused_to_send(self, sender: str | None, to: str, content: str = "hello", **more: Any) -> Refusal:
+        return await self.refusal(sender, SEND, input=message_to(to, content, **more))
+
+    async def mark_read(self, user: str, conversation: str, seq: int | None = None) -> Json:
+        session: Json = (await self.data(user, MARK_READ, id=conversation, seq=seq))["markRead"]
+        return session
+
+    async def create_group(self, owner: str, *members: str, name: str = "Group", **more: Any) -> str:
+        fields = {"name": name, "memberIds": list(members)} | more
+        group: str = (await self.data(owner, CREATE_GROUP, input=fields))["createGroup"]["id"]
+        return group
+
+    async def invite(self, inviter: str, group: str, *users: str) -> Json:
+        data: Json = (await self.data(inviter, INVITE, id=group, users=list(users)))["inviteMembers"]
+        return data
+
+    async def session(self, user: str, conversation: str) -> Json | None:
+        query = f"query ($id: ID!) {{ session(conversationId: $id) {{ {SESSION} }} }}"
+        session: Json | None = (await self.data(user, query, id=conversation))["session"]
+        return session
+
+    async def unread(self, user: str, conversation: str) -> int:
+        """How many messages of the conversation the user's badge shows."""
+        session = await self.session(user, conversation)
+        assert session is not None
+        count: int = session["unreadCount"]
+        return count
+
+    async def total_unread(self, user: str) -> int:
+        total: int = (await self.data(user, "{ totalUnread }"))["totalUnread"]
+        return total
+
+    async def sessions(self, user: str, page: int = 100) -> list[Json]:
+        """The whole list, in order."""
+        found: list[Json] = []
+        after = None
+        while True:
+            listed = (await self.data(user, SESSIONS, first=page, after=after))["sessions"]
+            found += [edge["node"] for edge in listed["edges"]]
+            after = listed["pageInfo"]["endCursor"]
+            if not listed["pageInfo"]["hasNextPage"]:
+                return found
+
+    async def history(self, user: str, conversation: str, page: int = 100) -> list[Json]:
+        """All that the user may read, oldest first."""
+        found: list[Json] = []
+        after = None
+        while True:
+            listed = (await self.data(user, HISTORY, id=conversation, first=page, after=after))["messages"]
+            found += [edge["node"] for edge in listed["edges"]]
+            after = listed["pageInfo"]["endCursor"]
+            if not listed["pageInfo"]["hasNextPage"]:
+                return found
+
+    async def settled(self) -> None:
+        """Waits until nothing is under way any more that was begun by requests answered before."""
+        app = self.services.app
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while app.receipts._tasks or app.delivery._under_way:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+
+    async def stored(self) -> dict[str, dict[Any, Json]]:
+        """Every document of the database but those that housekeeping writes."""
+        await self.settled()
+        names = set(self._database.list_collection_names()) - {"deployment", "leases"}
+        return {name: {row["_id"]: row for row in self._database[name].find()} for name in sorted(names)}
+
+
+def message_to(to: str, content: str = "hello", **more: Any) -> Json:
+    """The input for a message to a user or a conversation."""
+    field = "conversationId" if to[:2] in ("p_", "g_") else "toUserId"
+    return {field: to, "content": content} | more
+
+
+def refusal_of(error: Json) -> Refusal:
+    """What an error says to a program. Every error says it."""
+    extensions = error["extensions"]
+    assert error["message"]
+    return Refusal(extensions["code"], extensions.get("field"), extensions["retryable"])
+
+
+async def together(*calls: Awaitable[Any]) -> list[Any]:
+    """Runs calls at once. All have ended, also those that go on for longer than the first that failed."""
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return outcomes
+
+
+async def eventually(check: Any, within: float = PATIENCE_SECONDS) -> None:
+    """Waits until an async check answers true."""
+    deadline = time.monotonic() + within
+    while not await check():
+        assert time.monotonic() < deadline, "it did not happen"
+        await asyncio.sleep(0.01)

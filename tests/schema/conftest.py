@@ -1,0 +1,97 @@
+"""One process for each module of tests, on a database and a key prefix of its own."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from redis import Redis
+
+from server.services import open_services
+from server.settings import Settings, load_settings
+from store.clock import Clock
+from tests.schema.api import Api, Json
+
+OpenApi = Callable[..., AbstractAsyncContextManager[Api]]
+"""Opens a process. Those opened with the same name share their databases."""
+
+
+class Places:
+    """Databases and key prefixes by name, and what was left in them removed."""
+
+    def __init__(self, mongo_url: str, redis_url: str, mongo: MongoClient[Json], redis: Redis) -> None:
+        self._urls = {"mongo_url": mongo_url, "redis_url": redis_url}
+        self._redis = redis
+        self._names: dict[str, str] = {}
+        self.mongo = mongo
+
+    def settings(self, name: str, **overrides: Any) -> Settings:
+        mark = self._names.setdefault(name, secrets.token_hex(6))
+        return load_settings(**self._urls, mongo_database=f"test_{mark}", redis_prefix=f"t{mark}:", **overrides)
+
+    def lose_redis(self, name: str) -> None:
+        """What a flush of Redis would do to this one deployment."""
+        keys = list(self._redis.scan_iter(match=f"t{self._names[name]}:*", count=1000))
+        if keys:
+            self._redis.delete(*keys)
+
+    def remove(self) -> None:
+        for name, mark in self._names.items():
+            self.lose_redis(name)
+            self.mongo.drop_database(f"test_{mark}")
+
+
+@pytest.fixture(scope="module")
+def places(
+    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _redis_janitor: Redis
+) -> Iterator[Places]:
+    found = Places(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
+    yield found
+    found.remove()
+
+
+@pytest.fixture(scope="module")
+def open_api(places: Places) -> OpenApi:
+    @asynccontextmanager
+    async def opened(name: str, clock: Clock | None = None, **overrides: Any) -> AsyncIterator[Api]:
+        settings = places.settings(name, **overrides)
+        async with open_services(settings, clock) as services:
+            api = Api(services, places.mongo, settings.mongo_database)
+            try:
+                yield api
+            finally:
+                await api.stop_listening()
+
+    return opened
+
+
+@pytest.fixture(scope="module")
+async def process(open_api: OpenApi) -> AsyncIterator[Api]:
+    async with open_api("main") as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+async def other_process(process: Api, open_api: OpenApi) -> AsyncIterator[Api]:
+    """A second process of the same deployment."""
+    async with open_api("main") as api:
+        yield api
+
+
+@pytest.fixture
+async def api(process: Api) -> AsyncIterator[Api]:
+    """The module's process. Subscriptions end with the test."""
+    yield process
+    await process.stop_listening()
+    await process.settled()
+
+
+@pytest.fixture
+async def other_api(other_process: Api) -> AsyncIterator[Api]:
+    yield other_process
+    await other_process.stop_listening()
+    await other_process.settled()

@@ -1,0 +1,164 @@
+"""A client as frontends write it: a snapshot first, then whatever events come, applied naively."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, PATIENCE_SECONDS, SESSIONS, Api, Json, Subscriber
+
+# A client learns these two from what it asks anew: events of messages don't carry them.
+_CLOCKS = ("activeTs", "writeTs")
+
+
+class Device:
+    """One of a user's devices: its own copy of the session list and of what it saw of each conversation."""
+
+    def __init__(self, api: Api, user: str) -> None:
+        self.api = api
+        self.user = user
+        self.sessions: dict[str, Json] = {}
+        self.seen: dict[str, list[int]] = {}
+        self.receipts: list[tuple[str, str, str, int]] = []
+        self._told: dict[str, int] = {}
+        self._live: Subscriber | None = None
+        self._synced: Subscriber | None = None
+        self._live_cursor: str | None = None
+        self._synced_cursor: str | None = None
+
+    @property
+    def total(self) -> int:
+        """The badge on the icon. The two subscriptions may be read in any order, so it is counted, not kept."""
+        return sum(session["unreadCount"] for session in self.sessions.values() if not session["muteStatus"])
+
+    async def start(self) -> None:
+        """Listens, then takes a snapshot."""
+        await self._listen()
+        await self._snapshot()
+
+    async def stop(self) -> None:
+        """Goes away, and keeps what it has."""
+        assert self._live and self._synced
+        await self.apply()
+        await self._live.stop()
+        await self._synced.stop()
+        self._live = self._synced = None
+
+    async def resume(self, api: Api) -> None:
+        """Comes back, to another process perhaps, with the cursors it has."""
+        self.api = api
+        await self._listen()
+
+    async def _listen(self) -> None:
+        self._synced = await self.api.subscribe(self.user, LIVE_SESSIONS, since=self._synced_cursor)
+        self._live = await self.api.subscribe(self.user, LIVE_MESSAGES, since=self._live_cursor)
+
+    async def _snapshot(self) -> None:
+        self.sessions.clear()
+        after = None
+        while True:
+            page = (await self.api.data(self.user, SESSIONS, first=100, after=after))["sessions"]
+            self.sessions |= {edge["node"]["conversation"]["id"]: edge["node"] for edge in page["edges"]}
+            after = page["pageInfo"]["endCursor"]
+            if not page["pageInfo"]["hasNextPage"]:
+                return
+
+    async def apply(self) -> None:
+        """Applies what has come so far."""
+        assert self._live and self._synced
+        for event in self._synced.arrived():
+            await self._apply_sync(event)
+        for event in self._live.arrived():
+            await self._apply_event(event)
+
+    async def _apply_sync(self, event: Json) -> None:
+        self._synced_cursor = event["cursor"]
+        if event["reset"]:
+            self.sessions.clear()
+        for session in event["sessions"]:
+            conversation = session["conversation"]["id"]
+            told = self._told.get(conversation, 0)
+            assert session["activeTs"] > told or (event["reset"] and session["activeTs"] == told), "told before"
+            self._told[conversation] = session["activeTs"]
+            known = self.sessions.get(conversation, session)
+            if session["status"] == "INVALID":
+                self.sessions.pop(conversation, None)
+            elif session["writeSeq"] < known["writeSeq"]:
+                # The other subscription was ahead of this one.
+                self.sessions[conversation] = await self._ask(conversation)
+            elif session["activeTs"] >= known["activeTs"]:
+                self.sessions[conversation] = session
+
+    async def _ask(self, conversation: str) -> Json:
+        session = await self.api.session(self.user, conversation)
+        assert session is not None
+        return session
+
+    async def _apply_event(self, event: Json) -> None:
+        self._live_cursor = event["cursor"]
+        match event["__typename"]:
+            case "MessageCreated":
+                await self._apply_message(event["message"])
+            case "ReceiptAdvanced":
+                self._apply_receipt(event)
+            case "CaughtUp":
+                if event["reset"]:
+                    await self._snapshot()
+
+    async def _apply_message(self, message: Json) -> None:
+        conversation, seq = message["conversationId"], message["seq"]
+        seen = self.seen.setdefault(conversation, [])
+        assert seq not in seen, f"{conversation} {seq} came twice"
+        seen.append(seq)
+        session = self.sessions.get(conversation)
+        if session is None:
+            # Somebody new wrote.
+            self.sessions[conversation] = await self._ask(conversation)
+            return
+        if seq <= session["writeSeq"]:
+            return
+        own, counts = message["sender"]["id"] == self.user, message["contentType"] != "SYSTEM"
+        session["writeSeq"] = seq
+        session["lastMessage"] = {name: message[name] for name in ("id", "seq", "content")}
+        session["lastMessage"]["sender"] = {"id": message["sender"]["id"]}
+        if own and counts:
+            session["unreadCount"] = 0
+            session["readSeq"] = session["deliveredSeq"] = seq
+        elif counts:
+            session["unreadCount"] += 1
+            if session["peerReadSeq"] is not None:
+                # Whoever wrote it has read it.
+                session["peerReadSeq"] = session["peerDeliveredSeq"] = seq
+
+    def _apply_receipt(self, event: Json) -> None:
+        self.receipts.append((event["conversationId"], event["user"]["id"], event["status"], event["seq"]))
+        session = self.sessions.get(event["conversationId"])
+        if session is None:
+            return
+        if event["user"]["id"] == self.user:
+            session["readSeq"] = max(session["readSeq"], event["seq"])
+            session["deliveredSeq"] = max(session["deliveredSeq"], event["seq"])
+        elif session["peerReadSeq"] is not None:
+            session["peerReadSeq"] = max(session["peerReadSeq"], event["seq"])
+            session["peerDeliveredSeq"] = max(session["peerDeliveredSeq"], event["seq"])
+
+    async def agrees(self) -> None:
+        """Waits until the device shows what a fresh client would be shown; fails where that does not come."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            await self.apply()
+            fresh = {session["conversation"]["id"]: session for session in await self.api.sessions(self.user)}
+            total = await self.api.total_unread(self.user)
+            if _shown(self.sessions) == _shown(fresh) and self.total == total:
+                return
+            if time.monotonic() > deadline:
+                assert _shown(self.sessions) == _shown(fresh)
+                assert self.total == total
+            await asyncio.sleep(0.01)
+
+
+def _shown(sessions: dict[str, Json]) -> dict[str, Json]:
+    return {
+        conversation: {name: value for name, value in session.items() if name not in _CLOCKS}
+        for conversation, session in sessions.items()
+    }

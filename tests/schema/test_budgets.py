@@ -1,0 +1,236 @@
+"""Round trips to MongoDB and Redis that a warm request waits for, beside what the design allows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.schema.api import HISTORY, SESSIONS, SYNC, Api, message_to, private, together
+
+RUNS = 4
+
+Request = Callable[[], Awaitable[object]]
+
+# What a client needs at the least. A last message or a title asked for beside it is read like any other.
+LEAN_SEND = """mutation ($input: SendMessageInput!) { sendMessage(input: $input) {
+    replayed message { id seq createdAt sender { displayName } } session { writeSeq readSeq unreadCount activeTs } } }"""
+LEAN_READ = (
+    "mutation ($id: ID!, $seq: Int) { markRead(conversationId: $id, upToSeq: $seq) { readSeq unreadCount activeTs } }"
+)
+
+
+@dataclass(frozen=True)
+class Trips:
+    mongo: int
+    redis: int
+
+
+@dataclass
+class Ledger:
+    """What was measured, printed at the end."""
+
+    rows: list[tuple[str, Trips, Trips]] = field(default_factory=list)
+
+    def table(self) -> str:
+        lines = ["", f"{'round trips waited for':<46} {'MongoDB':>9} {'Redis':>9}   (budget)"]
+        lines += [
+            f"{name:<46} {f'{spent.mongo} ({budget.mongo})':>9} {f'{spent.redis} ({budget.redis})':>9}"
+            for name, spent, budget in self.rows
+        ]
+        return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def ledger(pytestconfig: pytest.Config) -> Iterator[Ledger]:
+    book = Ledger()
+    yield book
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print(book.table())
+
+
+@dataclass(frozen=True)
+class Meter:
+    api: Api
+    ledger: Ledger
+
+    async def spent(self, request: Request, prepare: Request | None) -> Trips:
+        """What a request waits for once everything is warm. What goes on after its answer may add to a single run, so the
+        cheapest of some is taken."""
+        store = self.api.services.app.store
+        runs = []
+        for _ in range(RUNS + 1):
+            if prepare is not None:
+                await prepare()
+            await self.api.settled()
+            mongo, redis = store.mongo.trips, store.cache.trips
+            await request()
+            runs.append((store.mongo.trips - mongo, store.cache.trips - redis))
+        return Trips(min(mongo for mongo, _ in runs[1:]), min(redis for _, redis in runs[1:]))
+
+    async def send(self, sender: str, to: str, **more: Any) -> None:
+        await self.api.data(sender, LEAN_SEND, input=message_to(to, **more))
+
+    async def costs(
+        self, name: str, request: Request, mongo: int, redis: int, *, prepare: Request | None = None
+    ) -> None:
+        """Asserts what a request costs: exactly, so that a saving is noticed too."""
+        spent, budget = await self.spent(request, prepare), Trips(mongo, redis)
+        self.ledger.rows.append((name, spent, budget))
+        assert spent == budget
+
+
+@pytest.fixture
+def meter(api: Api, ledger: Ledger) -> Meter:
+    return Meter(api, ledger)
+
+
+@pytest.fixture(scope="module")
+async def alice(process: Api) -> str:
+    """Somebody with 60 sessions, half of them groups, each with a last message of somebody else."""
+    alice, *others = await process.people("alice", *(f"u{number}" for number in range(30)))
+    await together(*(process.send(other, alice) for other in others))
+    groups = await together(*(process.create_group(other, alice, others[0], others[1]) for other in others[2:]))
+    groups += await together(*(process.create_group(others[0], others[1], alice) for _ in range(2)))
+    await together(*(process.send(others[0], group) for group in groups))
+    await process.sessions(alice)
+    await process.settled()
+    return alice
+
+
+@pytest.mark.parametrize("members", [3, 40])
+async def test_sending_to_a_group_of_any_size(meter: Meter, members: int) -> None:
+    people = await meter.api.people(*(f"u{number}" for number in range(members)))
+    group = await meter.api.create_group(*people)
+    for user in people[:3]:
+        await meter.api.sessions(user)
+    await meter.costs(f"sendMessage, group of {members}", lambda: meter.send(people[0], group), 1, 2)
+
+
+async def test_sending_to_a_person(meter: Meter) -> None:
+    alice, bob = await meter.api.people("alice", "bob")
+    await meter.costs("sendMessage, private", lambda: meter.send(alice, bob), 1, 2)
+
+
+async def test_sending_with_a_key_asks_once_more_whose_it_is(meter: Meter) -> None:
+    alice, bob = await meter.api.people("alice", "bob")
+    keys = count()
+    await meter.costs(
+        "sendMessage, with idempotencyKey", lambda: meter.send(alice, bob, idempotencyKey=f"{next(keys)}"), 1, 3
+    )
+    await meter.costs("sendMessage, replayed", lambda: meter.send(alice, bob, idempotencyKey="0"), 1, 2)
+
+
+async def test_many_messages_in_flight_share_their_writes(meter: Meter) -> None:
+    alice, *others = await meter.api.people("alice", *(f"u{number}" for number in range(50)))
+    await together(*(meter.api.send(alice, other) for other in others))
+    store = meter.api.services.app.store
+    before = store.mongo.trips
+    await together(*(meter.send(alice, other) for other in others))
+    # One for who came first, one for all who came meanwhile, and a few for stragglers.
+    assert store.mongo.trips - before <= 10
+
+
+async def test_reading(meter: Meter) -> None:
+    alice, bob = await meter.api.people("alice", "bob")
+    conversation = private(alice, bob)
+
+    async def read(seq: int | None = None) -> None:
+        await meter.api.data(alice, LEAN_READ, id=conversation, seq=seq)
+
+    await meter.costs("markRead, lock included", read, 1, 2, prepare=lambda: meter.send(bob, alice))
+    await meter.costs("markRead of what is read, lock included", read, 0, 2)
+    for _ in range(RUNS + 2):
+        await meter.send(bob, alice)
+    seqs = count(RUNS + 2)
+    # Where it stops in the middle, it counts up to there.
+    await meter.costs("markRead with upToSeq, lock included", lambda: read(next(seqs)), 2, 2)
+
+
+async def test_a_page_of_sessions_with_all_that_a_list_shows(meter: Meter, alice: str) -> None:
+    page = (await meter.api.data(alice, SESSIONS, first=50))["sessions"]["edges"]
+    assert len(page) == 50
+    assert {edge["node"]["conversation"]["type"] for edge in page} == {"PRIVATE", "GROUP"}
+    await meter.costs("sessions, first page of 50", lambda: meter.api.data(alice, SESSIONS, first=50), 0, 2)
+
+
+async def test_synchronising(meter: Meter, alice: str) -> None:
+    bob, carol = await meter.api.people("bob", "carol")
+    few_cursor = (await meter.api.data(bob, SYNC))["syncSessions"]["cursor"]
+    many_cursor = (await meter.api.data(alice, SYNC))["syncSessions"]["cursor"]
+    for user in (bob, alice):
+        await meter.api.send(carol, user)
+    for name, user, since in (("2", bob, few_cursor), ("60", alice, many_cursor)):
+        delta = (await meter.api.data(user, SYNC, since=since))["syncSessions"]
+        assert len(delta["sessions"]) == 1
+
+        async def synchronise(user: str = user, since: str = since) -> None:
+            await meter.api.data(user, SYNC, since=since)
+
+        await meter.costs(f"syncSessions, 1 change of about {name} sessions", synchronise, 0, 2)
+
+
+@pytest.mark.parametrize("kind", ["private", "group"])
+async def test_a_page_of_messages(meter: Meter, kind: str) -> None:
+    alice, bob, carol = await meter.api.people("alice", "bob", "carol")
+    to = bob if kind == "private" else await meter.api.create_group(alice, bob, carol)
+    conversation = private(alice, bob) if kind == "private" else to
+    await together(*(meter.api.send(alice, to) for _ in range(50)))
+    assert len(await meter.api.history(bob, conversation)) == 50
+    await meter.costs(
+        f"messages, page of 50, {kind}", lambda: meter.api.data(bob, HISTORY, id=conversation, first=50), 1, 1
+    )
+
+
+async def test_small_reads(meter: Meter) -> None:
+    alice, bob = await meter.api.people("alice", "bob")
+    await meter.api.send(bob, alice)
+    await meter.costs("me", lambda: meter.api.data(alice, "{ me { id displayName } }"), 0, 0)
+    await meter.costs("totalUnread", lambda: meter.api.data(alice, "{ totalUnread }"), 0, 1)
+    await meter.costs("session", lambda: meter.api.session(alice, private(alice, bob)), 0, 2)
+
+
+async def test_delivering_costs_the_same_however_many_listen(api: Api) -> None:
+    alice, bob = await api.people("alice", "bob")
+    store = api.services.app.store
+
+    async def all_trips() -> tuple[int, int]:
+        best = []
+        for _ in range(RUNS):
+            mongo, redis = store.mongo.trips, store.cache.trips + store.cache.aside
+            await api.send(alice, bob)
+            await api.settled()
+            await asyncio.sleep(0.03)
+            best.append((store.mongo.trips - mongo, store.cache.trips + store.cache.aside - redis))
+        return min(best)
+
+    await api.send(alice, bob)
+    first = await api.listen(bob)
+    one = await all_trips()
+    others = [await api.listen(bob) for _ in range(20)]
+    assert await all_trips() == one
+    assert len(first.arrived()) == 2 * RUNS
+    for listener in others:
+        assert len(listener.arrived()) == RUNS
+
+
+async def test_equal_selections_share_one_execution(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = await api.people("alice", "bob")
+    engine = api.services.engine
+    execute, executed = engine.execute_event, list[object]()
+
+    async def counting(*event: object) -> object:
+        executed.append(event)
+        return await execute(*event)  # type: ignore[arg-type]
+
+    listeners = [await api.listen(bob) for _ in range(10)]
+    monkeypatch.setattr(engine, "execute_event", counting)
+    await api.send(alice, bob)
+    for listener in listeners:
+        await listener.next()
+    assert len(executed) == 1

@@ -1,0 +1,137 @@
+"""An old snapshot with the events since applied to it is the new snapshot, whatever happened in between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.schema.api import Api, private
+from tests.schema.device import Device
+
+Act = Callable[[Api, list[str]], Awaitable[object]]
+
+
+async def group_and_message(api: Api, people: list[str]) -> None:
+    alice, bob, carol, _ = people
+    await api.send(bob, await api.create_group(alice, bob, carol), "first in a new group")
+
+
+async def message_to_a_new_member(api: Api, people: list[str]) -> None:
+    alice, bob, carol, dave = people
+    group = await api.create_group(bob, carol, dave)
+    await api.send(bob, group, "before")
+    await api.invite(carol, group, alice)
+    await api.send(bob, group, "after")
+
+
+async def part_read(api: Api, people: list[str]) -> None:
+    alice, bob, *_ = people
+    for _ in range(3):
+        await api.send(bob, alice)
+    await api.mark_read(alice, private(alice, bob), 2)
+
+
+async def read_by_sending(api: Api, people: list[str]) -> None:
+    alice, bob, *_ = people
+    await api.send(bob, alice)
+    await api.send(alice, bob)
+    await api.mark_read(bob, private(alice, bob))
+
+
+async def back_and_forth(api: Api, people: list[str]) -> None:
+    alice, bob, *_ = people
+    for number in range(6):
+        await api.send(*((alice, bob) if number % 2 else (bob, alice)))
+
+
+async def nothing(api: Api, people: list[str]) -> None:
+    pass
+
+
+ACTS: dict[str, Act] = {
+    "nothing": nothing,
+    "a message to somebody new": lambda api, people: api.send(people[0], people[1]),
+    "a message from somebody new": lambda api, people: api.send(people[1], people[0]),
+    "a group": lambda api, people: api.create_group(*people),
+    "a group with a message": group_and_message,
+    "joining": message_to_a_new_member,
+    "reading in part": part_read,
+    "reading by sending": read_by_sending,
+    "back and forth": back_and_forth,
+}
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["live", "away"])
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS.keys())
+async def test_what_a_device_shows_is_what_a_fresh_one_would(api: Api, act: Act, away: bool) -> None:
+    people = await api.people("alice", "bob", "carol", "dave")
+    devices = [Device(api, user) for user in people]
+    for device in devices:
+        await device.start()
+    if away:
+        for device in devices:
+            await device.agrees()
+            await device.stop()
+    await act(api, people)
+    await api.settled()
+    for device in devices:
+        if away:
+            await device.resume(api)
+        await device.agrees()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_that_holds_after_any_sequence_of_actions_and_reconnects(api: Api, other_api: Api, seed: int) -> None:
+    chance = random.Random(seed)
+    processes = (api, other_api)
+    people = await api.people("alice", "bob", "carol", "dave", "erin")
+    groups = [await api.create_group(*people[:3])]
+    devices = [Device(processes[i % 2], user) for i, user in enumerate((people[0], people[0], people[1], people[3]))]
+    for device in devices:
+        await device.start()
+    away: set[int] = set()
+
+    async def act() -> None:
+        process, user = chance.choice(processes), chance.choice(people)
+        mine = [session["conversation"]["id"] for session in await process.sessions(user)]
+        match chance.choice(("private", "private", "group", "group", "read", "read", "part", "invite", "make")):
+            case "private":
+                await process.send(user, chance.choice([other for other in people if other != user]))
+            case "group" if mine:
+                await process.send(user, chance.choice(mine))
+            case "read" if mine:
+                await process.mark_read(user, chance.choice(mine))
+            case "part" if mine:
+                await process.mark_read(user, chance.choice(mine), chance.randrange(6))
+            case "invite":
+                group = chance.choice(groups)
+                if group in mine:
+                    await process.invite(user, group, chance.choice(people))
+            case "make" if len(groups) < 4:
+                groups.append(await process.create_group(*chance.sample(people, 3)))
+
+    for _ in range(12):
+        for _ in range(chance.randrange(1, 4)):
+            await act()
+        for process in processes:
+            await process.settled()
+        for number, device in enumerate(devices):
+            if number in away:
+                if chance.random() < 0.6:
+                    await device.resume(chance.choice(processes))
+                    away.discard(number)
+            elif chance.random() < 0.3:
+                await device.agrees()
+                await device.stop()
+                away.add(number)
+            if number not in away:
+                await device.agrees()
+    # Two devices of one user were told the same receipts, in the same order.
+    for number in sorted(away):
+        await devices[number].resume(api)
+    for device in devices:
+        await device.agrees()
+    assert devices[0].seen == devices[1].seen
+    assert devices[0].receipts == devices[1].receipts

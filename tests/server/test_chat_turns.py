@@ -1,0 +1,62 @@
+"""Turns: use cases that run at once come to the point in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from resolvers.errors import NotAMember
+from server.chat_turns import OutOfTurn, Turn, Turns
+
+
+async def test_whoever_is_ready_first_waits_for_those_before() -> None:
+    chance = random.Random(3)
+    order: list[int] = []
+    ended: list[int] = []
+
+    async def use_case(number: int, turn: Turn) -> None:
+        async with turn:
+            await asyncio.sleep(chance.random() / 50)
+            if number % 5:
+                await turn.come()
+                order.append(number)
+                turn.over.set()
+            # Every fifth needs no place.
+            await asyncio.sleep(chance.random() / 50)
+        ended.append(number)
+
+    turns = Turns()
+    await asyncio.gather(*(use_case(number, turns.next()) for number in range(100)))
+    assert order == [number for number in range(100) if number % 5]
+    assert ended != sorted(ended), "after the point they go on at once"
+
+
+async def test_one_that_fails_lets_none_after_it_come() -> None:
+    came: list[int] = []
+    refusal = NotAMember("not you")
+
+    async def use_case(number: int, turn: Turn) -> None:
+        async with turn:
+            await turn.come()
+            if number == 3:
+                raise refusal
+            came.append(number)
+            turn.over.set()
+
+    turns = Turns()
+    results = await asyncio.gather(*(use_case(number, turns.next()) for number in range(8)), return_exceptions=True)
+    assert came == [0, 1, 2]
+    assert results[:4] == [None, None, None, refusal]
+    assert all(isinstance(result, OutOfTurn) for result in results[4:])
+    assert turns.failure is refusal
+
+
+async def test_no_turn_comes_after_a_failure_that_is_past() -> None:
+    turns = Turns()
+    with pytest.raises(NotAMember):
+        async with turns.next():
+            raise NotAMember("not you")
+    with pytest.raises(OutOfTurn):
+        await turns.next().come()

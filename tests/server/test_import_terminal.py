@@ -1,0 +1,100 @@
+"""What `confab import-chat` says on the terminal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+
+from resolvers.errors import ConfabError
+from server.cli import main
+from server.cli_errors import CommandError
+from server.import_chat import run_import
+from server.settings import Settings, load_settings
+
+SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"
+GROUP = "#sailing [test]"
+
+
+@pytest.fixture
+def settings(mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str) -> Settings:
+    return load_settings(
+        mongo_url=mongo_url, redis_url=redis_url, mongo_database=mongo_database_name, redis_prefix=redis_prefix
+    )
+
+
+def is_untouched(settings: Settings) -> bool:
+    """Whether nothing was stored, nor a server begun."""
+    with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
+        return mongo[settings.mongo_database].list_collection_names() == []
+
+
+async def test_the_summary_tells_what_was_done(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    summary = await run_import(settings, SAMPLE, GROUP)
+    shown, trouble = capsys.readouterr()
+    rows = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    assert rows["group"] == f"{GROUP} ({summary.group})"
+    assert rows["messages"].startswith("38, ")
+    assert rows["messages"].endswith(" a second")
+    assert (rows["people"], rows["joins"], rows["renames"]) == ("14, 6 of them from the start", "8", "6")
+    assert rows["skipped"] == "1 without text"
+    assert trouble == "", "no progress bar where nobody watches"
+
+    await run_import(settings, SAMPLE, GROUP)
+    shown, _ = capsys.readouterr()
+    assert shown == f"Nothing to do: all of {SAMPLE} is in {GROUP} ({summary.group}) already.\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "is not a file that can be read"),
+        ("", "holds no chat"),
+        ('{"kind": "join", "nick": "a"}\nPK\x03', "Line 2 of "),
+        ('{"kind": "join", "nick": "a"}\n{"kind": "part", "nick": "a"}', 'has the unknown kind "part"'),
+        ('{"kind": "message", "nick": "a", "text": "alone"}', "The chat has 1 person in it"),
+    ],
+)
+def test_a_bad_file_ends_with_one_sentence_and_code_2_and_stores_nothing(
+    settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    content: str | None,
+    complaint: str,
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    if content is not None:
+        path.write_text(content)
+    assert _command(settings, monkeypatch, "import-chat", str(path), "--group", GROUP) == 2
+    shown, trouble = capsys.readouterr()
+    assert shown == ""
+    assert complaint in trouble
+    assert trouble.count("\n") == 1
+    assert is_untouched(settings)
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\nb"])
+async def test_a_group_name_that_none_may_have_is_refused(settings: Settings, name: str) -> None:
+    with pytest.raises(ConfabError, match="--group must have 1 to 100 characters"):
+        await run_import(settings, SAMPLE, name)
+    assert is_untouched(settings)
+
+
+async def test_databases_that_do_not_answer_are_told_of(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
+    with pytest.raises(CommandError, match=r"^MongoDB or Redis does not answer: "):
+        await run_import(nowhere, SAMPLE, GROUP)
+    assert "Stopped after 0 of 55 lines. The same command goes on from there." in capsys.readouterr().err
+
+
+def _command(settings: Settings, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    for name in ("mongo_url", "mongo_database", "redis_url", "redis_prefix"):
+        monkeypatch.setenv(f"CONFAB_{name.upper()}", getattr(settings, name))
+    monkeypatch.setattr(sys, "argv", ["confab", *words])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
