@@ -11,7 +11,7 @@ from store.ids import MessageId
 from store.records import Message
 
 _PATIENCE_SECONDS = 12.0
-_BRIEF_SECONDS = 4.0
+_BRIEF_SECONDS = 3.0
 _LONGEST_PAUSE_SECONDS = 0.25
 
 

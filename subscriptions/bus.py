@@ -25,6 +25,7 @@ from store.keys import Keys
 from store.sessions import Applied, SessionStore
 from subscriptions.events import Event, event_fields, event_from
 from subscriptions.hub import Hub
+from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 
@@ -94,8 +95,7 @@ class Bus:
         """Waits for what is being sent, and stops listening."""
         await asyncio.gather(*self._sending, return_exceptions=True)
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end_tasks([self._task])
 
     def send(self, parcel: Parcel, also: Sequence[Call] = ()) -> None:
         """Hands over what is for this server, and sends the rest, one frame for each other server, after this returned. Other

@@ -26,6 +26,7 @@ from store.sessions import NOT_IN_USE, Applied, applied
 from store.store import Store
 from subscriptions.bus import Bus, Parcel
 from subscriptions.events import MessageCreated, SessionChanged, SyncReason, log_message, log_session
+from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 
@@ -89,9 +90,7 @@ class Delivery:
         while self._under_way and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         self._closed = True
-        for task in [*self._tasks, *self._side]:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._side, return_exceptions=True)
+        await end_tasks([*self._tasks, *self._side])
         for parcelled in self._under_way.values():
             if not parcelled.done.done():
                 parcelled.done.set_exception(Unreachable("the server is stopping"))

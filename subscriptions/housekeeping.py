@@ -13,6 +13,7 @@ from store.ids import PARTITIONS
 from store.store import Store
 from subscriptions.delivery import Delivery
 from subscriptions.hub import Hub
+from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 
@@ -33,6 +34,7 @@ class Housekeeper:
         self._data_center = data_center
         self._tasks: list[asyncio.Task[None]] = []
         self._slice = 0
+        self._closing = False
         self._epoch = ""
 
     async def open(self) -> None:
@@ -50,9 +52,8 @@ class Housekeeper:
 
     async def close(self) -> None:
         """Stops."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._closing = True
+        await end_tasks(self._tasks)
 
     async def check_redis(self) -> None:
         """Where Redis lost what it held, every subscriber here is made whole again."""
@@ -89,7 +90,7 @@ class Housekeeper:
         await self._store.deployment.lease(self._store.ids, self._data_center)
 
     async def _every(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
+        while not self._closing:
             await asyncio.sleep(seconds)
             try:
                 await work()

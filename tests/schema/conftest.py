@@ -86,12 +86,12 @@ async def other_process(process: Api, open_api: OpenApi) -> AsyncIterator[Api]:
 async def api(process: Api) -> AsyncIterator[Api]:
     """The module's process. Subscriptions end with the test."""
     yield process
-    await process.stop_listening()
     await process.settled()
+    await process.stop_listening()
 
 
 @pytest.fixture
 async def other_api(other_process: Api) -> AsyncIterator[Api]:
     yield other_process
-    await other_process.stop_listening()
     await other_process.settled()
+    await other_process.stop_listening()

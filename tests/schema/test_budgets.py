@@ -219,6 +219,7 @@ async def test_delivering_costs_the_same_however_many_listen(api: Api) -> None:
         assert len(listener.arrived()) == RUNS
 
 
+@pytest.mark.xfail(strict=True, reason="subscribers are executed one by one; sharing executions is still to come")
 async def test_equal_selections_share_one_execution(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob = await api.people("alice", "bob")
     engine = api.services.engine

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
-from tests.schema.api import LIVE_SESSIONS, SESSION, SESSIONS, SYNC, Api, Json, private, together
+from tests.schema.api import LIVE_SESSIONS, SESSION, SESSIONS, SYNC, Api, Json, cancelled, private, together
 from tests.schema.conftest import OpenApi, Places
 
 
@@ -197,6 +198,8 @@ async def test_losing_redis_moves_nobodys_clock_back(open_api: OpenApi, places: 
         assert {name for name, at in after.items() if at < before[name]} == set()
 
 
+# What graphql-core had not awaited yet is never awaited where an operation is cancelled.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.parametrize("milliseconds", [0, 0.5, 1, 2, 4, 8])
 async def test_clients_that_give_up_while_their_state_is_read_harm_nobody(
     open_api: OpenApi, places: Places, milliseconds: float
@@ -215,9 +218,9 @@ async def test_clients_that_give_up_while_their_state_is_read_harm_nobody(
             asyncio.create_task(api.subscribe(alice, LIVE_SESSIONS)),
         ]
         await asyncio.sleep(milliseconds / 1000)
-        for task in gone:
-            task.cancel()
-        await asyncio.wait(gone)
+        await cancelled(*gone)
+        gone.clear()
+        gc.collect()
         async with asyncio.timeout(2):
             assert comparable(await api.sessions(alice)) == comparable(before)
             await api.mark_read(alice, group)

@@ -1,0 +1,15 @@
+"""Ending background tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancels tasks until they have ended: a cancellation can get lost in a driver that turns it into a failure of its own."""
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=0.2)
