@@ -221,7 +221,7 @@ async def test_a_key_of_a_message_is_none_of_a_group(api: Api) -> None:
 # --- lists
 
 
-@pytest.mark.parametrize("page", [1, 2, 4, 5, 100])
+@pytest.mark.parametrize("page", [1, 4, 5])
 async def test_pages_of_my_groups_of_any_size_make_up_the_list(
     api: Api, five: tuple[str, list[str]], page: int
 ) -> None:
@@ -248,7 +248,7 @@ async def five(process: Api) -> tuple[str, list[str]]:
     return alice, made
 
 
-@pytest.mark.parametrize("page", [1, 2, 3, 6])
+@pytest.mark.parametrize("page", [1, 4, 6])
 async def test_pages_of_members_of_any_size_make_up_the_membership(api: Api, page: int) -> None:
     people = await api.people(*"abcdef")
     made = await api.create_group(*people)

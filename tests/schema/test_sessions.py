@@ -64,7 +64,7 @@ async def test_reading_and_system_messages_leave_the_order_alone(api: Api) -> No
     assert {session["id"]: session["writeTs"] for session in await api.sessions(alice)} == write_times
 
 
-@pytest.mark.parametrize("page", [1, 2, 3, 7, 8, 100])
+@pytest.mark.parametrize("page", [1, 3, 8])
 async def test_pages_of_any_size_make_up_the_list(api: Api, eight: tuple[str, list[str]], page: int) -> None:
     alice, expected = eight
     assert await titles(api, alice, page) == expected
@@ -200,7 +200,7 @@ async def test_losing_redis_moves_nobodys_clock_back(open_api: OpenApi, places: 
 
 # What graphql-core had not awaited yet is never awaited where an operation is cancelled.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-@pytest.mark.parametrize("milliseconds", [0, 0.5, 1, 2, 4, 8])
+@pytest.mark.parametrize("milliseconds", [0.5, 1, 2, 5])
 async def test_clients_that_give_up_while_their_state_is_read_harm_nobody(
     open_api: OpenApi, places: Places, milliseconds: float
 ) -> None:

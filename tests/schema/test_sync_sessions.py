@@ -37,7 +37,7 @@ async def seven(process: Api) -> tuple[str, list[str]]:
     return alice, others
 
 
-@pytest.mark.parametrize("first", [1, 2, 3, 6, 7, 8, 100])
+@pytest.mark.parametrize("first", [1, 3, 7, 100])
 async def test_parts_of_any_size_make_up_the_whole(api: Api, seven: tuple[str, list[str]], first: int) -> None:
     alice, _ = seven
     parts, sessions = await sync_all(api, alice, None, first)
@@ -50,7 +50,7 @@ async def test_parts_of_any_size_make_up_the_whole(api: Api, seven: tuple[str, l
     assert (await sync(api, alice, parts[-1]["cursor"]))["sessions"] == []
 
 
-@pytest.mark.parametrize("first", [1, 2, 3, 100])
+@pytest.mark.parametrize("first", [1, 2, 100])
 async def test_only_what_changed_since_comes_oldest_change_first(api: Api, first: int) -> None:
     alice, *others = await api.people("alice", *(f"u{number}" for number in range(5)))
     for other in others:
@@ -191,7 +191,7 @@ async def pass_days(api: Api, clock: ManualClock, days: float) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
-@pytest.mark.parametrize("days", [1, 29.9, 40])
+@pytest.mark.parametrize("days", [29.9, 40])
 async def test_a_cursor_of_any_age_leads_to_the_present_state(
     open_api: OpenApi, places: Places, days: float, lost: bool
 ) -> None:
