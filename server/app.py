@@ -87,12 +87,11 @@ async def _routes(
 
 def _middleware(settings: Settings) -> list[Middleware]:
     middleware = [Middleware(RequestLog)]
-    origins: tuple[str, ...] = getattr(settings, "cors_origins", ())
-    if origins:
+    if settings.cors_origins:
         middleware.append(
             Middleware(
                 CORSMiddleware,
-                allow_origins=origins,
+                allow_origins=settings.cors_origins,
                 allow_methods=["GET", "POST"],
                 allow_headers=["authorization", "content-type", REQUEST_ID_HEADER],
                 expose_headers=[REQUEST_ID_HEADER],

@@ -24,7 +24,6 @@ from server.settings import DEVELOPMENT_SECRET, Settings, load_settings
 DEMO_USERS = ("alice", "bob", "carol")
 TOKEN_DAYS = 30
 
-_DEMO_PENDING = "demo-pending"
 _KEYS = {"jwt_secret", "jwks_url", "jwks_file"}
 
 
@@ -65,14 +64,15 @@ def run_dev(data_dir: Path, console: Console, **overrides: Any) -> None:
             stack.enter_context(servers)
             check = partial(_check, servers, tell)
             settings = development_settings(**overrides, **embedded_urls(servers, missing))
-            if "mongo_url" in missing:
-                _seed_once(settings, data_dir, servers.was_empty, tell)
         tell("Starting the server")
         # Imported late: it takes a second, in which nothing would be seen to happen.
         from server.app import create_app
+        from server.demo import seed_demo
         from server.logs import configure_logging
 
         configure_logging(settings)
+        if "mongo_url" in missing and asyncio.run(seed_demo(settings)):
+            tell("Filled the empty database with a small demo")
         app = create_app(settings)
         serve(app, settings, sock, on_ready=lambda: _introduce(settings, console, tell), check=check)
         tell("Stopping")
@@ -112,20 +112,6 @@ def _introduce(settings: Settings, console: Console, tell: Callable[[str], None]
     say()
     say("  Ctrl-C stops everything.")
     say()
-
-
-def _seed_once(settings: Settings, data_dir: Path, was_empty: bool, tell: Callable[[str], None]) -> None:
-    # The mark outlives a run that is stopped in the middle of it.
-    pending = data_dir / _DEMO_PENDING
-    if was_empty:
-        pending.touch()
-    if not pending.exists():
-        return
-    from server.demo import seed_demo
-
-    tell("Filling the empty database with a small demo")
-    asyncio.run(seed_demo(settings))
-    pending.unlink()
 
 
 def _check(servers: EmbeddedServers, tell: Callable[[str], None]) -> None:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
 
-WS_MAX_SIZE = 64 * 1024
-"""Bytes of one WebSocket message: an operation with its variables, never a file."""
-
 BACKLOG = 4096
 """Connections waiting to be accepted: after a restart all clients come back at once."""
 
@@ -91,6 +88,7 @@ def serve_with_workers(factory: str, settings: Settings, sock: socket.socket, wo
 def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Config:
     import uvicorn
 
+    from subscriptions.transport.host import TransportLimits
     from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
 
     return uvicorn.Config(
@@ -102,7 +100,7 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
         loop="uvloop",
         http="httptools",
         ws=AbortingWebSocketProtocol,
-        ws_max_size=WS_MAX_SIZE,
+        ws_max_size=TransportLimits().max_message_bytes,
         ws_per_message_deflate=False,
         # The subprotocol has pings of its own, and closes in a way after which clients come back.
         ws_ping_interval=None,

@@ -20,7 +20,15 @@ from server.auth import bearer_token
 from server.http_request import BadRequest, MediaType, preferences, read_get, read_post
 from server.request_log import REQUEST_ID_KEY
 from store.errors import StoreError
-from subscriptions.engine import ConnectionContext, GraphQLEngine, GraphQLRequest, Json, Prepared, RequestRefused
+from subscriptions.engine import (
+    ConnectionContext,
+    GraphQLEngine,
+    GraphQLRequest,
+    Json,
+    Prepared,
+    RequestRefused,
+    error,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -86,22 +94,22 @@ class GraphQLHTTP:
             if accepted.media_type is None:
                 raise BadRequest(f"Answers come as {' or '.join(MediaType)}.", status=406)
             return await self._answer(request, media_type)
-        except BadRequest as error:
-            errors = [error_map("INVALID_INPUT", error.message, field=error.field)]
-            return _response({"errors": errors}, error.status, media_type, error.headers)
+        except BadRequest as bad:
+            errors = [error(bad.message, "INVALID_INPUT", field=bad.field)]
+            return _response({"errors": errors}, bad.status, media_type, bad.headers)
         except RequestRefused as refused:
             return _result({"errors": refused.errors}, media_type)
-        except ConfabError as error:
-            return _failure(error, media_type)
-        except StoreError as error:
-            log.warning("database_unreachable", reason=str(error))
+        except ConfabError as failure:
+            return _failure(failure, media_type)
+        except StoreError as failure:
+            log.warning("database_unreachable", reason=str(failure))
             return _failure(Unavailable("The service can't answer at the moment, please try again."), media_type)
         except ClientDisconnect:
             raise
         except Exception:
             log.exception("request_failed")
             message = "Something went wrong on our side. It is in our log under the correlationId."
-            errors = [error_map("INTERNAL", message, correlationId=request.scope.get(REQUEST_ID_KEY))]
+            errors = [error(message, "INTERNAL", correlationId=request.scope.get(REQUEST_ID_KEY))]
             return _response({"errors": errors}, 500, media_type)
 
     async def _answer(self, request: Request, media_type: MediaType) -> Response:
@@ -145,19 +153,13 @@ class GraphQLHTTP:
             task.exception()  # Where nobody waits any more, it counts as seen.
 
 
-def error_map(code: str, message: str, *, retryable: bool = False, **extensions: str | None) -> Json:
-    """A GraphQL error as the contract has it. Extensions that are None are left out."""
-    present = {name: value for name, value in extensions.items() if value is not None}
-    return {"message": message, "extensions": {"code": code, "retryable": retryable, **present}}
-
-
-def _failure(error: ConfabError, media_type: MediaType) -> Response:
-    errors = [error_map(error.code, error.message, retryable=error.retryable, field=error.field)]
+def _failure(failure: ConfabError, media_type: MediaType) -> Response:
+    errors = [error(failure.message, failure.code, retryable=failure.retryable, field=failure.field)]
     headers = {}
-    status = STATUS.get(error.code, 400)
-    if isinstance(error, Unauthenticated):
+    status = STATUS.get(failure.code, 400)
+    if isinstance(failure, Unauthenticated):
         headers["www-authenticate"] = (
-            f'Bearer realm="confab", error="invalid_token", error_description="{error.message}"'
+            f'Bearer realm="confab", error="invalid_token", error_description="{failure.message}"'
         )
     elif media_type is MediaType.JSON:
         status = 200
@@ -165,7 +167,7 @@ def _failure(error: ConfabError, media_type: MediaType) -> Response:
 
 
 def _result(result: Json, media_type: MediaType) -> Response:
-    codes: set[Any] = {(error.get("extensions") or {}).get("code") for error in result.get("errors", ())}
+    codes: set[Any] = {(each.get("extensions") or {}).get("code") for each in result.get("errors", ())}
     if codes == {"UNAUTHENTICATED"} and not any((result.get("data") or {}).values()):
         return _response(result, 401, media_type, {"www-authenticate": 'Bearer realm="confab"'})
     if "data" in result or media_type is MediaType.JSON:

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from resolvers.checks import LONGEST_CONTENT, check_encodable, check_name
+from resolvers.checks import LONGEST_CONTENT, check_name
 from server.chat_file import ChatFile, read_chat
 from server.chat_group import ImportedPeople, open_group
 from server.chat_people import IMPORTER, Plan, Say, make_plan
@@ -57,7 +57,6 @@ async def run_import(settings: Settings, path: Path, group: str) -> Summary:
     """
     console = Console(stderr=True, highlight=False, markup=False)
     check_name(group, "--group")
-    check_encodable(group, "--group")
     chat = read_chat(path)
     plan = make_plan(chat)
     reached = 0

@@ -9,6 +9,7 @@ The newest message is not kept in the head: it is read from `messages`, so the t
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -56,8 +57,8 @@ class ConversationStore:
         wanted = list(dict.fromkeys(conversations))
         heads: dict[ConversationId, Head] = {}
         missing = await self._read_into(heads, wanted)
-        if missing and await self.load(missing, with_members=False):
-            await self._read_into(heads, missing)
+        existing = await self.load(missing, with_members=False)
+        await self._read_into(heads, [c for c in missing if c in existing])
         return heads
 
     async def find(self, conversation: ConversationId) -> Head | None:
@@ -80,21 +81,23 @@ class ConversationStore:
                 heads[conversation] = _head_from(conversation, row)
         return missing
 
-    async def load(self, conversations: Sequence[ConversationId], *, with_members: bool) -> bool:
-        """Reads heads (and whole memberships) into the cache. Answers whether all of the conversations exist."""
+    async def load(self, conversations: Sequence[ConversationId], *, with_members: bool) -> set[ConversationId]:
+        """Reads heads (and whole memberships) into the cache. Answers which of the conversations exist."""
+        if not conversations:
+            return set()
         if not with_members:
             return await self._load_batch(conversations)
-        outcomes = [
-            await self._flights.run(c, partial(self._load_batch, (c,), with_members=True)) for c in conversations
-        ]
-        return all(outcomes)
+        loads = [self._flights.run(c, partial(self._load_batch, (c,), with_members=True)) for c in conversations]
+        return set().union(*await asyncio.gather(*loads))
 
-    async def _load_batch(self, conversations: Sequence[ConversationId], *, with_members: bool = False) -> bool:
+    async def _load_batch(
+        self, conversations: Sequence[ConversationId], *, with_members: bool = False
+    ) -> set[ConversationId]:
         waiting = list(conversations)
-        absent = 0
+        absent: set[ConversationId] = set()
 
         async def attempt() -> bool:
-            nonlocal waiting, absent
+            nonlocal waiting
             token = secrets.token_hex(8)
             flag = int(with_members)
             begun = await self._cache.run(
@@ -105,7 +108,7 @@ class ConversationStore:
             if ours:
                 rows, members = await self._read_mongo(ours, with_members)
                 gone = [c for c in ours if c not in rows]
-                absent += len(gone)
+                absent.update(gone)
                 finish = [self._finish(token, c, rows[c], members.get(c, []), with_members) for c in ours if c in rows]
                 finish += [Call("DEL", None, (self._keys.conversation(c)[3],)) for c in gone]
                 done = await self._cache.run(finish)
@@ -114,7 +117,7 @@ class ConversationStore:
             return not waiting
 
         await until_settled(attempt)
-        return absent == 0
+        return set(conversations) - absent
 
     async def _read_mongo(
         self, conversations: Sequence[ConversationId], with_members: bool
@@ -199,15 +202,12 @@ class ConversationStore:
         found: dict[ConversationId, tuple[Head, Member | None]] = {}
         for _ in range(_LOADS):
             missing = await self._read_with_member(viewer, wanted, found)
-            if not missing:
-                break
             groups = [c for c in missing if kind_of(c) is ConversationKind.GROUP]
-            others = [c for c in missing if c not in groups]
-            loaded = [await self.load(groups, with_members=True)] if groups else []
-            loaded += [await self.load(others, with_members=False)] if others else []
-            if not any(loaded) and len(missing) == 1:
+            others = [c for c in missing if kind_of(c) is not ConversationKind.GROUP]
+            loads = (self.load(groups, with_members=True), self.load(others, with_members=False))
+            wanted = list(set().union(*await asyncio.gather(*loads)))
+            if not wanted:
                 break
-            wanted = missing
         return found
 
     async def _read_with_member(
@@ -244,7 +244,7 @@ class ConversationStore:
     async def list_recipients(self, conversation: ConversationId, version: str, seq: int) -> Sequence[UserId]:
         """Whom a message goes to that was reserved with this seq under this version of the membership.
 
-        No round trip while that is the version this process knows.
+        No round trip while that is the version this process knows. Version "": not known, the membership is read.
         """
         people = parse_private(conversation)
         if people is not None:
@@ -254,10 +254,16 @@ class ConversationStore:
             # What is read now may be newer than the version: who joined after the message is told apart by seq.
             current = await self.list_members(conversation)
             known = (version, tuple((m.intervals[-1][0], m.user) for m in current if m.is_current))
-            if len(self._member_lists) >= _MEMBER_LISTS:
-                self._member_lists.pop(next(iter(self._member_lists)))
-            self._member_lists[conversation] = known
+            if version:
+                self._remember_members(conversation, known)
         return [user for first, user in known[1] if first <= seq]
+
+    def _remember_members(
+        self, conversation: ConversationId, known: tuple[str, tuple[tuple[int, UserId], ...]]
+    ) -> None:
+        if len(self._member_lists) >= _MEMBER_LISTS:
+            self._member_lists.pop(next(iter(self._member_lists)))
+        self._member_lists[conversation] = known
 
 
 def _head_from(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:

@@ -106,7 +106,7 @@ class MessageStore:
         streams = await self._cache.run(
             [Call("XRANGE", None, (self._keys.outbox(p), "-", until, "COUNT", limit)) for p in partitions]
         )
-        # The version is unknown: none equals it, so the membership is read anew.
+        # The version is not known any more: the membership is read anew.
         return [_reserved_from(entry.decode(), fields, "") for rows in streams for entry, fields in rows]
 
     async def is_in_outbox(self, conversation: ConversationId, message: MessageId) -> bool:

@@ -34,6 +34,12 @@ class ConnectionContext:
     connection: object | None = None
 
 
+def error(message: str, code: str, *, retryable: bool = False, **more: str | None) -> Json:
+    """A formatted GraphQL error with the contract's extensions. Those that are None are left out."""
+    present = {name: value for name, value in more.items() if value is not None}
+    return {"message": message, "extensions": {"code": code, "retryable": retryable, **present}}
+
+
 class RequestRefused(Exception):
     """The operation never began: syntax, validation, limits, a bad variable. Carries formatted GraphQL errors."""
 

@@ -60,8 +60,8 @@ class Replayer:
 
 
 def in_order_of_seq(start: Position, logged: list[Delivered]) -> list[Delivered]:
-    """The logged events that were not told ahead of the start, messages of one conversation in order of seq, each with a position to resume from: everything before
-    it has been told by then.
+    """The logged events that were not told ahead of the start, messages of one conversation in order of seq, each with a
+    position to resume from: everything before it has been told by then.
 
     Where messages were logged out of order (two servers wrote), that lies before the event's own, with what was told ahead
     of it; past MOST_AHEAD such events, resuming there repeats some, and skips none.

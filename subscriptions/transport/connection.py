@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket
 
 from subscriptions import close_codes
 from subscriptions.close_codes import Close
-from subscriptions.engine import ConnectionContext, Json, Prepared, RequestRefused
+from subscriptions.engine import ConnectionContext, Json, Prepared, RequestRefused, error
 from subscriptions.transport import frames
 from subscriptions.transport.host import ConnectionRefusedByAuth, Host
 from subscriptions.transport.operation import Operation, internal_error
@@ -215,10 +215,10 @@ class Connection:
     def _admit(self, frame: frames.Subscribe) -> Prepared:
         """The operation made ready. Raises RequestRefused, whatever the reason."""
         if self._draining:
-            raise RequestRefused([frames.error("The server restarts.", "UNAVAILABLE", retryable=True)])
+            raise RequestRefused([error("The server restarts.", "UNAVAILABLE", retryable=True)])
         if len(self._operations) + len(self._abandoned) >= self._limits.max_subscriptions:
             message = f"A connection may have {self._limits.max_subscriptions} operations at work."
-            raise RequestRefused([frames.error(message, "RATE_LIMITED", retryable=True)])
+            raise RequestRefused([error(message, "RATE_LIMITED", retryable=True)])
         try:
             return self._host.engine.prepare(frame.request)
         except RequestRefused:

@@ -99,11 +99,6 @@ def complete_frame(id: str) -> str:
     return _encode({"id": id, "type": "complete"})
 
 
-def error(message: str, code: str, *, retryable: bool, **more: Any) -> Json:
-    """A formatted GraphQL error with the contract's extensions."""
-    return {"message": message, "extensions": {"code": code, "retryable": retryable, **more}}
-
-
 _ESCAPE = re.compile(
     r"""\\(?: u[dD][89abAB][0-9a-fA-F]{2} \\u[dD][c-fC-F][0-9a-fA-F]{2}  # a pair
           | (?P<lone> u[dD][89a-fA-F][0-9a-fA-F]{2} )

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import structlog
 
-from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, Prepared, RequestRefused
+from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, Prepared, RequestRefused, error
 from subscriptions.transport import frames
 from subscriptions.transport.host import Host
 from subscriptions.transport.writing import FrameWriter, PeerGone
@@ -22,9 +22,7 @@ def internal_error(host: Host, connection_id: str) -> Json:
     """What a client is told of the exception being handled: nothing but an id that finds it in the log."""
     correlation_id = host.new_id()
     log.exception("operation_failed", correlation_id=correlation_id, connection_id=connection_id)
-    return frames.error(
-        "Something went wrong on the server.", "INTERNAL", retryable=False, correlationId=correlation_id
-    )
+    return error("Something went wrong on the server.", "INTERNAL", correlationId=correlation_id)
 
 
 class Operation:
