@@ -54,12 +54,7 @@ class Deployment:
 
     async def check_redis(self) -> None:
         """Looks whether Redis has lost what it held: `redis_epoch` is another one then. One GET while it has not."""
-        held = await self._cache.one(Call("GET", None, (self._keys.epoch,)))
-        if held is None:
-            mark = f"{self._clock.now_ms()}-{secrets.token_hex(4)}"
-            await self._cache.one(Call("SET", None, (self._keys.epoch, mark, "NX")))
-            held = await self._cache.one(Call("GET", None, (self._keys.epoch,)))
-        epoch = bytes(held or b"").decode()
+        epoch = await self._read_epoch()
         if epoch == self.redis_epoch:
             return
         row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
@@ -71,6 +66,16 @@ class Deployment:
             await self._mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"epoch": epoch}})
             self.redis_lost_at_ms = row.get("lost", 0)
         self.redis_epoch = epoch
+
+    async def _read_epoch(self) -> str:
+        """The mark of what Redis holds. Makes one where there is none: whoever finds it missing first."""
+        while True:
+            held = await self._cache.one(Call("GET", None, (self._keys.epoch,)))
+            if held is not None:
+                return bytes(held).decode()
+            mark = f"{self._clock.now_ms()}-{secrets.token_hex(4)}"
+            if await self._cache.one(Call("SET", None, (self._keys.epoch, mark, "NX"))):
+                return mark
 
     async def lease(self, ids: Snowflakes, data_center: int) -> None:
         """Takes or renews a worker number for the id maker. Raises Unreachable if all are taken."""

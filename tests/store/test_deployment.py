@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from store.cache import Call
@@ -78,3 +80,16 @@ async def test_a_first_start_is_no_loss_and_an_emptied_redis_is(store: Store) ->
     await other.open()
     assert other.name == store.deployment.name
     assert other.redis_lost_at_ms == store.deployment.redis_lost_at_ms
+
+
+async def test_redis_may_lose_everything_again_while_one_looks(store: Store) -> None:
+    async def lose() -> None:
+        for _ in range(600):
+            await store.cache.one(Call("DEL", None, (store.keys.epoch,)))
+
+    async def look() -> None:
+        for _ in range(100):
+            await store.deployment.check_redis()
+            assert store.deployment.redis_epoch
+
+    await asyncio.gather(lose(), *(look() for _ in range(4)))
