@@ -15,6 +15,7 @@ from pymongo import MongoClient
 from redis import Redis
 
 from server.embedded import EmbeddedServers, RunningServers
+from server.settings import Settings, load_settings
 
 
 @pytest.fixture(scope="session")
@@ -74,3 +75,15 @@ def redis_prefix(_redis_janitor: Redis) -> Iterator[str]:
     keys = list(_redis_janitor.scan_iter(match=f"{prefix}*", count=1000))
     if keys:
         _redis_janitor.delete(*keys)
+
+
+@pytest.fixture
+def settings(mongo_url: str, mongo_database_name: str, redis_url: str, redis_prefix: str) -> Settings:
+    """Those of a server on a database and keys of this test's own."""
+    return load_settings(
+        mongo_url=mongo_url,
+        mongo_database=mongo_database_name,
+        redis_url=redis_url,
+        redis_prefix=redis_prefix,
+        jwt_secret="s" * 48,
+    )

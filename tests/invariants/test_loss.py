@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import cycle
 
 import pytest
 
@@ -13,6 +15,7 @@ from server.services import Services
 from store.errors import StoreError
 from store.ids import MessageId, UserId, private_id
 from store.records import Message, MessageKind, Reserved
+from subscriptions.hub import Lagged
 from tests.invariants.conftest import World, counted_unread
 
 PEOPLE = [f"p{n}" for n in range(3)]
@@ -32,8 +35,11 @@ async def _talk(world: World, services: Services, sender: str) -> None:
     await asyncio.gather(*(device(name) for name in range(DEVICES)))
 
 
-async def _while_talking(world: World, services: Services, harm: Callable[[], None], times: int) -> None:
-    talk = asyncio.gather(*(_talk(world, services, sender) for sender in PEOPLE))
+async def _while_talking(world: World, servers: Sequence[Services], harm: Callable[[], None], times: int) -> None:
+    """Everybody talks, each by way of the server whose turn it is, and meanwhile harm is done."""
+    talk = asyncio.gather(
+        *(_talk(world, server, sender) for server, sender in zip(cycle(servers), PEOPLE, strict=False))
+    )
     harmed = 0
     while harmed < times and not talk.done():
         await asyncio.sleep(0.08)
@@ -62,19 +68,15 @@ async def _check_counts(world: World, services: Services) -> None:
         world.flush_redis()
 
 
-async def test_flushing_redis_while_messages_are_sent_loses_and_doubles_nothing(world: World) -> None:
+@pytest.mark.parametrize(
+    ("harm", "times"), [(World.flush_redis, 6), (World.step_down, 1)], ids=["Redis flushed", "MongoDB stepped down"]
+)
+async def test_harm_done_while_messages_are_sent_loses_and_doubles_nothing(
+    world: World, harm: Callable[[World], None], times: int
+) -> None:
     async with world.open() as services:
         await world.sign_in(services, *PEOPLE)
-        await _while_talking(world, services, world.flush_redis, times=6)
-        world.check()
-        assert len(world.stored()) == len(PEOPLE) * DEVICES * ROUNDS
-        await _check_counts(world, services)
-
-
-async def test_a_step_down_of_mongodb_while_messages_are_sent_loses_and_doubles_nothing(world: World) -> None:
-    async with world.open() as services:
-        await world.sign_in(services, *PEOPLE)
-        await _while_talking(world, services, world.step_down, times=1)
+        await _while_talking(world, [services], partial(harm, world), times)
         world.check()
         assert len(world.stored()) == len(PEOPLE) * DEVICES * ROUNDS
         await _check_counts(world, services)
@@ -83,15 +85,9 @@ async def test_a_step_down_of_mongodb_while_messages_are_sent_loses_and_doubles_
 async def test_two_servers_and_a_flushed_redis_agree_on_one_order(world: World) -> None:
     async with world.open() as one, world.open() as two:
         await world.sign_in(one, *PEOPLE)
-        halves = asyncio.gather(
-            *(_talk(world, one, sender) for sender in PEOPLE[:3]), *(_talk(world, two, sender) for sender in PEOPLE[3:])
-        )
-        for _ in range(3):
-            await asyncio.sleep(0.15)
-            world.flush_redis()
-        async with asyncio.timeout(90):
-            await halves
+        await _while_talking(world, [one, two], world.flush_redis, times=3)
         world.check()
+        assert len(world.stored()) == len(PEOPLE) * DEVICES * ROUNDS
         await _check_counts(world, two)
 
 
@@ -103,7 +99,7 @@ async def test_a_killed_redis_comes_back_empty_and_nothing_acknowledged_is_lost(
             world.servers.kill_redis()
             world.servers.start_redis()
 
-        await _while_talking(world, services, restart, times=2)
+        await _while_talking(world, [services], restart, times=2)
         world.check()
         await _check_counts(world, services)
 
@@ -118,17 +114,29 @@ def _message(services: Services, sender: str, receiver: str, text: str) -> Messa
     )
 
 
-@pytest.mark.parametrize("stored", [False, True], ids=["before the commit", "after the commit"])
-async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(world: World, stored: bool) -> None:
-    """The server dies between giving a message its place and telling anybody, before or after it is durable."""
+async def _leave_behind(dead: Services, reserved: Reserved, how_far: str) -> None:
+    """What a server does of a message's way before it dies."""
+    if how_far == "committed":
+        await dead.app.store.messages.commit([reserved], [dead.app.store.clock.now_ms()])
+    elif how_far == "shown":
+        dead.app.bus.send = lambda *_: None  # type: ignore[method-assign]
+        await dead.app.delivery.send(reserved)
+
+
+@pytest.mark.parametrize("in_use", [True, False], ids=["reader in use", "reader loaded later"])
+@pytest.mark.parametrize("how_far", ["reserved", "committed", "shown"])
+async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(
+    world: World, how_far: str, in_use: bool
+) -> None:
+    """The server dies between giving a message its place and telling anybody. Whoever listens hears of it, once."""
     async with world.open() as dead, world.open() as living:
         await world.sign_in(living, "anna", "ben")
         await send_message(living.app, UserId("anna"), NewMessage("ben", None, "first"))
-        mailbox = await living.app.hub.attach(UserId("ben"), 10)
+        early = await living.app.hub.attach(UserId("ben"), 10) if in_use else None
         reserved = await dead.app.store.messages.reserve(_message(dead, "anna", "ben", "left behind"))
         assert isinstance(reserved, Reserved)
-        if stored:
-            await dead.app.store.messages.commit([reserved], [dead.app.store.clock.now_ms()])
+        await _leave_behind(dead, reserved, how_far)
+        mailbox = early or await living.app.hub.attach(UserId("ben"), 10)
         assert await living.housekeeper.sweep(range(1024), idle_ms=0) == 1
         async with asyncio.timeout(5):
             item = await mailbox.get()
@@ -138,6 +146,23 @@ async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(world:
         assert (session.write_seq, session.unread_count) == (2, 2)
         assert await living.housekeeper.sweep(range(1024), idle_ms=0) == 0
         assert [row["t"] for row in world.stored()] == ["first", "left behind"]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await mailbox.get()
+
+
+async def test_a_running_server_finishes_what_was_left_and_notices_a_lost_redis_by_itself(world: World) -> None:
+    async with world.open() as services:
+        await world.sign_in(services, "anna", "ben")
+        await send_message(services.app, UserId("anna"), NewMessage("ben", None, "first"))
+        mailbox = await services.app.hub.attach(UserId("ben"), 10)
+        await services.app.store.messages.reserve(_message(services, "anna", "ben", "left behind"))
+        async with asyncio.timeout(15):
+            item = await mailbox.get()
+            assert getattr(item, "event").message.text == "left behind"  # noqa: B009 - Delivered, not Lagged
+        world.flush_redis()
+        async with asyncio.timeout(5):
+            assert isinstance(await mailbox.get(), Lagged)
 
 
 async def test_a_redis_that_is_behind_mongodb_gives_no_place_twice(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
@@ -75,8 +76,14 @@ async def test_a_transaction_that_collides_stores_nothing(mongo: Mongo) -> None:
 async def test_calls_made_together_count_as_one_round_trip(mongo: Mongo) -> None:
     await mongo.insert_one("things", {"_id": 1})
     before = mongo.trips
-    both = await mongo.together(mongo.find("things", {}), mongo.find_one("things", {"_id": 1}))
-    assert both == [[{"_id": 1}], {"_id": 1}]
+    both_under_way = asyncio.Barrier(2)
+
+    async def find() -> Any:
+        async with asyncio.timeout(5):
+            await both_under_way.wait()
+        return await mongo.find("things", {})
+
+    assert await mongo.together(find(), find()) == [[{"_id": 1}]] * 2
     assert mongo.trips == before + 1
 
 

@@ -12,7 +12,7 @@ import pytest
 from resolvers.callers import Caller, CallerRole
 from resolvers.messages import NewMessage, send_message
 from server.services import Services, open_services
-from server.settings import load_settings
+from server.settings import Settings
 from store.cache import Call
 from store.ids import UserId
 from store.records import Message
@@ -24,16 +24,7 @@ _names = itertools.count()
 
 
 @pytest.fixture
-async def services(
-    mongo_url: str, mongo_database_name: str, redis_url: str, redis_prefix: str
-) -> AsyncIterator[Services]:
-    settings = load_settings(
-        mongo_url=mongo_url,
-        mongo_database=mongo_database_name,
-        redis_url=redis_url,
-        redis_prefix=redis_prefix,
-        jwt_secret="s" * 48,
-    )
+async def services(settings: Settings) -> AsyncIterator[Services]:
     async with open_services(settings) as opened:
         yield opened
 
@@ -190,6 +181,9 @@ async def test_two_subscribers_hear_the_same_and_each_from_when_it_came(somebody
     somebody.hub.detach(late)
     somebody.deliver(await somebody.receive_message("c"))
     assert await somebody.hears(1) == ["c"]
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await late.get()
 
 
 async def test_somebody_who_left_costs_nothing_and_can_come_back(somebody: Somebody) -> None:
