@@ -150,6 +150,8 @@ async def _resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> 
             raise NotFound("there is no such user", field="toUserId")
         return private_id(sender, peer)
     conversation = ConversationId(new.conversation or "")
+    if conversation == private_id(sender, sender):
+        raise InvalidInput("a message to oneself is not possible", field="conversationId")
     people = parse_private(conversation)
     if kind_of(conversation) is None or (people is not None and sender not in people[:2]):
         raise NotFound("there is no such conversation", field="conversationId")

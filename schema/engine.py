@@ -96,7 +96,7 @@ class Engine:
             check_shape(document, self._limits)
         except GraphQLError as error:
             raise _refused([error]) from error
-        errors = validate(self._schema, document, max_errors=5)
+        errors = validate(self._schema, document, max_errors=5, hide_suggestions=True)
         if errors:
             raise _refused(errors)
         return document

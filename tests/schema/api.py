@@ -14,8 +14,10 @@ from pymongo import MongoClient
 
 from resolvers.callers import Caller, CallerRole
 from server.services import Services
+from store.cache import Call
 from store.ids import UserId
 from subscriptions.engine import ConnectionContext, GraphQLRequest, RequestRefused
+from tests.clock import DAY_MS, ManualClock
 
 Json = dict[str, Any]
 
@@ -48,6 +50,7 @@ SEND = f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ r
 MARK_READ = f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"
 CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id memberCount } }"
 INVITE = "mutation ($id: ID!, $users: [ID!]!) { inviteMembers(groupId: $id, userIds: $users) { id memberCount } }"
+UPSERT_USERS = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id displayName avatarUrl isBot } }"
 HISTORY = f"""query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {{
     messages(conversationId: $id, first: $first, after: $after, last: $last, before: $before) {{
         pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ cursor node {{ {MESSAGE} }} }} }} }}"""
@@ -225,6 +228,18 @@ class Api:
         data: Json = (await self.data(inviter, INVITE, id=group, users=list(users)))["inviteMembers"]
         return data
 
+    async def upsert_users(self, *users: Json) -> list[Json]:
+        """Makes users, or changes them, as a service does."""
+        service = caller("service", CallerRole.SERVICE)
+        upserted: list[Json] = (await self.data(service, UPSERT_USERS, input=list(users)))["upsertUsers"]
+        return upserted
+
+    async def crowd(self, mark: str, count: int) -> list[str]:
+        """More users than can sign in within a test, in the order of their ids."""
+        made = [f"{mark}.{number:04}" for number in range(count)]
+        await self.upsert_users(*({"id": user, "displayName": user} for user in made))
+        return made
+
     async def session(self, user: str, conversation: str) -> Json | None:
         query = f"query ($id: ID!) {{ session(conversationId: $id) {{ {SESSION} }} }}"
         session: Json | None = (await self.data(user, query, id=conversation))["session"]
@@ -269,6 +284,17 @@ class Api:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while app.receipts._tasks or app.delivery._under_way:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
+
+    async def pass_days(self, clock: ManualClock, days: float) -> None:
+        """Time goes by, and housekeeping with it."""
+        clock.ms += round(days * DAY_MS)
+        store = self.services.app.store
+        await store.deployment.lease(store.ids, 0)
+
+    async def kept_hours(self, *keys: str) -> list[float]:
+        """How long Redis keeps keys that are not used any more. Its time is the real one, whatever the clock says."""
+        lifetimes = await self.services.app.store.cache.run([Call("PTTL", None, (key,)) for key in keys])
+        return [milliseconds / 3_600_000 for milliseconds in lifetimes]
 
     async def stored(self) -> dict[str, dict[Any, Json]]:
         """Every document of the database but those that housekeeping writes."""

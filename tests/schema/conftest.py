@@ -90,6 +90,34 @@ async def api(process: Api) -> AsyncIterator[Api]:
     await process.stop_listening()
 
 
+class Lane:
+    """What holds back the delivery to members of a large group beyond the first, as a lane that is far behind would."""
+
+    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._delivery: Any = api.services.app.delivery
+        self._push = self._delivery._push
+        self._held: list[tuple[Any, ...]] = []
+        monkeypatch.setattr(self._delivery, "_push", self._hold)
+
+    def _hold(self, stage: str, *rest: Any) -> None:
+        if stage == "lane":
+            self._held.append((stage, *rest))
+        else:
+            self._push(stage, *rest)
+
+    def release(self) -> None:
+        """Lets go what was held back."""
+        while self._held:
+            self._push(*self._held.pop(0))
+
+
+@pytest.fixture
+def lane(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lane]:
+    held = Lane(api, monkeypatch)
+    yield held
+    held.release()
+
+
 @pytest.fixture
 async def other_api(other_process: Api) -> AsyncIterator[Api]:
     yield other_process

@@ -128,7 +128,8 @@ async def test_the_recipient_is_looked_for_as_spelt(room: Room) -> None:
 async def test_nobody_sends_to_themselves(room: Room) -> None:
     assert await room.refused(room.alice, room.alice) == Refusal("INVALID_INPUT", "toUserId")
     oneself = f"p_{room.alice}_{room.alice}"
-    assert (await room.refused(room.alice, oneself)).code in {"INVALID_INPUT", "NOT_FOUND"}
+    assert await room.refused(room.alice, oneself) == Refusal("INVALID_INPUT", "conversationId")
+    assert await room.refused(room.bob, oneself) == NO_CONVERSATION
 
 
 async def test_a_group_one_was_never_in_is_not_found(room: Room) -> None:
@@ -287,6 +288,25 @@ async def test_a_document_that_makes_no_sense_is_invalid(room: Room, document: s
     assert response.get("data") is None
     assert {error["extensions"]["code"] for error in response["errors"]} == {"INVALID_INPUT"}
     assert await room.api.stored() == room.stored
+
+
+@pytest.mark.parametrize(
+    ("document", "variables"),
+    [
+        ("{ mee { id } }", {}),
+        ("{ me { idd } }", {}),
+        ("{ sessions(frist: 1) { totalUnread } }", {}),
+        ("query ($input: SendMessageInputt) { me { id } }", {}),
+        ('mutation { sendMessage(input: {content: "x", contnt: "x"}) { replayed } }', {}),
+        (SEND, {"input": {"content": "x", "contnt": "x"}}),
+        (SEND, {"input": {"content": "x", "contentType": "TEX"}}),
+    ],
+    ids=["root field", "field", "argument", "type", "input field", "input field of a variable", "enum of a variable"],
+)
+async def test_a_misspelt_name_brings_no_suggestion_of_others(room: Room, document: str, variables: Json) -> None:
+    errors = (await room.api.run(room.alice, document, **variables))["errors"]
+    assert {error["extensions"]["code"] for error in errors} == {"INVALID_INPUT"}
+    assert not [error["message"] for error in errors if "did you mean" in error["message"].lower()]
 
 
 async def test_without_a_token_nothing_is_sent_or_told(room: Room) -> None:

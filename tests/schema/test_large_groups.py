@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from resolvers.callers import CallerRole
-from tests.schema.api import INVITE, LIVE_SESSIONS, Api, Refusal, caller, eventually, together
+from tests.schema.api import CREATE_GROUP, INVITE, LIVE_SESSIONS, Api, Refusal, eventually
+from tests.schema.conftest import Lane, OpenApi
 
 SIZE = 450
-UPSERT = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id } }"
 MEMBERS = """query ($id: ID!, $after: String) { group(id: $id) { memberCount members(first: 100, after: $after) {
     pageInfo { hasNextPage endCursor } edges { node { user { id } } } } } }"""
 
@@ -22,35 +21,32 @@ class Crowd:
     group: str
 
 
-async def users(api: Api, mark: str, count: int) -> list[str]:
-    made = [f"{mark}.{number:04}" for number in range(count)]
-    given = [{"id": user, "displayName": user} for user in made]
-    await api.data(caller("service", CallerRole.SERVICE), UPSERT, input=given)
-    return made
-
-
 @pytest.fixture(scope="module")
 async def crowd(process: Api) -> Crowd:
     (mark,) = await process.people("crowd")
-    people = await users(process, mark, SIZE)
+    people = await process.crowd(mark, SIZE)
     return Crowd(process, people, await process.create_group(*people))
 
 
-async def test_everybody_gets_a_message_soon_and_the_sender_waits_for_few(crowd: Crowd, api: Api) -> None:
-    first, last = crowd.people[1], crowd.people[-1]
-    some = crowd.people[:: SIZE // 9]
-    before = {user: await api.unread(user, crowd.group) for user in some}
-    listeners = [await api.listen(user) for user in (first, last)]
-    sent = (await api.send(crowd.people[0], crowd.group, "to all"))["message"]
-    for listener in listeners:
-        assert (await listener.next())["message"] == sent
-        await listener.none(0.03)
+async def test_the_sender_waits_for_the_first_members_and_the_others_follow(crowd: Crowd, api: Api, lane: Lane) -> None:
+    sender, near, far = crowd.people[0], crowd.people[1], crowd.people[-1]
+    some = [user for user in crowd.people[:: SIZE // 9] if user != sender]
+    before = {user: await api.unread(user, crowd.group) for user in (near, far, *some)}
+    at_once, later = await api.listen(near), await api.listen(far)
+    sent = (await api.send(sender, crowd.group, "to all"))["message"]
+    assert await api.unread(near, crowd.group) == before[near] + 1
+    assert await api.unread(far, crowd.group) == before[far]
+    assert (await at_once.next())["message"] == sent
+    await later.none(0.03)
+    lane.release()
+    assert (await later.next())["message"] == sent
 
     async def all_count() -> bool:
-        counts = {user: await api.unread(user, crowd.group) for user in some if user != crowd.people[0]}
-        return all(count == before[user] + 1 for user, count in counts.items())
+        return all([await api.unread(user, crowd.group) == count + 1 for user, count in before.items()])
 
     await eventually(all_count)
+    await later.none(0.03)
+    assert at_once.arrived() == []
 
 
 async def test_readers_are_not_announced_to_senders_in_a_crowd_but_to_themselves(crowd: Crowd, api: Api) -> None:
@@ -81,7 +77,7 @@ async def test_the_members_of_a_crowd_are_listed_whole(crowd: Crowd, api: Api) -
 async def test_many_join_at_once_with_one_message(api: Api) -> None:
     alice, bob, carol, mark = await api.people("alice", "bob", "carol", "mark")
     group = await api.create_group(alice, bob, carol)
-    newcomers = await users(api, mark, 250)
+    newcomers = await api.crowd(mark, 250)
     listeners = [await api.listen(newcomers[i], LIVE_SESSIONS) for i in (0, -1)]
     assert (await api.invite(alice, group, *newcomers))["memberCount"] == 253
     for listener in listeners:
@@ -98,15 +94,35 @@ async def test_many_join_at_once_with_one_message(api: Api) -> None:
         await eventually(counted)
 
 
-async def test_more_than_the_default_limit_is_refused_whatever_they_are_called(api: Api) -> None:
+async def test_5000_members_are_the_most_by_default(api: Api) -> None:
     alice, bob, carol = await api.people("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
-    crowd = [f"nobody.{number}" for number in range(5_001)]
-    refusal = await api.refusal(alice, INVITE, id=group, users=crowd)
-    assert refusal in (Refusal("GROUP_FULL", "userIds"), Refusal("NOT_FOUND", "userIds"))
+    nobody = [f"nobody.{number}" for number in range(5_001)]
+    full, unknown = Refusal("GROUP_FULL", "memberIds"), Refusal("NOT_FOUND", "memberIds")
+    for members, expected in ((5_000, full), (4_999, unknown)):
+        group_input = {"name": "Group", "memberIds": nobody[:members]}
+        assert await api.refusal(alice, CREATE_GROUP, input=group_input) == expected
+    assert await api.refusal(alice, INVITE, id=group, users=nobody) == Refusal("GROUP_FULL", "userIds")
+    assert await api.refusal(alice, INVITE, id=group, users=nobody[:5_000]) == Refusal("NOT_FOUND", "userIds")
+
+
+async def test_a_group_takes_as_many_members_as_the_setting_says(open_api: OpenApi) -> None:
+    async with open_api("small groups", max_group_members=4) as api:
+        alice, bob, carol, dave, erin = await api.people("alice", "bob", "carol", "dave", "erin")
+        everybody = {"name": "Group", "memberIds": [bob, carol, dave, erin]}
+        stored = await api.stored()
+        assert await api.refusal(alice, CREATE_GROUP, input=everybody) == Refusal("GROUP_FULL", "memberIds")
+        assert await api.stored() == stored
+        group = await api.create_group(alice, bob, carol)
+        full = Refusal("GROUP_FULL", "userIds")
+        stored = await api.stored()
+        assert await api.refusal(bob, INVITE, id=group, users=[dave, erin]) == full
+        assert await api.stored() == stored
+        assert (await api.invite(bob, group, dave))["memberCount"] == 4
+        assert await api.refusal(bob, INVITE, id=group, users=[erin]) == full
+        assert (await api.invite(bob, group, carol, dave))["memberCount"] == 4
 
 
 async def test_many_mentions_in_one_message_are_kept(crowd: Crowd, api: Api) -> None:
     sent = await api.send(crowd.people[3], crowd.group, mentions=crowd.people[100:300])
     assert len(sent["message"]["mentions"]) == 200
-    await together(*(api.session(user, crowd.group) for user in crowd.people[:50]))

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from resolvers.callers import CallerRole
-from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, SESSIONS, SYNC, Api, Json, caller, private, together
+from store.ids import UserId
+from tests.clock import ManualClock
+from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, SESSIONS, SYNC, Api, Json, private, together
 from tests.schema.conftest import OpenApi, Places
-from tests.schema.test_sync_sessions import START_MS, ManualClock, pass_days
 
 
 async def missed(api: Api, user: str, since: str, **variables: str) -> list[Json]:
@@ -132,10 +132,7 @@ async def test_sessions_are_caught_up_whole_and_go_on_live_without_repeating(api
 async def test_many_sessions_are_caught_up_in_parts(api: Api, start: str) -> None:
     (alice,) = await api.people("alice")
     cursor = (await api.data(alice, SYNC))["syncSessions"]["cursor"] if start == "since" else "nonsense"
-    others = [f"{alice}.{number}" for number in range(110)]
-    users = [{"id": other, "displayName": "x"} for other in others]
-    query = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id } }"
-    await api.data(caller("service", CallerRole.SERVICE), query, input=users)
+    others = await api.crowd(alice, 110)
     await together(*(api.send(alice, other) for other in others))
     device = await api.subscribe(alice, LIVE_SESSIONS, since=cursor)
     parts = await device.take(2)
@@ -227,13 +224,15 @@ async def test_the_last_thousand_events_are_replayed_one_by_one(api: Api) -> Non
 
 
 async def test_events_of_almost_a_day_ago_are_replayed(open_api: OpenApi) -> None:
-    clock = ManualClock(START_MS)
+    clock = ManualClock()
     async with open_api("a day", clock) as api:
         alice, bob = await api.people("alice", "bob")
         await api.send(alice, bob, "seen")
         cursor = (await api.data(bob, SYNC))["syncSessions"]["cursor"]
         await api.send(alice, bob, "missed")
-        await pass_days(api, clock, 0.99)
+        await api.pass_days(clock, 0.99)
+        state = api.services.app.store.keys.user(UserId(bob))[:5]
+        assert all(23 < hours <= 24 for hours in await api.kept_hours(*state))
         events = await missed(api, bob, cursor)
         assert [event["message"]["content"] for event in events] == ["missed"]
 

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
-from tests.schema.api import LIVE_SESSIONS, SESSION, SESSIONS, SYNC, Api, Json, cancelled, private, together
+from store.ids import UserId
+from store.rows import SESSIONS as SESSION_ROWS
+from tests.schema.api import (
+    LIVE_SESSIONS,
+    PATIENCE_SECONDS,
+    SESSION,
+    SESSIONS,
+    SYNC,
+    Api,
+    Json,
+    cancelled,
+    private,
+    together,
+)
 from tests.schema.conftest import OpenApi, Places
 
 
@@ -189,8 +204,8 @@ async def test_losing_redis_moves_nobodys_clock_back(open_api: OpenApi, places: 
         await api.sessions(alice)
         for _ in range(3):
             await together(*(api.send(other, alice) for other in others))
-        await together(*(api.mark_read(other, private(alice, other)) for other in others))
         await together(*(api.send(alice, other) for other in others))
+        await together(*(api.mark_read(other, private(alice, other)) for other in others))
         await api.settled()
         before = {session["id"]: session["activeTs"] for session in await api.sessions(alice)}
         places.lose_redis("lost")
@@ -198,31 +213,89 @@ async def test_losing_redis_moves_nobodys_clock_back(open_api: OpenApi, places: 
         assert {name for name, at in after.items() if at < before[name]} == set()
 
 
+class SlowReads:
+    """MongoDB that does not answer reads of sessions until it is told to."""
+
+    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._store = api.services.app.store
+        self._find, self._load = self._store.mongo.find, self._store.sessions.load
+        self._go_on = asyncio.Event()
+        self.begun = asyncio.Event()
+        self.reads = 0
+        self.waiting = 0
+        monkeypatch.setattr(self._store.mongo, "find", self._slow_find)
+        monkeypatch.setattr(self._store.sessions, "load", self._counted_load)
+
+    async def _slow_find(self, collection: str, *query: Any, **options: Any) -> Any:
+        if collection == SESSION_ROWS and not self._go_on.is_set():
+            self.reads += 1
+            self.begun.set()
+            await self._go_on.wait()
+        return await self._find(collection, *query, **options)
+
+    async def _counted_load(self, user: UserId) -> None:
+        self.waiting += 1
+        await self._load(user)
+
+    def answer(self) -> None:
+        """From now on all reads are answered, those that wait too."""
+        self._go_on.set()
+
+
 # What graphql-core had not awaited yet is never awaited where an operation is cancelled.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-@pytest.mark.parametrize("milliseconds", [0.5, 1, 2, 5])
-async def test_clients_that_give_up_while_their_state_is_read_harm_nobody(
-    open_api: OpenApi, places: Places, milliseconds: float
+@pytest.mark.parametrize("who", ["lists", "synchronises", "marks read", "subscribes"])
+@pytest.mark.parametrize("order", ["first", "second"])
+async def test_a_client_that_gives_up_while_its_state_is_read_leaves_the_others_their_answer(
+    open_api: OpenApi, places: Places, monkeypatch: pytest.MonkeyPatch, who: str, order: str
 ) -> None:
     async with open_api("lost") as api:
-        alice, *others = await api.people("alice", *(f"u{number}" for number in range(5)))
-        group = await api.create_group(alice, *others)
-        await together(*(api.send(other, to) for other in others for to in (alice, group)))
+        alice, bob, carol = await api.people("alice", "bob", "carol")
+        group = await api.create_group(alice, bob, carol)
+        await api.send(bob, group)
         before = await api.sessions(alice)
         await api.settled()
         places.lose_redis("lost")
-        gone = [
-            asyncio.create_task(api.sessions(alice)),
-            asyncio.create_task(api.history(alice, group)),
-            asyncio.create_task(api.mark_read(alice, "g_1")),
-            asyncio.create_task(api.subscribe(alice, LIVE_SESSIONS)),
-        ]
-        await asyncio.sleep(milliseconds / 1000)
-        await cancelled(*gone)
-        gone.clear()
+        slow = SlowReads(api, monkeypatch)
+        asking: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "lists": lambda: api.sessions(alice),
+            "synchronises": lambda: api.data(alice, SYNC),
+            "marks read": lambda: api.mark_read(alice, group),
+            "subscribes": lambda: api.subscribe(alice, LIVE_SESSIONS),
+        }
+        begin = [asking[who], asking["lists"]]
+        tasks = []
+        for count, call in enumerate(begin if order == "first" else reversed(begin), start=1):
+            tasks.append(asyncio.create_task(call()))
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await slow.begun.wait()
+                while slow.waiting < count:  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+        gone, staying = tasks if order == "first" else reversed(tasks)
+        await cancelled(gone)
         gc.collect()
+        assert not staying.done()
+        slow.answer()
+        await asyncio.wait({staying}, timeout=2)
+        assert staying.done() and not staying.cancelled()
+        assert comparable(staying.result()) == comparable(before)
+        assert slow.reads == 1
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+async def test_who_gives_up_holding_the_lock_while_the_state_is_read_keeps_nobody_waiting(
+    open_api: OpenApi, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_api("lost") as api:
+        alice, bob = await api.people("alice", "bob")
+        await api.send(bob, alice)
+        await api.settled()
+        places.lose_redis("lost")
+        slow = SlowReads(api, monkeypatch)
+        gone = asyncio.create_task(api.mark_read(alice, private(alice, bob)))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await slow.begun.wait()
+        await cancelled(gone)
+        slow.answer()
         async with asyncio.timeout(2):
-            assert comparable(await api.sessions(alice)) == comparable(before)
-            await api.mark_read(alice, group)
-            await api.send(others[0], alice)
-        assert await api.total_unread(alice) == 6
+            assert (await api.mark_read(alice, private(alice, bob)))["unreadCount"] == 0

@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
+from tests.clock import ManualClock
 from tests.schema.api import SESSIONS, SYNC, Api, Json, private, together
 from tests.schema.conftest import OpenApi, Places
-
-DAY_MS = 24 * 3600 * 1000
 
 
 async def sync(api: Api, user: str, since: str | None = None, first: int = 100) -> Json:
@@ -170,32 +169,12 @@ async def test_a_cursor_from_before_redis_was_lost_misses_nothing(open_api: Open
 # --- time
 
 
-class ManualClock:
-    """Goes when it is told to."""
-
-    def __init__(self, start_ms: int) -> None:
-        self.ms = start_ms
-
-    def now_ms(self) -> int:
-        return self.ms
-
-
-START_MS = 1_800_000_000_000
-
-
-async def pass_days(api: Api, clock: ManualClock, days: float) -> None:
-    """Time goes by, and housekeeping with it."""
-    clock.ms += round(days * DAY_MS)
-    app = api.services.app
-    await app.store.deployment.lease(app.store.ids, 0)
-
-
 @pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
 @pytest.mark.parametrize("days", [29.9, 40])
 async def test_a_cursor_of_any_age_leads_to_the_present_state(
     open_api: OpenApi, places: Places, days: float, lost: bool
 ) -> None:
-    clock = ManualClock(START_MS)
+    clock = ManualClock()
     place = f"days {days} {lost}"
     async with open_api(place, clock) as api:
         alice, bob, carol = await api.people("alice", "bob", "carol")
@@ -203,14 +182,14 @@ async def test_a_cursor_of_any_age_leads_to_the_present_state(
         clock.ms += 1_000
         old = await sync(api, alice)
         known = {session["id"]: session for session in old["sessions"]}
-        await pass_days(api, clock, days)
+        await api.pass_days(clock, days)
         await api.send(carol, alice)
         await api.mark_read(alice, private(alice, bob))
         await api.settled()
         if lost:
             places.lose_redis(place)
         delta = await sync(api, alice, old["cursor"])
-        assert days > 30 or delta["reset"] is False
+        assert delta["reset"] is (lost and days > 30)
         known = {} if delta["reset"] else known
         known |= {session["id"]: session for session in delta["sessions"]}
         assert known == {session["id"]: session for session in await api.sessions(alice)}
@@ -218,22 +197,46 @@ async def test_a_cursor_of_any_age_leads_to_the_present_state(
 
 
 @pytest.mark.parametrize("asked", ["without a cursor", "with one that is too old"])
-async def test_sessions_older_than_cursors_are_synchronised_in_parts_too(open_api: OpenApi, asked: str) -> None:
-    clock = ManualClock(START_MS)
-    async with open_api(f"old {asked}", clock) as api:
+async def test_sessions_older_than_cursors_are_synchronised_in_parts_too(
+    open_api: OpenApi, places: Places, asked: str
+) -> None:
+    clock = ManualClock()
+    place = f"old {asked}"
+    async with open_api(place, clock) as api:
         alice, *others = await api.people("alice", "bob", "carol", "dave")
         cursor = (await sync(api, alice))["cursor"] if asked.startswith("with one") else None
         for other in others:
             await api.send(other, alice)
             clock.ms += 1_000
-        await pass_days(api, clock, 40)
+        await api.pass_days(clock, 40)
+        await api.settled()
+        places.lose_redis(place)
         parts, sessions = await sync_all(api, alice, cursor, 1)
         assert [session["conversation"]["title"] for session in sessions] == others
+        assert parts[0]["reset"] is (cursor is not None)
         assert parts[-1]["hasMore"] is False
 
 
+async def test_what_a_server_with_a_slow_clock_did_after_redis_was_lost_comes_too(
+    open_api: OpenApi, places: Places
+) -> None:
+    clock, slow = ManualClock(), ManualClock()
+    async with open_api("slow", clock) as api, open_api("slow", slow) as other:
+        alice, bob, carol = await api.people("alice", "bob", "carol")
+        await api.send(bob, alice)
+        clock.ms += 60_000
+        await api.mark_read(alice, private(alice, bob))
+        cursor = (await sync(api, alice))["cursor"]
+        await api.settled()
+        places.lose_redis("slow")
+        await other.send(carol, alice)
+        delta = await sync(api, alice, cursor)
+        assert carol in {session["conversation"]["title"] for session in delta["sessions"]}
+        assert delta["reset"] is False
+
+
 async def test_a_clock_that_steps_back_hides_nothing(open_api: OpenApi) -> None:
-    clock = ManualClock(START_MS)
+    clock = ManualClock()
     async with open_api("back", clock) as api:
         alice, bob, carol = await api.people("alice", "bob", "carol")
         await api.send(bob, alice)

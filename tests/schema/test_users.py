@@ -7,18 +7,10 @@ import asyncio
 import pytest
 
 from resolvers.callers import CallerRole
-from tests.schema.api import Api, Json, Refusal, caller, private, together
+from tests.schema.api import UPSERT_USERS, Api, Json, Refusal, caller, private, together
 
-UPSERT = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id displayName avatarUrl isBot } }"
 USER = "query ($id: ID!) { user(id: $id) { id displayName avatarUrl isBot } node(id: $id) { __typename id } }"
 ME = "{ me { id displayName avatarUrl isBot } }"
-
-
-async def upsert(api: Api, *users: Json) -> list[Json]:
-    upserted: list[Json] = (await api.data(caller("service", CallerRole.SERVICE), UPSERT, input=list(users)))[
-        "upsertUsers"
-    ]
-    return upserted
 
 
 async def found(api: Api, user: str) -> Json | None:
@@ -62,7 +54,7 @@ async def test_services_and_admins_make_users_be_as_given(api: Api, role: Caller
         {"id": made, "displayName": "Mäde 🤖", "avatarUrl": "https://example.org/a.png", "isBot": True},
         {"id": one, "displayName": "x" * 100},
     ]
-    answer = (await api.data(caller("boss", role), UPSERT, input=given))["upsertUsers"]
+    answer = (await api.data(caller("boss", role), UPSERT_USERS, input=given))["upsertUsers"]
     assert answer == [given[0], given[1] | {"avatarUrl": None, "isBot": False}]
     for user in answer:
         assert await found(api, user["id"]) == user
@@ -74,7 +66,7 @@ async def test_a_changed_name_shows_everywhere_and_on_every_server(api: Api, oth
     alice, bob = await api.people("alice", "bob")
     await api.send(alice, bob)
     assert (await other_api.sessions(bob))[0]["conversation"]["title"] == alice
-    await upsert(api, {"id": alice, "displayName": "Alice"})
+    await api.upsert_users({"id": alice, "displayName": "Alice"})
     for process in (api, other_api):
         for _ in range(100):
             (session,) = await process.sessions(bob)
@@ -87,28 +79,28 @@ async def test_a_changed_name_shows_everywhere_and_on_every_server(api: Api, oth
 
 async def test_upserting_again_replaces_all_of_it(api: Api) -> None:
     (user,) = await api.people("user")
-    await upsert(api, {"id": user, "displayName": "One", "avatarUrl": "https://example.org/1", "isBot": True})
-    await upsert(api, {"id": user, "displayName": "Two"})
+    await api.upsert_users({"id": user, "displayName": "One", "avatarUrl": "https://example.org/1", "isBot": True})
+    await api.upsert_users({"id": user, "displayName": "Two"})
     assert await found(api, user) == {"id": user, "displayName": "Two", "avatarUrl": None, "isBot": False}
 
 
 async def test_upserting_nobody_is_no_error(api: Api) -> None:
-    assert await upsert(api) == []
+    assert await api.upsert_users() == []
 
 
 async def test_a_name_a_service_gave_is_not_taken_back_by_a_token(api: Api) -> None:
     (mark,) = await api.people("mark")
     user = f"made.{mark}"
-    await upsert(api, {"id": user, "displayName": "By a service"})
+    await api.upsert_users({"id": user, "displayName": "By a service"})
     assert (await api.data(caller(user, name="By a token"), ME))["me"]["displayName"] == "By a service"
 
 
 async def test_ordinary_callers_change_nobody_not_even_themselves(api: Api) -> None:
     (user,) = await api.people("user")
     stored = await api.stored()
-    refusal = await api.refusal(user, UPSERT, input=[{"id": user, "displayName": "Boss"}])
+    refusal = await api.refusal(user, UPSERT_USERS, input=[{"id": user, "displayName": "Boss"}])
     assert refusal == Refusal("FORBIDDEN")
-    assert await api.refusal(user, UPSERT, input=[]) == Refusal("FORBIDDEN")
+    assert await api.refusal(user, UPSERT_USERS, input=[]) == Refusal("FORBIDDEN")
     assert await api.stored() == stored
     assert (await api.data(user, ME))["me"]["displayName"] == user
 
@@ -143,7 +135,7 @@ async def test_a_bad_one_among_good_ones_changes_nothing(api: Api, change: Json,
     boss = caller("service", CallerRole.SERVICE)
     await api.run(boss, ME)
     stored = await api.stored()
-    assert await api.refusal(boss, UPSERT, input=users) == Refusal("INVALID_INPUT", field)
+    assert await api.refusal(boss, UPSERT_USERS, input=users) == Refusal("INVALID_INPUT", field)
     assert await api.stored() == stored
     assert (await found(api, one) or {})["displayName"] == one
 
@@ -151,7 +143,7 @@ async def test_a_bad_one_among_good_ones_changes_nothing(api: Api, change: Json,
 async def test_a_user_named_twice_in_one_call_is_refused(api: Api) -> None:
     (user,) = await api.people("user")
     twice = [{"id": user, "displayName": "One"}, {"id": user, "displayName": "Two"}]
-    refusal = await api.refusal(caller("service", CallerRole.SERVICE), UPSERT, input=twice)
+    refusal = await api.refusal(caller("service", CallerRole.SERVICE), UPSERT_USERS, input=twice)
     assert refusal.code == "INVALID_INPUT"
     assert (await found(api, user) or {})["displayName"] == user
 
