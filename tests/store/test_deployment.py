@@ -11,22 +11,15 @@ from store.deployment import LEASE_MS, Deployment
 from store.errors import Unreachable
 from store.snowflakes import WORKERS, Snowflakes
 from store.store import Store
+from tests.clock import ManualClock
 
 
-class SetClock:
-    def __init__(self, now: int) -> None:
-        self.now = now
-
-    def now_ms(self) -> int:
-        return self.now
-
-
-def _process(store: Store, clock: SetClock) -> tuple[Deployment, Snowflakes]:
+def _process(store: Store, clock: ManualClock) -> tuple[Deployment, Snowflakes]:
     return Deployment(store.mongo, store.cache, store.keys, clock), Snowflakes(clock, 5)
 
 
 async def test_every_process_gets_a_number_of_its_own_and_keeps_it(store: Store) -> None:
-    clock = SetClock(1_795_000_000_000)
+    clock = ManualClock(1_795_000_000_000)
     processes = [_process(store, clock) for _ in range(WORKERS)]
     for deployment, ids in processes:
         await deployment.lease(ids, 5)
@@ -41,11 +34,11 @@ async def test_every_process_gets_a_number_of_its_own_and_keeps_it(store: Store)
 
 
 async def test_a_number_that_was_not_renewed_is_given_to_another_and_its_holder_stops(store: Store) -> None:
-    clock = SetClock(1_795_000_000_000)
+    clock = ManualClock(1_795_000_000_000)
     paused, paused_ids = _process(store, clock)
     await paused.lease(paused_ids, 5)
     paused_ids.next()
-    clock.now += LEASE_MS + 1
+    clock.ms += LEASE_MS + 1
     other, other_ids = _process(store, clock)
     await other.lease(other_ids, 5)
     assert other_ids.worker == paused_ids.worker
@@ -58,7 +51,7 @@ async def test_a_number_that_was_not_renewed_is_given_to_another_and_its_holder_
 
 
 async def test_a_number_given_back_is_free_at_once(store: Store) -> None:
-    clock = SetClock(1_795_000_000_000)
+    clock = ManualClock(1_795_000_000_000)
     one, one_ids = _process(store, clock)
     await one.lease(one_ids, 5)
     await one.release(one_ids, 5)

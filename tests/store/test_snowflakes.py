@@ -8,19 +8,12 @@ from hypothesis import strategies as st
 
 from store.errors import Unreachable
 from store.snowflakes import EPOCH_MS, Snowflakes, created_at_ms, first_at
+from tests.clock import ManualClock
 
 NOW = 1_795_000_000_000
 
 
-class SetClock:
-    def __init__(self, now: int) -> None:
-        self.now = now
-
-    def now_ms(self) -> int:
-        return self.now
-
-
-def _maker(clock: SetClock, *, data_center: int = 3, worker: int = 7) -> Snowflakes:
+def _maker(clock: ManualClock, *, data_center: int = 3, worker: int = 7) -> Snowflakes:
     ids = Snowflakes(clock, data_center)
     ids.worker, ids.valid_until_ms = worker, 1 << 60
     return ids
@@ -28,25 +21,25 @@ def _maker(clock: SetClock, *, data_center: int = 3, worker: int = 7) -> Snowfla
 
 @given(st.lists(st.integers(-5_000, 5_000), min_size=1, max_size=50), st.integers(1, 300))
 def test_ids_increase_even_when_the_clock_steps_back(steps: list[int], at_once: int) -> None:
-    clock = SetClock(NOW)
+    clock = ManualClock(NOW)
     ids = _maker(clock)
     made = []
     for step in steps:
-        clock.now += step
+        clock.ms += step
         made += [ids.next() for _ in range(at_once)]
     assert made == sorted(set(made))
     assert all(0 < made_id < 1 << 63 for made_id in made)
 
 
 def test_more_ids_in_a_millisecond_than_there_are_numbers_run_ahead_of_the_clock() -> None:
-    ids = _maker(SetClock(NOW))
+    ids = _maker(ManualClock(NOW))
     made = [ids.next() for _ in range(5_000)]
     assert len(set(made)) == 5_000
     assert {created_at_ms(made_id) for made_id in made} == {NOW, NOW + 1}
 
 
 def test_an_id_tells_its_time_data_centre_and_worker() -> None:
-    made = _maker(SetClock(NOW)).next()
+    made = _maker(ManualClock(NOW)).next()
     assert created_at_ms(made) == NOW
     assert (made >> 17 & 31, made >> 12 & 31) == (3, 7)
     assert first_at(NOW) <= made < first_at(NOW + 1)
@@ -54,10 +47,10 @@ def test_an_id_tells_its_time_data_centre_and_worker() -> None:
 
 
 def test_without_a_worker_number_nothing_is_made() -> None:
-    clock = SetClock(NOW)
+    clock = ManualClock(NOW)
     ids = _maker(clock)
     ids.valid_until_ms = NOW + 10
     ids.next()
-    clock.now += 10
+    clock.ms += 10
     with pytest.raises(Unreachable):
         ids.next()
