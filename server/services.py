@@ -26,6 +26,7 @@ from subscriptions.housekeeping import Housekeeper
 from subscriptions.hub import Hub
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.replay import Replayer
+from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 
@@ -89,8 +90,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await housekeeper.open()
         yield Services(engine, app, housekeeper)
     finally:
-        opening.cancel()
-        await asyncio.gather(opening, return_exceptions=True)
+        await end_tasks([opening])
         await housekeeper.close()
         await delivery.close()
         await receipts.close()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,19 @@ def redis_prefix(_redis_janitor: Redis) -> Iterator[str]:
 
 
 @pytest.fixture
-def settings(mongo_url: str, mongo_database_name: str, redis_url: str, redis_prefix: str) -> Settings:
-    """Those of a server on a database and keys of this test's own."""
-    return load_settings(
+def settings_with(
+    mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str
+) -> Callable[..., Settings]:
+    """Settings for real servers, on a database and a key prefix of this test's own: `settings_with(data_center=7)`."""
+    return functools.partial(
+        load_settings,
         mongo_url=mongo_url,
-        mongo_database=mongo_database_name,
         redis_url=redis_url,
+        mongo_database=mongo_database_name,
         redis_prefix=redis_prefix,
-        jwt_secret="s" * 48,
     )
+
+
+@pytest.fixture
+def settings(settings_with: Callable[..., Settings]) -> Settings:
+    return settings_with()

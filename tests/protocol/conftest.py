@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 import pytest
 import uvicorn
 from starlette.websockets import WebSocket
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
 
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
 from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
 from subscriptions.transport_ws import Authenticated, TransportLimits, TransportWS
-
-PATIENCE = 5.0
-"""Seconds after which a test takes what it waits for as not happening."""
+from tests.protocol.peer import Peer, open_socket
+from tests.protocol.serving import serving, until
 
 Execute = Callable[[GraphQLRequest, ConnectionContext], Awaitable[Json]]
 Stream = Callable[[GraphQLRequest, ConnectionContext], AsyncIterator[Json]]
@@ -66,74 +60,6 @@ class ScriptedEngine:
         return self.streams[prepared.query](request, context)
 
 
-class Peer:
-    """A client that says what the script says, and nothing else."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket = socket
-
-    @property
-    def subprotocol(self) -> str | None:
-        return self.socket.subprotocol
-
-    async def send(self, frame: Json | str | bytes) -> None:
-        await self.socket.send(orjson.dumps(frame).decode() if isinstance(frame, dict) else frame)
-
-    async def receive(self) -> Json:
-        async with asyncio.timeout(PATIENCE):
-            message = orjson.loads(await self.socket.recv())
-        assert isinstance(message, dict)
-        return message
-
-    async def nothing_comes(self, seconds: float = 0.15) -> bool:
-        """Whether the server stays silent for so long."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.socket.recv()
-        except TimeoutError:
-            return True
-        return False
-
-    async def init(self, payload: Json | None = None) -> None:
-        await self.send({"type": "connection_init", "payload": payload})
-        assert await self.receive() == {"type": "connection_ack"}
-
-    async def subscribe(self, id: str, query: str, **payload: Any) -> None:
-        await self.send({"id": id, "type": "subscribe", "payload": {"query": query, **payload}})
-
-    async def complete(self, id: str) -> None:
-        await self.send({"id": id, "type": "complete"})
-
-    async def is_alive(self) -> bool:
-        """Whether the server answers a ping, with nothing sent before the answer."""
-        await self.send({"type": "ping"})
-        return await self.receive() == {"type": "pong"}
-
-    async def closed(self) -> tuple[int, str]:
-        """How the server closes the connection. No other frame may come before."""
-        async with asyncio.timeout(PATIENCE):
-            try:
-                frame = await self.socket.recv()
-            except ConnectionClosed as end:
-                return (end.rcvd.code, end.rcvd.reason) if end.rcvd is not None else (1006, "")
-        raise AssertionError(f"a frame instead of a close: {frame!r}")
-
-
-class QuietServer(uvicorn.Server):
-    """uvicorn within the test's own loop: signals stay the test runner's."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Return once `condition` holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], object]], Awaitable[None]]:
     """`await eventually(condition)` returns once that holds, and fails if it never does."""
@@ -150,16 +76,8 @@ class Running:
 
     async def connect(self, subprotocols: list[str] | None = None, *, init: bool = True, **options: Any) -> Peer:
         """A new socket, with the connection initialised unless told otherwise."""
-        client = connect(
-            self.url,
-            subprotocols=(["graphql-transport-ws"] if subprotocols is None else subprotocols) or None,
-            ping_interval=None,
-            compression=None,
-            max_size=None,
-            close_timeout=1,
-            **options,
-        )
-        peer = Peer(await self.clients.enter_async_context(client))
+        socket = open_socket(self.url, subprotocols, **options)
+        peer = Peer(await self.clients.enter_async_context(socket))
         if init:
             await peer.init()
         return peer
@@ -189,9 +107,6 @@ async def uvicorn_port_and_routes() -> AsyncIterator[tuple[int, Routes]]:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await routes[scope["path"]].serve(WebSocket(scope, receive, send))
 
-    listener = socket.create_server(("127.0.0.1", 0))
-    # asyncio does so only for sockets that it opened itself; without it every second small frame waits for 40 ms.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     config = uvicorn.Config(
         app,
         ws=AbortingWebSocketProtocol,
@@ -202,12 +117,8 @@ async def uvicorn_port_and_routes() -> AsyncIterator[tuple[int, Routes]]:
         log_config=None,
         timeout_graceful_shutdown=2,
     )
-    server = QuietServer(config)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    await until(lambda: server.started)
-    yield listener.getsockname()[1], routes
-    server.should_exit = True
-    await serving
+    async with serving(config) as served:
+        yield served.port, routes
 
 
 @pytest.fixture

@@ -81,32 +81,29 @@ async def test_a_second_init_is_closed_4429(server):
     assert await peer.closed() == (4429, "Too many initialisation requests")
 
 
-async def test_a_second_init_while_the_first_is_being_authenticated_is_closed_4429(start):
-    async def authenticate(payload):
-        await asyncio.sleep(60)
-
-    server = await start(authenticate=authenticate)
-    peer = await server.connect(init=False)
-    await peer.send({"type": "connection_init"})
-    await peer.send({"type": "connection_init"})
-    assert (await peer.closed())[0] == 4429
-
-
 async def test_an_operation_before_the_init_is_closed_4401(server):
     peer = await server.connect(init=False)
     await peer.subscribe("1", "query hello")
     assert await peer.closed() == (4401, "Unauthorized")
 
 
-async def test_an_operation_between_init_and_acknowledgement_is_closed_4401(start):
+@pytest.mark.parametrize(
+    ("frame", "close"),
+    [
+        ({"type": "connection_init"}, (4429, "Too many initialisation requests")),
+        ({"id": "1", "type": "subscribe", "payload": {"query": "query hello"}}, (4401, "Unauthorized")),
+    ],
+    ids=["a second init", "an operation"],
+)
+async def test_what_may_not_come_between_init_and_acknowledgement_closes(start, frame, close):
     async def authenticate(payload):
         await asyncio.sleep(60)
 
     server = await start(authenticate=authenticate)
     peer = await server.connect(init=False)
     await peer.send({"type": "connection_init"})
-    await peer.subscribe("1", "query hello")
-    assert await peer.closed() == (4401, "Unauthorized")
+    await peer.send(frame)
+    assert await peer.closed() == close
 
 
 async def test_ping_pong_and_complete_are_fine_before_the_init(server):
@@ -233,8 +230,12 @@ async def test_renewing_a_connection_that_has_gone_does_nothing(start, connectio
     connection, _ = await connection_of(peer)
     await peer.socket.close()
     await server.idle()
-    connection.renew(time.time() - 1, "alice")
+    context = connection._context
+    connection.renew(time.time() + 60, "alice, renewed")
+    # A timer would hold on to the connection until the token expires.
+    assert (connection._context, connection._timers) == (context, {})
     connection.close(FORBIDDEN)
+    assert connection._closing is None
 
 
 async def test_an_expiry_is_measured_by_the_clock_handed_in(start):

@@ -14,18 +14,13 @@ from websockets.asyncio.client import connect
 
 from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
 from subscriptions.transport.writing import ABORT_EXTENSION
+from tests.protocol.serving import serving
 
 
 class Impatient(AbortingWebSocketProtocol):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.close_timeout = 0.2
-
-
-class QuietServer(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self):
-        yield
 
 
 async def fill_up(websocket):
@@ -54,24 +49,15 @@ async def start():
     async with contextlib.AsyncExitStack() as stack:
 
         async def start_with(app):
-            listener = socket.create_server(("127.0.0.1", 0))
             config = uvicorn.Config(app, ws=Impatient, ws_ping_interval=None, lifespan="off", log_config=None)
-            server = QuietServer(config)
-            serving = asyncio.create_task(server.serve(sockets=[listener]))
-
-            async def stop():
-                server.should_exit = True
-                async with asyncio.timeout(5):
-                    await serving
-
-            stack.push_async_callback(stop)
+            served = await stack.enter_async_context(serving(config))
             small = socket.socket()
             small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
             small.setblocking(False)
-            await asyncio.get_running_loop().sock_connect(small, listener.getsockname())
+            await asyncio.get_running_loop().sock_connect(small, ("127.0.0.1", served.port))
             url = "ws://127.0.0.1"
             await stack.enter_async_context(connect(url, sock=small, max_queue=1, compression=None, close_timeout=0.1))
-            return server
+            return served.server
 
         yield start_with
 

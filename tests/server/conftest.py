@@ -21,16 +21,14 @@ from server.http import GraphQLHTTP
 from server.request_log import RequestLog
 from server.settings import Settings
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
-
-SECRET = "a-secret-of-the-tests-that-is-long-enough"
-MAX_BODY_BYTES = 1_048_576
+from tests.server.tokens import NOW, SECRET
 
 
 class Clock:
     """Stands still until a test moves it. Seconds since the epoch."""
 
     def __init__(self) -> None:
-        self.now = 1_800_000_000.0
+        self.now = NOW
 
     def __call__(self) -> float:
         return self.now
@@ -96,6 +94,7 @@ class Side:
     app: Starlette
     client: httpx.AsyncClient
     signed_in: list[Caller]
+    max_body_bytes: int
     sign_in_error: Exception | None = None
 
     async def post(
@@ -129,10 +128,11 @@ async def side(clock: Clock) -> AsyncIterator[Side]:
         signed_in.append(caller)
 
     engine = ScriptedEngine()
+    max_body_bytes = 1_048_576
     authenticator = Authenticator(Settings(jwt_secret=SECRET), clock)
-    endpoint = GraphQLHTTP(engine, authenticator.authenticate, sign_in, max_body_bytes=MAX_BODY_BYTES)
+    endpoint = GraphQLHTTP(engine, authenticator.authenticate, sign_in, max_body_bytes=max_body_bytes)
     app = Starlette(routes=[Route("/graphql", endpoint)], middleware=[Middleware(RequestLog)])
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
-        made = Side(engine, endpoint, app, client, signed_in)
+        made = Side(engine, endpoint, app, client, signed_in, max_body_bytes)
         yield made

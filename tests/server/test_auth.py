@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,9 +17,7 @@ from server.settings import Settings, SettingsError
 from server.socket_auth import socket_authenticate
 from store.ids import UserId
 from subscriptions.transport_ws import Authenticated, ConnectionRefusedByAuth
-
-SECRET = "a-secret-of-the-tests-that-is-long-enough"
-NOW = 1_800_000_000.0
+from tests.server.tokens import NOW, SECRET, b64, claims, hmac_token, signed
 
 Refusal = Callable[[Authenticator, str], Awaitable[str]]
 
@@ -30,27 +25,6 @@ Refusal = Callable[[Authenticator, str], Awaitable[str]]
 @pytest.fixture
 def hs(clock: Clock) -> Authenticator:
     return Authenticator(Settings(jwt_secret=SECRET), clock)
-
-
-def claims(**changes: Any) -> dict[str, Any]:
-    """Claims that are good; None takes one out."""
-    merged = {"sub": "alice", "exp": NOW + 3600, **changes}
-    return {name: value for name, value in merged.items() if value is not None}
-
-
-def signed(**changes: Any) -> str:
-    return jwt.encode(claims(**changes), SECRET, algorithm="HS256")
-
-
-def b64(data: bytes | dict[str, Any]) -> str:
-    raw = data if isinstance(data, bytes) else json.dumps(data).encode()
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def hmac_token(header: dict[str, Any], body: dict[str, Any], key: bytes) -> str:
-    """By hand: PyJWT refuses to sign what an attacker would."""
-    head = f"{b64(header)}.{b64(body)}"
-    return f"{head}.{b64(hmac.digest(key, head.encode(), 'sha256'))}"
 
 
 # --- a shared secret

@@ -24,9 +24,9 @@ import pytest
 from server import cli
 from server.embedded import find_running, ports
 from server.settings import DEVELOPMENT_SECRET
+from tests.server.tokens import SECRET, bearer
 
 ROOT = Path(__file__).parents[2]
-SECRET = "a-secret-of-the-tests-that-is-long-enough"
 PATIENCE = 60.0
 
 
@@ -196,6 +196,25 @@ def wait_until_ready(process: subprocess.Popen[str], port: int) -> None:
     raise AssertionError("it does not serve:\n" + rest_of(process))
 
 
+def ask_who_i_am(port: str | int, authorization: str) -> object:
+    """What the API at this port answers."""
+    response = httpx.post(
+        f"http://127.0.0.1:{port}/graphql",
+        json={"query": "{ me { id } }"},
+        headers={"authorization": authorization},
+        timeout=PATIENCE,
+    )
+    return response.json()
+
+
+def workers_of(process: subprocess.Popen[str]) -> int:
+    """How many processes it has started to serve with. Reads /proc, so on Linux only."""
+    # multiprocessing has a helper of its own beside them.
+    task = Path(f"/proc/{process.pid}/task/{process.pid}")
+    children = (task / "children").read_text().split()
+    return sum(b"multiprocessing.spawn" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
+
+
 def end_of(*arguments: str) -> tuple[int, str]:
     with started(*arguments) as process:
         out = rest_of(process)
@@ -210,13 +229,7 @@ def test_dev_starts_serves_and_stops(data_dir: Path) -> None:
         told = lines_until(process, "Ctrl-C stops everything")
         tokens = {name: told[told.index(f"  {name}") + 1] for name in ("alice", "bob", "carol")}
         for name, token in tokens.items():
-            response = httpx.post(
-                f"http://127.0.0.1:{port}/graphql",
-                json={"query": "{ me { id } }"},
-                headers={"authorization": f"Bearer {token}"},
-                timeout=PATIENCE,
-            )
-            assert response.json() == {"data": {"me": {"id": name}}}
+            assert ask_who_i_am(port, f"Bearer {token}") == {"data": {"me": {"id": name}}}
 
         code, out = end_of(*dev, port)
         assert (code, out.count("\n")) == (2, 1)
@@ -245,9 +258,9 @@ def test_dev_ends_with_the_reason_when_a_database_dies(data_dir: Path) -> None:
     assert not list(data_dir.glob("*.pid"))
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(("workers", "children"), [("1", 0), ("2", 2)])
 def test_serve_answers_and_stops_when_told(
-    workers: str, mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str
+    workers: str, children: int, mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str
 ) -> None:
     port = ports.pick_free()
     settings = {
@@ -259,6 +272,8 @@ def test_serve_answers_and_stops_when_told(
     }
     with started("serve", "--port", str(port), "--workers", workers, **settings) as process:
         wait_until_ready(process, port)
+        assert ask_who_i_am(port, bearer(exp=time.time() + 60)) == {"data": {"me": {"id": "alice"}}}
+        assert sys.platform != "linux" or workers_of(process) == children
         process.terminate()
         out = rest_of(process)
         assert process.returncode == 0

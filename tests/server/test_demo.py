@@ -12,7 +12,7 @@ import pytest
 from resolvers.callers import Caller, CallerRole
 from server.demo import seed_demo
 from server.services import open_services
-from server.settings import Settings, load_settings
+from server.settings import Settings
 from store.ids import UserId
 from store.messages import MessageStore
 from subscriptions.engine import ConnectionContext, GraphQLRequest
@@ -24,13 +24,6 @@ FIRST_QUERY = """{
     edges { node { unreadCount conversation { title type } lastMessage { content sender { displayName } } } }
   }
 }"""
-
-
-@pytest.fixture
-def settings(mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str) -> Settings:
-    return load_settings(
-        mongo_url=mongo_url, redis_url=redis_url, mongo_database=mongo_database_name, redis_prefix=redis_prefix
-    )
 
 
 async def ask(settings: Settings, user: str, query: str) -> Any:

@@ -14,18 +14,11 @@ from resolvers.errors import ConfabError, Forbidden, InvalidInput, Unauthenticat
 from server.http_request import MediaType, preferences
 from store.errors import StoreError
 from subscriptions.engine import GraphQLRequest, Json
-
-SECRET = "a-secret-of-the-tests-that-is-long-enough"
-NOW = 1_800_000_000.0
+from tests.server.tokens import NOW, SECRET, bearer
 
 GRAPHQL = "application/graphql-response+json"
 JSON = "application/json"
 NOBODY = {"message": "Send a token.", "extensions": {"code": "UNAUTHENTICATED", "retryable": False}}
-
-
-def bearer(**changes: Any) -> str:
-    claims = {"sub": "alice", "exp": NOW + 60, **changes}
-    return "Bearer " + jwt.encode(claims, SECRET, algorithm="HS256")
 
 
 # --- a request that is one

@@ -27,7 +27,7 @@ from server.chat_file import read_chat
 from server.chat_people import IMPORTER, make_plan, user_id_for
 from server.import_chat import Summary, import_chat
 from server.services import open_services
-from server.settings import Settings, load_settings
+from server.settings import Settings
 from store.clock import SystemClock
 from store.ids import UserId
 
@@ -86,12 +86,9 @@ class Deployment:
 
 
 @pytest.fixture
-def deployment(mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str) -> Iterator[Deployment]:
-    settings = load_settings(
-        mongo_url=mongo_url, redis_url=redis_url, mongo_database=mongo_database_name, redis_prefix=redis_prefix
-    )
-    with MongoClient[dict[str, Any]](mongo_url) as mongo, Redis.from_url(redis_url) as keys:
-        yield Deployment(settings, mongo[mongo_database_name], keys)
+def deployment(settings: Settings) -> Iterator[Deployment]:
+    with MongoClient[dict[str, Any]](settings.mongo_url) as mongo, Redis.from_url(settings.redis_url) as keys:
+        yield Deployment(settings, mongo[settings.mongo_database], keys)
 
 
 @pytest.fixture

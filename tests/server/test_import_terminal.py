@@ -12,17 +12,10 @@ from resolvers.errors import ConfabError
 from server.cli import main
 from server.cli_errors import CommandError
 from server.import_chat import run_import
-from server.settings import Settings, load_settings
+from server.settings import Settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"
 GROUP = "#sailing [test]"
-
-
-@pytest.fixture
-def settings(mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str) -> Settings:
-    return load_settings(
-        mongo_url=mongo_url, redis_url=redis_url, mongo_database=mongo_database_name, redis_prefix=redis_prefix
-    )
 
 
 def is_untouched(settings: Settings) -> bool:

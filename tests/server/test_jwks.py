@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hmac
 import itertools
 import json
 import threading
@@ -24,9 +22,7 @@ from resolvers.errors import Unauthenticated, Unavailable
 from server.auth import REMEMBERED_FOR, Authenticator
 from server.jwks import FRESH_FOR, PAUSE, JwksError, parse_jwks
 from server.settings import Settings, SettingsError
-
-SECRET = "a-secret-of-the-tests-that-is-long-enough"
-NOW = 1_800_000_000.0
+from tests.server.tokens import NOW, SECRET, b64, claims, hmac_token
 
 RSA_KEY = rsa.generate_private_key(65537, 2048)
 OTHER_RSA_KEY = rsa.generate_private_key(65537, 2048)
@@ -43,14 +39,6 @@ def token(key: Any, algorithm: str, kid: str | None = None, *, sub: str = "alice
         algorithm=algorithm,
         headers={**header, **({"kid": kid} if kid else {})},
     )
-
-
-def hmac_token(header: dict[str, Any], key: bytes) -> str:
-    """By hand: PyJWT refuses to sign what an attacker would."""
-    parts = (json.dumps(part).encode() for part in (header, {"sub": "alice", "exp": NOW + 10_000}))
-    head = ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
-    signature = base64.urlsafe_b64encode(hmac.digest(key, head.encode(), "sha256"))
-    return f"{head}.{signature.rstrip(b'=').decode()}"
 
 
 def jwk(key: Any, kid: str | None, **more: Any) -> dict[str, Any]:
@@ -139,7 +127,7 @@ async def test_a_public_key_is_no_secret_to_sign_with(
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     for secret in (pem, pem.strip(), der, json.dumps(provider.keys[0]).encode()):
-        assert "algorithm" in await refusal(remote, hmac_token(header, secret))
+        assert "algorithm" in await refusal(remote, hmac_token(header, claims(), secret))
 
 
 async def test_secret_and_public_keys_side_by_side_never_stand_in_for_each_other(
@@ -148,12 +136,12 @@ async def test_secret_and_public_keys_side_by_side_never_stand_in_for_each_other
     path = tmp_path / "jwks.json"
     path.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
     both = Authenticator(Settings(jwt_secret=SECRET, jwks_file=path), clock)
-    await both.authenticate(hmac_token({"alg": "HS256"}, SECRET.encode()))
+    await both.authenticate(hmac_token({"alg": "HS256"}, claims(), SECRET.encode()))
     await both.authenticate(token(RSA_KEY, "RS256", sub="bob"))
     pem = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    assert "signature" in await refusal(both, hmac_token({"alg": "HS256", "kid": "one"}, pem))
+    assert "signature" in await refusal(both, hmac_token({"alg": "HS256", "kid": "one"}, claims(), pem))
     for algorithm in ("RS256", "ES256", "none"):
-        await refusal(both, hmac_token({"alg": algorithm}, SECRET.encode()))
+        await refusal(both, hmac_token({"alg": algorithm}, claims(), SECRET.encode()))
 
 
 async def test_a_token_of_another_key_is_refused_under_any_name(
@@ -259,7 +247,7 @@ async def test_a_provider_never_reached_is_not_the_callers_fault(
         jwk(RSA_KEY, "one", key_ops=["encrypt"]),
         jwk(rsa.generate_private_key(65537, 1024), "one"),
         jwk(ec.generate_private_key(ec.SECP384R1()), "one"),
-        {"kty": "oct", "kid": "one", "k": base64.urlsafe_b64encode(SECRET.encode()).decode()},
+        {"kty": "oct", "kid": "one", "k": b64(SECRET.encode())},
         {"kty": "RSA", "kid": "one"},
         {"kty": ["RSA"], "kid": "one"},
         {"kty": "EC", "crv": {}, "kid": "one"},

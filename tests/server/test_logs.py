@@ -21,6 +21,7 @@ from structlog.contextvars import bind_contextvars, clear_contextvars
 from server.logs import configure_logging
 from server.request_log import RequestLog
 from server.settings import Settings
+from tests.server.tokens import bearer, signed
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJlLW9mLWFsaWNl"
 
@@ -56,8 +57,6 @@ def log(restored: None) -> Log:
 
 
 async def hello(_: Request) -> Response:
-    bind_contextvars(user="alice", operation="Home")
-    structlog.get_logger("inside").info("working")
     return PlainTextResponse("hello")
 
 
@@ -72,22 +71,32 @@ def client() -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://confab")
 
 
-async def test_a_request_leaves_one_line_with_what_is_known_of_it(log: Log) -> None:
-    async with client() as http:
-        await http.get("/graphql", headers={"x-request-id": "req-7", "authorization": f"Bearer {TOKEN}"})
+async def test_a_request_leaves_one_line_with_what_is_known_of_it(log: Log, side: Any) -> None:
+    def work() -> dict[str, Any]:
+        structlog.get_logger("inside").info("working")
+        return {"data": {}}
+
+    side.engine.result = work
+    token = signed(sub="alice")
+    body = {"query": "query Home {ok}", "operationName": "Home"}
+    await side.post(body, authorization=f"Bearer {token}", x_request_id="req-7")
     working, line = (entry for entry in log.lines if entry["logger"] in ("inside", "server.request_log"))
     assert line["duration_ms"] >= 0
     assert {name: line[name] for name in ("event", "level", "method", "path", "status", "request_id")} == {
-        "event": "request", "level": "info", "method": "GET", "path": "/graphql", "status": 200, "request_id": "req-7",
+        "event": "request", "level": "info", "method": "POST", "path": "/graphql", "status": 200, "request_id": "req-7",
     }  # fmt: skip
     assert (line["user"], line["operation"], working["request_id"]) == ("alice", "Home", "req-7")
-    assert TOKEN not in log.stream.getvalue()
+    assert token not in log.stream.getvalue()
 
 
-async def test_what_was_bound_for_one_request_is_not_in_the_next(log: Log) -> None:
-    async with client() as http:
-        await http.get("/graphql")
-        await http.get("/nowhere")
+async def test_an_operation_without_a_name_is_known_by_its_kind(log: Log, side: Any) -> None:
+    await side.post({"query": "mutation {ok}"})
+    assert [entry["operation"] for entry in log.lines if entry["logger"] == "server.request_log"] == ["mutation"]
+
+
+async def test_what_was_bound_for_one_request_is_not_in_the_next(log: Log, side: Any) -> None:
+    await side.post(authorization=bearer())
+    await side.post()
     assert [("user" in entry) for entry in log.lines if entry["logger"] == "server.request_log"] == [True, False]
 
 

@@ -1,0 +1,79 @@
+"""A client of graphql-transport-ws."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from subscriptions.engine import Json
+from tests.protocol.serving import PATIENCE
+
+
+def open_socket(url: str, subprotocols: list[str] | None = None, **options: Any) -> connect:
+    """A client's socket to be entered, for the modern subprotocol unless told otherwise. It sends nothing by itself."""
+    return connect(
+        url,
+        subprotocols=(["graphql-transport-ws"] if subprotocols is None else subprotocols) or None,
+        ping_interval=None,
+        compression=None,
+        max_size=None,
+        close_timeout=1,
+        **options,
+    )
+
+
+class Peer:
+    """A client that says what the script says, and nothing else."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    @property
+    def subprotocol(self) -> str | None:
+        return self.socket.subprotocol
+
+    async def send(self, frame: Json | str | bytes) -> None:
+        await self.socket.send(orjson.dumps(frame).decode() if isinstance(frame, dict) else frame)
+
+    async def receive(self) -> Json:
+        async with asyncio.timeout(PATIENCE):
+            message = orjson.loads(await self.socket.recv())
+        assert isinstance(message, dict)
+        return message
+
+    async def nothing_comes(self, seconds: float = 0.15) -> bool:
+        """Whether the server stays silent for so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.socket.recv()
+        except TimeoutError:
+            return True
+        return False
+
+    async def init(self, payload: Json | None = None) -> None:
+        await self.send({"type": "connection_init", "payload": payload})
+        assert await self.receive() == {"type": "connection_ack"}
+
+    async def subscribe(self, id: str, query: str, **payload: Any) -> None:
+        await self.send({"id": id, "type": "subscribe", "payload": {"query": query, **payload}})
+
+    async def complete(self, id: str) -> None:
+        await self.send({"id": id, "type": "complete"})
+
+    async def is_alive(self) -> bool:
+        """Whether the server answers a ping, with nothing sent before the answer."""
+        await self.send({"type": "ping"})
+        return await self.receive() == {"type": "pong"}
+
+    async def closed(self) -> tuple[int, str]:
+        """How the server closes the connection. No other frame may come before."""
+        async with asyncio.timeout(PATIENCE):
+            try:
+                frame = await self.socket.recv()
+            except ConnectionClosed as end:
+                return (end.rcvd.code, end.rcvd.reason) if end.rcvd is not None else (1006, "")
+        raise AssertionError(f"a frame instead of a close: {frame!r}")

@@ -1,0 +1,59 @@
+"""uvicorn within the test's own loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+
+PATIENCE = 5.0
+"""Seconds after which a test takes what it waits for as not happening."""
+
+
+class QuietServer(uvicorn.Server):
+    """Signals stay the test runner's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@dataclass
+class Served:
+    """A uvicorn at work on a free loopback port."""
+
+    server: QuietServer
+    port: int
+    ended: asyncio.Task[None]
+    """Done when the server has stopped."""
+
+    def tell_to_stop(self) -> None:
+        self.server.should_exit = True
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Return once `condition` holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+@contextlib.asynccontextmanager
+async def serving(config: uvicorn.Config) -> AsyncIterator[Served]:
+    """Serve for the time of the block. Who fails to start, or to stop, fails the test."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    # asyncio does so only for sockets that it opened itself; without it every second small frame waits for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    server = QuietServer(config)
+    served = Served(server, listener.getsockname()[1], asyncio.create_task(server.serve(sockets=[listener])))
+    try:
+        await until(lambda: server.started or served.ended.done())
+        yield served
+    finally:
+        served.tell_to_stop()
+        async with asyncio.timeout(PATIENCE):
+            await served.ended

@@ -1,0 +1,245 @@
+"""The whole application as it is served: its engine, HTTP and the WebSocket together, on real databases."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from pymongo import MongoClient
+
+from schema.engine import Engine
+from server.app import create_app
+from server.cli_serving import _config
+from server.settings import Settings
+from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
+from tests.protocol.peer import Peer, open_socket
+from tests.protocol.serving import PATIENCE, Served, serving
+from tests.server.tokens import SECRET, bearer
+
+ORIGIN = "https://chat.example.org"
+BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+INTROSPECTION = "{ __schema { queryType { name } } }"
+LIVE = "subscription { messageEvents { __typename ... on MessageCreated { message { content sender { id } } } } }"
+SEND = 'mutation { sendMessage(input: {toUserId: "bob", content: "hello"}) { message { id } } }'
+
+
+@dataclass
+class App:
+    """The application being served, and clients for it."""
+
+    served: Served
+    http: httpx.AsyncClient
+    sockets: AsyncExitStack
+
+    async def ask(self, query: str, user: str | None = None) -> httpx.Response:
+        headers = {"authorization": bearer(sub=user, exp=time.time() + 60)} if user else {}
+        return await self.http.post("/graphql", json={"query": query}, headers=headers)
+
+    async def data(self, query: str, user: str) -> Json:
+        """What a query answers that has nothing to complain of."""
+        answer = (await self.ask(query, user)).json()
+        assert "errors" not in answer, answer
+        found = answer["data"]
+        assert isinstance(found, dict)
+        return found
+
+    async def socket(self) -> Peer:
+        """A WebSocket on which nothing was said yet."""
+        url = f"ws://127.0.0.1:{self.served.port}/graphql"
+        return Peer(await self.sockets.enter_async_context(open_socket(url)))
+
+    async def signed_in(self, user: str, **claims: Any) -> Peer:
+        """A user's WebSocket."""
+        peer = await self.socket()
+        await peer.init({"Authorization": bearer(sub=user, exp=time.time() + 60, **claims)})
+        return peer
+
+
+ServeApp = Callable[..., AbstractAsyncContextManager[App]]
+
+
+@pytest.fixture
+def serve_app(settings_with: Callable[..., Settings]) -> ServeApp:
+    """`async with serve_app(graphiql=False) as app`: served as `confab serve` does it, but within this process."""
+
+    @asynccontextmanager
+    async def serve_one(**changed: Any) -> AsyncIterator[App]:
+        settings = settings_with(jwt_secret=SECRET, **changed)
+        async with serving(_config(create_app(settings), settings, 1)) as served, AsyncExitStack() as sockets:
+            url = f"http://127.0.0.1:{served.port}"
+            async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
+                yield App(served, http, sockets)
+
+    return serve_one
+
+
+async def test_a_message_sent_over_http_arrives_over_the_websocket(serve_app: ServeApp) -> None:
+    async with serve_app() as app:
+        bob = await app.signed_in("bob")
+        await bob.subscribe("live", LIVE)
+        assert (await bob.receive())["payload"] == {"data": {"messageEvents": {"__typename": "CaughtUp"}}}
+        await app.data(SEND, "alice")
+        message = {"content": "hello", "sender": {"id": "alice"}}
+        event = {"messageEvents": {"__typename": "MessageCreated", "message": message}}
+        assert await bob.receive() == {"id": "live", "type": "next", "payload": {"data": event}}
+
+
+async def test_the_first_sign_in_over_the_websocket_makes_the_user(serve_app: ServeApp) -> None:
+    async with serve_app() as app:
+        await app.signed_in("bob", name="Bob Baker")
+        assert await app.data('{ user(id: "bob") { displayName } }', "alice") == {"user": {"displayName": "Bob Baker"}}
+
+
+async def test_a_socket_with_a_forged_token_is_closed(serve_app: ServeApp) -> None:
+    async with serve_app() as app:
+        peer = await app.socket()
+        await peer.send({"type": "connection_init", "payload": {"Authorization": bearer(exp=time.time() + 60) + "A"}})
+        assert (await peer.closed())[0] == 4403
+
+
+# --- what the settings say
+
+
+async def preflight(app: App, origin: str) -> httpx.Response:
+    headers = {"origin": origin, "access-control-request-method": "POST"}
+    wanted = "authorization, content-type, x-request-id"
+    return await app.http.options("/graphql", headers={**headers, "access-control-request-headers": wanted})
+
+
+async def test_pages_of_a_set_origin_may_call_and_no_others(serve_app: ServeApp) -> None:
+    async with serve_app(cors_origins=(ORIGIN,)) as app:
+        allowed = await preflight(app, ORIGIN)
+        assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, ORIGIN)
+        refused = await preflight(app, "https://evil.example.org")
+        assert refused.status_code == 400
+        assert "access-control-allow-origin" not in refused.headers
+        answer = await app.http.post("/graphql", json={"query": "{ __typename }"}, headers={"origin": ORIGIN})
+        assert answer.headers["access-control-allow-origin"] == ORIGIN
+        assert answer.headers["access-control-expose-headers"].lower() == "x-request-id"
+        assert answer.headers["x-request-id"]
+
+
+async def test_where_no_origin_is_set_no_page_may_call(serve_app: ServeApp) -> None:
+    async with serve_app() as app:
+        response = await preflight(app, ORIGIN)
+    assert response.status_code == 405
+    assert "access-control-allow-origin" not in response.headers
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_introspection_without_a_token_is_answered_only_where_it_is_open(
+    serve_app: ServeApp, is_open: bool
+) -> None:
+    async with serve_app(introspection=is_open) as app:
+        response = await app.ask(INTROSPECTION)
+        if is_open:
+            assert response.json() == {"data": {"__schema": {"queryType": {"name": "Query"}}}}
+        else:
+            assert (response.status_code, "data" in response.json()) == (401, False)
+            assert response.json()["errors"][0]["extensions"]["code"] == "UNAUTHENTICATED"
+        assert (await app.data(INTROSPECTION, "alice"))["__schema"] == {"queryType": {"name": "Query"}}
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_a_browser_gets_graphiql_only_where_it_is_on(serve_app: ServeApp, is_on: bool) -> None:
+    async with serve_app(graphiql=is_on) as app:
+        page = await app.http.get("/graphql", headers=BROWSER)
+    assert page.status_code == (200 if is_on else 400)
+    assert page.headers["content-type"].startswith("text/html") is is_on
+
+
+async def test_a_body_past_the_limit_that_is_set_is_413(serve_app: ServeApp) -> None:
+    async with serve_app(max_body_bytes=1024) as app:
+        assert (await app.ask("{ __typename }" + " " * 900)).status_code == 200
+        assert (await app.ask("{ __typename }" + " " * 1024)).status_code == 413
+
+
+async def test_the_websocket_keeps_to_the_limits_that_are_set(serve_app: ServeApp) -> None:
+    async with serve_app(ws_max_subscriptions=1, ws_init_timeout=0.5, ws_ping_interval=0.5) as app:
+        silent = await app.socket()
+        alice = await app.signed_in("alice")
+        await alice.subscribe("first", LIVE)
+        assert (await alice.receive())["type"] == "next"
+        await alice.subscribe("second", LIVE)
+        refused = await alice.receive()
+        assert (refused["id"], refused["type"]) == ("second", "error")
+        assert refused["payload"][0]["extensions"]["code"] == "RATE_LIMITED"
+        assert await alice.receive() == {"type": "ping"}
+        assert (await silent.closed())[0] == 4408
+
+
+async def test_ids_carry_the_data_center(serve_app: ServeApp) -> None:
+    async with serve_app(data_center=7) as app:
+        await app.data("{ me { id } }", "bob")
+        sent = await app.data(SEND, "alice")
+    assert int(sent["sendMessage"]["message"]["id"].removeprefix("m_")) >> 17 & 0b11111 == 7
+
+
+# --- the end
+
+
+async def test_sockets_are_closed_1012_when_the_server_stops(serve_app: ServeApp) -> None:
+    async with serve_app() as app:
+        alice = await app.signed_in("alice")
+        await alice.subscribe("live", LIVE)
+        await alice.receive()
+        app.served.tell_to_stop()
+        assert (await alice.closed())[0] == 1012
+        async with asyncio.timeout(PATIENCE):
+            await app.served.ended
+
+
+@dataclass
+class Mutations:
+    """Mutations that begin, and wait at a gate."""
+
+    begun: asyncio.Event
+    gate: asyncio.Event
+
+
+@pytest.fixture
+def mutations(monkeypatch: pytest.MonkeyPatch) -> Mutations:
+    held = Mutations(asyncio.Event(), asyncio.Event())
+    execute = Engine.execute
+
+    async def waiting(self: Engine, prepared: Any, request: GraphQLRequest, context: ConnectionContext) -> Json:
+        if prepared.kind == "mutation":
+            held.begun.set()
+            await held.gate.wait()
+        return await execute(self, prepared, request, context)
+
+    monkeypatch.setattr(Engine, "execute", waiting)
+    return held
+
+
+@pytest.mark.parametrize("way", ["http", "websocket"])
+async def test_a_server_that_stops_carries_out_the_mutations_that_have_begun(
+    serve_app: ServeApp, mutations: Mutations, settings: Settings, way: str
+) -> None:
+    async with serve_app() as app:
+        # Past this uvicorn gives up the request, and the application alone looks after the mutation.
+        app.served.server.config.timeout_graceful_shutdown = 0
+        await app.data("{ me { id } }", "bob")
+        alice = await app.signed_in("alice")
+        asking = asyncio.gather(app.ask(SEND, "alice"), return_exceptions=True) if way == "http" else None
+        if asking is None:
+            await alice.subscribe("send", SEND)
+        async with asyncio.timeout(PATIENCE):
+            await mutations.begun.wait()
+        app.served.tell_to_stop()
+        assert (await alice.closed())[0] == 1012
+        await asyncio.wait([app.served.ended], timeout=0.7)
+        assert not app.served.ended.done()
+        mutations.gate.set()
+        async with asyncio.timeout(PATIENCE):
+            await app.served.ended
+            if asking is not None:
+                await asking
+    with MongoClient[Json](settings.mongo_url) as mongo:
+        assert [row["t"] for row in mongo[settings.mongo_database]["messages"].find()] == ["hello"]
