@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from resolvers.errors import InvalidInput
+from store.ids import is_sub_biz
 
+LONGEST_CATEGORY = 128
 LONGEST_CONTENT = 4_000
 LONGEST_KEY = 128
 LONGEST_NAME = 100
@@ -30,6 +32,21 @@ def check_encodable(text: str, field: str) -> None:
             raise InvalidInput(f"{field} holds half of a surrogate pair", field=field) from error
 
 
+def check_sub_biz(name: str | None) -> None:
+    """Raises InvalidInput for what is no name of a subBiz."""
+    if name is not None and not is_sub_biz(name):
+        raise InvalidInput("subBiz must have 1 to 32 of a-z, 0-9 and -", field="subBiz")
+
+
+def check_category(category: str | None) -> None:
+    """Raises InvalidInput for categories that are blank, too long or hold control characters."""
+    if category is None:
+        return
+    if not 1 <= len(category) <= LONGEST_CATEGORY or not category.strip() or any(map(_is_control, category)):
+        raise InvalidInput(f"categoryId must have 1 to {LONGEST_CATEGORY} characters", field="categoryId")
+    check_encodable(category, "categoryId")
+
+
 def check_key(key: str | None) -> None:
     """Raises InvalidInput for what is no idempotency key."""
     if key is None:
@@ -49,6 +66,10 @@ def check_avatar_url(url: str | None) -> None:
 
 def check_name(name: str, field: str) -> None:
     """Raises InvalidInput for names that are blank, too long or hold control characters."""
-    if not 1 <= len(name) <= LONGEST_NAME or not name.strip() or any(ord(c) < 32 or ord(c) == 127 for c in name):
+    if not 1 <= len(name) <= LONGEST_NAME or not name.strip() or any(map(_is_control, name)):
         raise InvalidInput(f"{field} must have 1 to {LONGEST_NAME} characters and not be blank", field=field)
     check_encodable(name, field)
+
+
+def _is_control(character: str) -> bool:
+    return ord(character) < 32 or 127 <= ord(character) < 160

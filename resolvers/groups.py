@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from resolvers.app import Confab
-from resolvers.checks import check_avatar_url, check_key, check_name
+from resolvers.checks import check_avatar_url, check_key, check_name, check_sub_biz
 from resolvers.conversations import Access, access_conversation
 from resolvers.cursors import decode_page, encode_page
 from resolvers.errors import (
@@ -47,6 +48,7 @@ class NewGroup:
     members: tuple[str, ...]
     full_history: bool
     key: str | None
+    sub_biz: str | None = None
 
 
 async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
@@ -56,6 +58,7 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     """
     check_name(new.name, "name")
     check_avatar_url(new.avatar_url)
+    check_sub_biz(new.sub_biz)
     check_key(new.key)
     check_user_ids(new.members, "memberIds")
     size = len({creator, *new.members})
@@ -69,14 +72,14 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     others = await access_users(app, [user for user in new.members if user != creator], "memberIds")
     now = app.store.clock.now_ms()
     conversation = group_id(app.store.ids.next())
-    info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now)
+    info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now, new.sub_biz)
     members = [Member(creator, "OWNER", ((1, None),), now)] + [Member(u, "MEMBER", ((1, None),), now) for u in others]
     if not await app.store.groups.insert(conversation, info, members, claim):
         first = await _find_first(app, creator, claim) if claim is not None else None
         if first is None:
             raise Unavailable("the group could not be stored")
         return first
-    await _announce_members(app, conversation, [member.user for member in members], now)
+    await _announce_members(app, conversation, new.sub_biz, [member.user for member in members], now)
     access = await access_conversation(app, creator, conversation)
     assert access is not None
     return access
@@ -92,20 +95,22 @@ async def _find_first(app: Confab, creator: UserId, claim: GroupClaim) -> Access
     return await access_conversation(app, creator, held.conversation)
 
 
-async def _announce_members(app: Confab, conversation: ConversationId, users: Sequence[UserId], at: int) -> None:
+async def _announce_members(
+    app: Confab, conversation: ConversationId, sub_biz: str | None, users: Sequence[UserId], at: int
+) -> None:
     """Puts the new session into the state of those who are about, and tells their devices."""
-    record = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": at, "w": at}
-    change = {"c": conversation, "rec": record, "now": at, "e": log_session(SyncReason.MEMBERSHIP, conversation)}
+    record: dict[str, Any] = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": at, "w": at}
+    if sub_biz is not None:
+        record["sb"] = sub_biz
+    change = {"c": conversation, "rec": record, "at": at, "e": log_session(SyncReason.MEMBERSHIP, [conversation])}
     for start in range(0, len(users), _MEMBERS_AT_ONCE):
         slice_ = users[start : start + _MEMBERS_AT_ONCE]
-        answers = await app.store.cache.run([app.store.sessions.change(user, "join", change, at) for user in slice_])
+        answers = await app.store.cache.run([app.store.sessions.change(user, "join", change) for user in slice_])
         parcel = Parcel()
         for user, answer in zip(slice_, answers, strict=True):
-            outcome = applied(user, conversation, answer)
-            if outcome.changed and outcome.session is not None:
-                event = SessionChanged(SyncReason.MEMBERSHIP, outcome.session, outcome.total_unread)
-                parcel.add(event, [(user, outcome)])
-                parcel.keep([(user, outcome)], at)
+            outcome = applied(user, answer)
+            event = SessionChanged(SyncReason.MEMBERSHIP, outcome.sessions, outcome.total_unread)
+            parcel.add(event, [(user, outcome)], told_at=at)
         app.bus.send(parcel)
 
 
@@ -205,5 +210,5 @@ async def list_members(app: Confab, access: Access, first: int | None, after: st
 
 
 def _digest(new: NewGroup) -> str:
-    parts = [new.name, new.avatar_url, sorted(set(new.members)), new.full_history]
+    parts = [new.name, new.avatar_url, sorted(set(new.members)), new.full_history, new.sub_biz]
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

@@ -12,7 +12,7 @@ from resolvers.cursors import decode_sync
 from resolvers.errors import NotFound
 from resolvers.pages import LARGEST_PAGE
 from resolvers.sessions import changed_since
-from store.ids import UserId
+from store.ids import ConversationId, UserId
 from store.records import Session
 from subscriptions.events import Event, MessageCreated, ReceiptAdvanced, SessionChanged, SyncReason
 from subscriptions.hub import Delivered, Hub, Lagged, Mailbox, Position
@@ -136,13 +136,14 @@ async def _missed(app: Confab, mailbox: Mailbox, since: str) -> _Missed | None:
 def _message_event(event: Event, conversation: str | None) -> MessageCreated | ReceiptAdvanced | None:
     """What a change is to a subscriber of message events, if anything."""
     told: MessageCreated | ReceiptAdvanced | None
+    where: ConversationId | None
     match event:
         case MessageCreated(message):
             told, where = event, message.conversation
         case ReceiptAdvanced():
             told, where = event, event.conversation
         case SessionChanged():
-            told, where = event.receipt, event.session.conversation
+            told, where = event.receipt, event.receipt.conversation if event.receipt else None
     return told if conversation is None or where == conversation else None
 
 
@@ -170,7 +171,7 @@ async def _sync_session(app: Confab, mailbox: Mailbox, since: str | None) -> Asy
                         seen = part.cursor
                         yield part
                 case Delivered(position, SessionChanged() as event) if _is_news(position, seen):
-                    yield SessionSync(event.reason, (event.session,), event.total_unread, position)
+                    yield SessionSync(event.reason, event.sessions, event.total_unread, position)
     finally:
         app.hub.detach(mailbox)
 

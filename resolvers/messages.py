@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from resolvers.app import Confab
-from resolvers.checks import check_content, check_key
+from resolvers.checks import check_content, check_key, check_sub_biz
 from resolvers.conversations import access_conversation
 from resolvers.errors import Forbidden, InvalidInput, NotAMember, NotFound, Unavailable
 from resolvers.idempotency import claim_message
@@ -48,6 +48,7 @@ class NewMessage:
     mention_all: bool = False
     reply_to: str | None = None
     key: str | None = None
+    sub_biz: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
     if new.kind is MessageKind.SYSTEM:
         raise InvalidInput("SYSTEM messages are written by the server only", field="contentType")
     check_key(new.key)
+    check_sub_biz(new.sub_biz)
     conversation = await _resolve_destination(app, sender, new)
     mentions = _check_mentions(conversation, new)
     reply_to = await _access_reply(app, sender, conversation, new.reply_to) if new.reply_to is not None else None
@@ -142,18 +144,20 @@ def refusal(refused: Refused) -> InvalidInput | NotFound | NotAMember | Forbidde
 async def _resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> ConversationId:
     if (new.to_user is None) == (new.conversation is None):
         raise InvalidInput("give exactly one of toUserId and conversationId")
+    if new.sub_biz is not None and new.to_user is None:
+        raise InvalidInput("subBiz goes with toUserId only", field="subBiz")
     if new.to_user is not None:
         if new.to_user == sender:
             raise InvalidInput("a message to oneself is not possible", field="toUserId")
         peer = UserId(new.to_user)
         if not is_user_id(peer) or await app.store.users.find(peer) is None:
             raise NotFound("there is no such user", field="toUserId")
-        return private_id(sender, peer)
+        return private_id(sender, peer, new.sub_biz)
     conversation = ConversationId(new.conversation or "")
     if conversation == private_id(sender, sender):
         raise InvalidInput("a message to oneself is not possible", field="conversationId")
     people = parse_private(conversation)
-    if kind_of(conversation) is None or (people is not None and sender not in people[:2]):
+    if kind_of(conversation) in (None, ConversationKind.SUB_BIZ) or (people is not None and sender not in people[:2]):
         raise NotFound("there is no such conversation", field="conversationId")
     return conversation
 

@@ -1,4 +1,4 @@
-"""Sessions: the list, its synchronisation, and changes to one."""
+"""Sessions: the lists, their synchronisation, the totals. Changes are in `session_changes`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resolvers.app import Confab
+from resolvers.checks import check_category, check_sub_biz
 from resolvers.cursors import decode_page, decode_sync, encode_page, encode_sync
-from resolvers.errors import InvalidInput, NotFound
+from resolvers.errors import InvalidInput
 from resolvers.pages import Edge, Page, check_page_size
-from store.errors import Fenced
 from store.ids import ConversationId, UserId, kind_of
-from store.reading import update_read
-from store.receipts import ReceiptKind
 from store.records import Session
-from store.sessions import Applied, Snapshot, applied
-from subscriptions.bus import Parcel
-from subscriptions.events import ReceiptAdvanced, SessionChanged, SyncReason, log_session
+from store.sessions import Folder, Snapshot, list_name
 from subscriptions.hub import Position
 
 SYNC_MARGIN_MS = 5 * 60 * 1000
@@ -25,8 +21,6 @@ A message takes its time when its commit begins and is applied when that ended, 
 
 OLDEST_CURSOR_MS = 30 * 24 * 3600 * 1000
 """How old a cursor may be that was given out before the state was loaded anew."""
-
-_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +48,26 @@ def sync_cursor(app: Confab, user: UserId, cursor: Position) -> str:
     return encode_sync(app.store.deployment.name, user, cursor)
 
 
-def _exists(session: Session) -> bool:
-    return session.write_seq > 0 or not session.conversation.startswith("p_")
-
-
-async def list_sessions(app: Confab, user: UserId, first: int | None, after: str | None) -> SessionPage:
-    """Valid sessions as a person sees them: pinned first by priority, then by writeTs, newest first."""
+async def list_sessions(
+    app: Confab,
+    user: UserId,
+    first: int | None,
+    after: str | None,
+    sub_biz: str | None = None,
+    category: str | None = None,
+) -> SessionPage:
+    """Valid sessions as a person sees them: pinned first by priority, then by writeTs, newest first. Those of a subBiz, a
+    category or both; of neither: the main list, where a gateway stands for each subBiz."""
     size = check_page_size(first, "first")
+    check_sub_biz(sub_biz)
+    check_category(category)
     start = None
     if after is not None:
         parts = decode_page("s", after, "after")
         if len(parts) != 2 or not parts[0].isdecimal() or len(parts[0]) > 16:
             raise InvalidInput("after is not a cursor of this list", field="after")
         start = (int(parts[0]), parts[1])
-    snapshot = await app.store.sessions.list_page(user, size + 1, start)
+    snapshot = await app.store.sessions.list_page(user, list_name(sub_biz, category), size + 1, start)
     edges = [
         Edge(session, encode_page("s", position, session.conversation))
         for session, position in zip(snapshot.sessions[:size], snapshot.positions, strict=False)
@@ -76,12 +76,17 @@ async def list_sessions(app: Confab, user: UserId, first: int | None, after: str
     return SessionPage(page, snapshot.total_unread, sync_cursor(app, user, _now(snapshot)))
 
 
+async def list_folders(app: Confab, user: UserId) -> list[Folder]:
+    """The categories in use."""
+    return await app.store.sessions.list_folders(user)
+
+
 async def find_session(app: Confab, user: UserId, conversation: str) -> Session | None:
     """The user's session of a conversation, deleted ones too; None where they have none."""
     if kind_of(conversation) is None:
         return None
     session = await app.store.sessions.find(user, ConversationId(conversation))
-    return session if session is not None and _exists(session) else None
+    return session if session is not None and session.exists else None
 
 
 async def total_unread(app: Confab, user: UserId) -> int:
@@ -109,7 +114,7 @@ async def changed_since(app: Confab, user: UserId, cursor: Position | None, size
             snapshot = await app.store.sessions.list_changed(user, after, size + 1, only_valid=False)
         elif after > snapshot.clock:
             return await changed_since(app, user, None, size, asked=True)
-    sessions = [session for session in snapshot.sessions[:size] if _exists(session)]
+    sessions = [session for session in snapshot.sessions[:size] if session.exists]
     has_more = len(snapshot.sessions) > size
     end = Position(snapshot.epoch, snapshot.sessions[size - 1].active_ts) if has_more else _now(snapshot)
     return Delta(sessions, end, has_more, snapshot.total_unread, reset=asked and cursor is None)
@@ -117,67 +122,3 @@ async def changed_since(app: Confab, user: UserId, cursor: Position | None, size
 
 def _now(snapshot: Snapshot) -> Position:
     return Position(snapshot.epoch, snapshot.clock)
-
-
-async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int | None) -> Session:
-    """The user has read everything up to a seq (all there is where none is given). Never backwards; tells the senders."""
-    if up_to_seq is not None and up_to_seq < 0:
-        raise InvalidInput("upToSeq must not be negative", field="upToSeq")
-    if kind_of(conversation) is None:
-        raise NotFound("there is no such conversation", field="conversationId")
-    for attempt in range(_ATTEMPTS):
-        try:
-            return await _mark_read(app, user, ConversationId(conversation), up_to_seq)
-        except Fenced:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError("unreachable")
-
-
-async def _mark_read(app: Confab, user: UserId, conversation: ConversationId, up_to_seq: int | None) -> Session:
-    store = app.store
-    async with store.locks.hold(user, conversation) as held:
-        before = held.session
-        if before is None or not _exists(before):
-            raise NotFound("there is no such conversation", field="conversationId")
-        seq = before.write_seq if up_to_seq is None else min(up_to_seq, before.write_seq)
-        advanced = seq > before.read_seq
-        if not advanced and not before.unread_status:
-            return before
-        if not advanced:
-            seq, n = before.read_seq, before.read_n
-        elif seq == before.write_seq:
-            n = before.n
-        else:
-            n = await store.messages.countable_at(conversation, seq)
-        now = store.clock.now_ms()
-        await update_read(
-            store.mongo, store.receipts, user, conversation,
-            seq=seq, n=n, advanced=advanced, fence=held.fence, now_ms=now,
-        )  # fmt: skip
-        receipt = ReceiptAdvanced(conversation, user, ReceiptKind.READ, seq) if advanced else None
-        event = log_session(SyncReason.READ, conversation, receipt)
-        change = {"c": conversation, "r": seq, "rn": n, "now": now, "e": event}
-        answer = await store.cache.one(store.sessions.change(user, "read", change, now, held.token))
-        if answer[0] == b"fenced":
-            raise Fenced("the lock ended before the change was applied")
-        held.given_back = True
-        outcome = applied(user, conversation, answer)
-    _announce(app, user, SyncReason.READ, outcome, receipt, now)
-    if receipt is not None and n > before.read_n:
-        app.receipts.advance(receipt, before.read_seq)
-    session = outcome.session or await store.sessions.find(user, conversation)
-    assert session is not None
-    return session
-
-
-def _announce(
-    app: Confab, user: UserId, reason: SyncReason, outcome: Applied, receipt: ReceiptAdvanced | None, told_at: int
-) -> None:
-    """SyncSession to all of the user's connections, the one that asked included. told_at: the change's time in MongoDB."""
-    if not outcome.changed or outcome.session is None:
-        return
-    parcel = Parcel()
-    parcel.add(SessionChanged(reason, outcome.session, outcome.total_unread, receipt), [(user, outcome)])
-    parcel.keep([(user, outcome)], told_at)
-    app.bus.send(parcel)

@@ -1,4 +1,4 @@
-"""Conversations at the API: the interface, and the private kind."""
+"""Conversations at the API: the interface, the private kind, and what stands for a subBiz."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schema.messages import Message
 from schema.nodes import Node
 from schema.sessions import Session, load_last_message, session_from
 from schema.users import User, load_user
-from store.ids import ConversationId, UserId, parse_private
+from store.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 
 
 @strawberry.enum
@@ -69,10 +69,41 @@ def private_from(context: Context, conversation: ConversationId) -> PrivateConve
     )
 
 
+@strawberry.type(
+    description="Stands in the main list for all of the caller's sessions in one subBiz: writeTs and lastMessage are the newest of "
+    "theirs, unreadCount the sum of those not muted. It can be pinned, muted and read (which reads all of them) like any session. "
+    "totalUnread counts the sessions inside it once. Its seqs are 0; setUnread, delete and category don't apply (INVALID_INPUT). "
+    "syncSessions carries it beside the sessions inside."
+)
+class SubBizGateway(Conversation, Node):
+    sub_biz: str
+
+    @strawberry.field
+    async def last_message(self, info: Info) -> Message | None:
+        session = await info.context.loaders.sessions.load(self.key)
+        newest = session.newest_inside if session is not None else None
+        return await load_last_message(info.context, newest) if newest is not None else None
+
+    async def load_title(self, context: Context) -> str:
+        return self.sub_biz
+
+
+def gateway_from(conversation: ConversationId) -> SubBizGateway:
+    """The gateway of a subBiz that the viewer has sessions in."""
+    return SubBizGateway(
+        id=strawberry.ID(conversation),
+        key=conversation,
+        sub_biz=conversation.removeprefix("b_"),
+        type=ConversationType.SUB_BIZ,
+    )
+
+
 async def load_conversation(context: Context, conversation: ConversationId) -> Conversation:
     """The conversation of one of the viewer's sessions."""
     if parse_private(conversation) is not None:
         return private_from(context, conversation)
+    if kind_of(conversation) is ConversationKind.SUB_BIZ:
+        return gateway_from(conversation)
     from schema.groups import group_from
 
     head = await context.loaders.heads.load(conversation)
@@ -82,6 +113,9 @@ async def load_conversation(context: Context, conversation: ConversationId) -> C
 
 async def find_conversation(context: Context, conversation: str) -> Conversation | None:
     """A conversation that the viewer is or was in, or None."""
+    if kind_of(conversation) is ConversationKind.SUB_BIZ:
+        session = await context.loaders.sessions.load(ConversationId(conversation))
+        return gateway_from(session.conversation) if session is not None else None
     access = await access_conversation(context.app, context.viewer, conversation)
     return conversation_from(context, access) if access is not None else None
 

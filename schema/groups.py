@@ -158,6 +158,7 @@ class CreateGroupInput:
     avatar_url: str | None = None
     member_ids: list[strawberry.ID]
     history_visibility: HistoryVisibility | None = HistoryVisibility.SINCE_JOIN
+    sub_biz: str | None = None
     idempotency_key: str | None = None
 
 
@@ -201,6 +202,7 @@ class GroupMutations:
             avatar_url=input.avatar_url,
             members=tuple(input.member_ids),
             full_history=input.history_visibility is HistoryVisibility.FULL,
+            sub_biz=input.sub_biz,
             key=input.idempotency_key,
         )
         return group_from((await use_cases.create_group(info.context.app, info.context.viewer, new)).head)

@@ -126,6 +126,7 @@ def message_connection(page: Page[records.Message]) -> MessageConnection:
 class SendMessageInput:
     to_user_id: strawberry.ID | None = None
     conversation_id: strawberry.ID | None = None
+    sub_biz: str | None = strawberry.field(default=None, description="With toUserId only; [a-z0-9-]{1,32}.")
     content: str = strawberry.field(
         description="1 to 4000 characters (Unicode code points), not only white space, no NUL. A message to oneself: "
         "INVALID_INPUT."
@@ -215,4 +216,5 @@ def _new_message(input: SendMessageInput) -> use_cases.NewMessage:
         mention_all=bool(input.mention_all),
         reply_to=input.reply_to_id,
         key=input.idempotency_key,
+        sub_biz=input.sub_biz,
     )

@@ -6,14 +6,15 @@ import strawberry
 from graphql import Undefined
 
 from schema.context import Info
-from schema.conversations import ConversationQueries, PrivateConversation, find_conversation
+from schema.conversations import ConversationQueries, PrivateConversation, SubBizGateway, find_conversation
 from schema.errors import ErrorCode
 from schema.events import Subscription
 from schema.groups import Group, GroupMutations, GroupQueries
 from schema.messages import MessageMutations, MessageQueries, find_message
 from schema.nodes import Node
 from schema.scalars import CONFIG
-from schema.sessions import SessionMutations, SessionQueries, find_session
+from schema.session_changes import SessionMutations
+from schema.sessions import SessionQueries, find_session
 from schema.users import UserMutations, UserQueries, find_user
 from store.ids import kind_of, parse_message_id, parse_session_id
 
@@ -56,7 +57,7 @@ SCHEMA = _without_null_defaults(
         query=Query,
         mutation=Mutation,
         subscription=Subscription,
-        types=[PrivateConversation, Group, ErrorCode],
+        types=[PrivateConversation, SubBizGateway, Group, ErrorCode],
         config=CONFIG,
     )
 )

@@ -31,6 +31,7 @@ class SessionStatus(Enum):
 @strawberry.type(description="One user's context of one conversation. Overwritten, never appended.")
 class Session(Node):
     key: strawberry.Private[ConversationId]
+    newest_in: strawberry.Private[ConversationId | None]
     write_seq: int = strawberry.field(
         description="Position of the conversation's newest message, and how far this user has read and received."
     )
@@ -40,6 +41,7 @@ class Session(Node):
         description="Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled one counts "
         "until it is read."
     )
+    unread_mention_count: int = strawberry.field(description="Of those, the ones that mention the user or everybody.")
     unread_status: bool = strawberry.field(description="Set by setUnread: show a dot without a number.")
     mute_status: bool
     muted_until: DateTime | None
@@ -69,7 +71,7 @@ class Session(Node):
 
     @strawberry.field
     async def last_message(self, info: Info) -> Message | None:
-        return await load_last_message(info.context, self.key)
+        return await load_last_message(info.context, self.newest_in) if self.newest_in is not None else None
 
 
 def session_from(session: records.Session) -> Session:
@@ -78,16 +80,18 @@ def session_from(session: records.Session) -> Session:
     return Session(
         id=strawberry.ID(session_id(session.user, session.conversation)),
         key=session.conversation,
+        newest_in=session.newest_inside if session.is_gateway else session.conversation,
         write_seq=session.write_seq,
         read_seq=session.read_seq,
         delivered_seq=session.delivered_seq,
         unread_count=session.unread_count,
+        unread_mention_count=session.unread_mention_count,
         unread_status=session.unread_status,
         mute_status=session.muted,
         muted_until=DateTime(session.muted_until_ms) if session.muted_until_ms is not None else None,
         priority=session.priority,
         category_id=strawberry.ID(session.category) if session.category is not None else None,
-        sub_biz=None,
+        sub_biz=session.sub_biz,
         status=SessionStatus.ACTIVE if session.valid else SessionStatus.INVALID,
         active_ts=Timestamp(session.active_ts),
         write_ts=Timestamp(session.write_ts),
@@ -127,6 +131,19 @@ class SessionDelta:
     reset: bool
 
 
+@strawberry.type
+class SessionCategory:
+    newest_in: strawberry.Private[ConversationId]
+    category_id: strawberry.ID
+    session_count: int
+    unread_count: int
+    write_ts: Timestamp
+
+    @strawberry.field
+    async def last_message(self, info: Info) -> Message | None:
+        return await load_last_message(info.context, self.newest_in)
+
+
 def cursor_from(context: Context, cursor: Position) -> Cursor:
     """A sync cursor of the viewer's as the API gives it out."""
     return Cursor(use_cases.sync_cursor(context.app, context.viewer, cursor))
@@ -141,11 +158,20 @@ async def find_session(context: Context, conversation: str) -> Session | None:
 @strawberry.type
 class SessionQueries:
     @strawberry.field(
-        description="The session list as a person sees it: pinned first by priority, then by writeTs, newest first. INVALID "
-        "sessions are left out."
+        description="The session list as a person sees it: pinned first by priority, then by writeTs, newest first. Sessions "
+        "with a subBiz are not in the main list (subBiz: null): one gateway session stands for them. INVALID sessions are left "
+        "out. With a categoryId alone: all that is filed under it."
     )
-    async def sessions(self, info: Info, first: int | None = 50, after: str | None = None) -> SessionConnection:
-        listed = await use_cases.list_sessions(info.context.app, info.context.viewer, first, after)
+    async def sessions(
+        self,
+        info: Info,
+        first: int | None = 50,
+        after: str | None = None,
+        sub_biz: str | None = None,
+        category_id: strawberry.ID | None = None,
+    ) -> SessionConnection:
+        context = info.context
+        listed = await use_cases.list_sessions(context.app, context.viewer, first, after, sub_biz, category_id)
         return SessionConnection(
             edges=[SessionEdge(node=session_from(edge.node), cursor=edge.cursor) for edge in listed.page.edges],
             page_info=page_info(listed.page),
@@ -176,13 +202,17 @@ class SessionQueries:
     async def total_unread(self, info: Info) -> int:
         return await use_cases.total_unread(info.context.app, info.context.viewer)
 
-
-@strawberry.type
-class SessionMutations:
-    @strawberry.mutation(
-        description="Clears unreadCount, sets readSeq to writeSeq (or to upToSeq if lower; never backwards), clears the offline "
-        "queue up to it, and tells the senders. upToSeq past writeSeq means writeSeq; below 0: INVALID_INPUT."
+    @strawberry.field(
+        description="One aggregate per categoryId in use by the caller; muted sessions are left out of its unreadCount."
     )
-    async def mark_read(self, info: Info, conversation_id: strawberry.ID, up_to_seq: int | None = None) -> Session:
-        context = info.context
-        return session_from(await use_cases.mark_read(context.app, context.viewer, conversation_id, up_to_seq))
+    async def session_categories(self, info: Info) -> list[SessionCategory]:
+        return [
+            SessionCategory(
+                newest_in=folder.newest,
+                category_id=strawberry.ID(folder.category),
+                session_count=folder.session_count,
+                unread_count=folder.unread_count,
+                write_ts=Timestamp(folder.write_ts),
+            )
+            for folder in await use_cases.list_folders(info.context.app, info.context.viewer)
+        ]

@@ -19,11 +19,13 @@ from redis.exceptions import NoScriptError
 from store.errors import Unreachable, translated
 
 _SCRIPTS = Path(__file__).parent / "scripts"
-_SHARED = {
-    "_user.lua": ("apply", "load_begin", "load_finish", "lock", "unlock", "list_page", "changed", "sessions_get",
-                  "attach", "log_read"),
-    "_conversation.lua": ("reserve", "join", "committed", "head_load_begin", "head_load_finish", "head_drop"),
-    "": ("claim", "claim_release"),
+_USER = ("_user.lua", "_sessions.lua")
+_SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
+    _USER: ("load_begin", "load_part", "lock", "unlock", "list_page", "folders", "changed", "sessions_get", "attach",
+            "log_read"),
+    (*_USER, "_changes.lua"): ("apply", "load_finish"),
+    ("_conversation.lua",): ("reserve", "join", "committed", "head_load_begin", "head_load_finish", "head_drop"),
+    (): ("claim", "claim_release"),
 }  # fmt: skip
 
 
@@ -49,7 +51,7 @@ def read_scripts() -> dict[str, Script]:
     """All scripts by name, each behind the text it shares with others."""
     scripts: dict[str, Script] = {}
     for shared, names in _SHARED.items():
-        head = (_SCRIPTS / shared).read_text() if shared else ""
+        head = "".join((_SCRIPTS / part).read_text() for part in shared)
         for name in names:
             source = head + (_SCRIPTS / f"{name}.lua").read_text()
             scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())

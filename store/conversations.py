@@ -2,7 +2,7 @@
 
 `conversations` {_id, k (P or G), s, n, at, w (ms: newest commit, newest countable one's), r0 r1 d0 d1 (private: how far
 the first and second person have read and received), and of groups: name, av, own, hv (full history), by, ct (ms),
-mc (members), ms (seq that mc is of), st (D: dissolved)}.
+mc (members), ms (seq that mc is of), sb (subBiz), st (D: dissolved)}; ma: seqs of the newest messages that mention everybody.
 `members` {_id: "<conversation> <user>", r role, i intervals, j joined (ms)}: its one index finds and guards both.
 The newest message is not kept in the head: it is read from `messages`, so the two can't disagree.
 """
@@ -39,6 +39,7 @@ def group_info_from(row: Document) -> GroupInfo:
         owner=UserId(row["own"]),
         full_history=bool(row.get("hv")),
         created_at_ms=row["ct"],
+        sub_biz=row.get("sb"),
     )
 
 
@@ -152,7 +153,7 @@ class ConversationStore:
         if row.get("st"):
             fields["st"] = row["st"]
         if row["k"] == "G":
-            info = {"name": row["name"], "own": row["own"], "ct": row["ct"], "hv": row.get("hv"), "av": row.get("av")}
+            info = {name: row[name] for name in ("name", "own", "ct", "hv", "av", "sb") if name in row}
             fields["j"] = orjson.dumps(info)
         flat = [part for pair in fields.items() for part in pair]
         start = len(conversation) + 1

@@ -65,6 +65,8 @@ class GroupStore:
             head["av"] = info.avatar_url
         if info.full_history:
             head["hv"] = True
+        if info.sub_biz:
+            head["sb"] = info.sub_biz
         rows = [
             {
                 "_id": member_row_id(conversation, m.user),

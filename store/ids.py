@@ -20,6 +20,7 @@ BUCKET_SIZE = 4096
 
 _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@-]{0,63}\Z")
 _SUB_BIZ = re.compile(r"[a-z0-9-]{1,32}\Z")
+_GATEWAY = re.compile(r"b_[a-z0-9-]{1,32}\Z")
 _GROUP = re.compile(r"g_[0-9]{1,19}\Z")
 _MESSAGE = re.compile(r"m_(0|[1-9][0-9]{0,18})\Z")
 
@@ -29,6 +30,7 @@ class ConversationKind(StrEnum):
 
     PRIVATE = "PRIVATE"
     GROUP = "GROUP"
+    SUB_BIZ = "SUB_BIZ"
 
 
 def is_user_id(text: str) -> bool:
@@ -67,7 +69,14 @@ def kind_of(conversation: str) -> ConversationKind | None:
         return ConversationKind.PRIVATE
     if _GROUP.match(conversation):
         return ConversationKind.GROUP
+    if _GATEWAY.match(conversation):
+        return ConversationKind.SUB_BIZ
     return None
+
+
+def gateway_id(sub_biz: str) -> ConversationId:
+    """What stands for all conversations of one user in a subBiz."""
+    return ConversationId(f"b_{sub_biz}")
 
 
 def group_id(snowflake: int) -> ConversationId:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from store.ids import ConversationId, UserId, partition_of
 
-_USER_KEYS = ("meta", "sessions", "index", "list", "log", "routes", "pending", "loading", "lock", "fence")
+USER_KEYS = (
+    "meta", "sessions", "index", "list", "mutes", "log", "routes", "pending", "loading", "lock", "fence", "queue"
+)  # fmt: skip
+"""A user's keys in the order that `_user.lua` expects."""
 
 
 class Keys:
@@ -16,13 +19,12 @@ class Keys:
         self.sweeper = f"{prefix}sweeper"
 
     def user(self, user: UserId) -> tuple[str, ...]:
-        """A user's keys in the order that `_user.lua` expects."""
-        tag = f"{self._prefix}{{u:{user}}}:"
-        return tuple(tag + name for name in _USER_KEYS)
+        """A user's keys, in the order of USER_KEYS."""
+        return tuple(self.of_user(user, name) for name in USER_KEYS)
 
-    def routes(self, user: UserId) -> str:
-        """Which servers hold connections of the user."""
-        return f"{self._prefix}{{u:{user}}}:routes"
+    def of_user(self, user: UserId, name: str) -> str:
+        """One of a user's keys."""
+        return f"{self._prefix}{{u:{user}}}:{name}"
 
     def claim(self, user: UserId, key: str) -> str:
         """A user's claim of an idempotency key for a message."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
@@ -21,73 +20,120 @@ from store.sessions import SessionStore
 HELD_MS = 6_000
 """How long the lock of a holder that died keeps others waiting."""
 
-_PATIENCE_SECONDS = 8.0
-_LONGEST_PAUSE_SECONDS = 0.05
+PATIENCE_SECONDS = 8.0
+"""How long a change waits for its turn."""
+
+_LOOK_SECONDS = 1.0
+"""How often who waits in line asks again, for want of word: it may be lost, or the holder be dead."""
 
 
 @dataclass(slots=True)
 class Held:
-    """The lock while it is ours, and the session as it was when it became so (None: the user has none).
+    """The lock while it is ours, with the sessions that exist of those asked for as they were when it became so.
 
-    `fence` grows with every holder: a write guarded by it is refused once a later holder wrote. Handing `token` to the
-    script that applies the change gives the lock back in the same step: `given_back` says so.
+    `fence` grows with every holder: a write guarded by it is refused once a later holder wrote. A change made now is at
+    `at`: later than anything on the user's clock. Whoever writes to MongoDB sets `in_doubt` before and, once the change is
+    in the user's cached state, `given_back` (the script that applies it gives the lock back in the same step); left
+    with doubt, the state is loaded anew.
     """
 
     fence: int
     token: str
-    session: Session | None
+    at: int
+    sessions: dict[ConversationId, Session]
+    in_doubt: bool = False
     given_back: bool = False
 
 
 class UserLocks:
-    """Locks by user. Within a process waiters queue up; only the first of them asks Redis."""
+    """Locks by user, handed on in the order of asking. Within a process waiters queue up; only the first of them stands in
+    line in Redis, and is told when it is its turn."""
 
-    def __init__(self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore) -> None:
+    def __init__(self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore, server: str) -> None:
         self._cache = cache
         self._keys = keys
         self._clock = clock
         self._sessions = sessions
+        self._server = server
         self._local: WeakValueDictionary[UserId, asyncio.Lock] = WeakValueDictionary()
+        self._turns: dict[str, asyncio.Event] = {}
+
+    def granted(self, owner: str) -> None:
+        """Word from whoever held the lock before: it is that owner's turn."""
+        turn = self._turns.get(owner)
+        if turn is not None:
+            turn.set()
 
     @asynccontextmanager
-    async def hold(self, user: UserId, conversation: ConversationId) -> AsyncIterator[Held]:
+    async def hold(self, user: UserId, conversations: Sequence[ConversationId]) -> AsyncIterator[Held]:
         """The user's lock for the time of the block. Raises LockTimeout, Unreachable."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PATIENCE_SECONDS
         local = self._local.setdefault(user, asyncio.Lock())
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout_at(deadline):
                 await local.acquire()
         except TimeoutError as error:
-            raise LockTimeout(f"{user} is being changed by many devices at once") from error
+            raise _timeout(user) from error
         try:
-            held = await self._acquire(user, conversation)
+            held = await self._acquire(user, conversations, deadline)
             try:
                 yield held
             finally:
                 if not held.given_back:
-                    await self._cache.one(Call("unlock", self._keys.user(user), (held.token,)))
+                    await asyncio.shield(self._leave(user, held.token, in_doubt=held.in_doubt))
         finally:
             local.release()
 
-    async def _acquire(self, user: UserId, conversation: ConversationId) -> Held:
+    async def _acquire(self, user: UserId, conversations: Sequence[ConversationId], deadline: float) -> Held:
+        """Stands in line until it is our turn."""
         owner = secrets.token_hex(8)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _PATIENCE_SECONDS
-        pause = 0.002
-        while True:
-            args = (owner, HELD_MS, self._clock.now_ms(), conversation)
-            answer = await self._cache.one(Call("lock", self._keys.user(user), args))
-            if answer[0] == 1:
-                fence = int(answer[1])
-                token = f"{owner}:{fence}"
-                if answer[2]:
-                    text = answer[3]
-                    return Held(fence, token, session_from(user, conversation, text) if text else None)
+        turn = self._turns[owner] = asyncio.Event()
+        try:
+            while True:
+                now = self._clock.now_ms()
+                args = (now, owner, self._server, HELD_MS, *conversations)
+                answer = await self._cache.one(Call("lock", self._keys.user(user), args))
+                if answer[0] == 1:
+                    return await self._held(user, conversations, owner, answer)
+                left = deadline - loop.time()
+                if left <= 0:
+                    raise _timeout(user)
                 try:
-                    return Held(fence, token, await self._sessions.find(user, conversation))
-                except BaseException:
-                    await self._cache.one(Call("unlock", self._keys.user(user), (token,)))
-                    raise
-            if loop.time() > deadline:
-                raise LockTimeout(f"{user} is being changed by many devices at once")
-            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                    async with asyncio.timeout(min(left, _LOOK_SECONDS, answer[1] / 1000 + 0.005)):
+                        await turn.wait()
+                    turn.clear()
+                except TimeoutError:
+                    continue
+        except BaseException:
+            await asyncio.shield(self._leave(user, owner, in_doubt=False))
+            raise
+        finally:
+            del self._turns[owner]
+
+    async def _held(
+        self, user: UserId, conversations: Sequence[ConversationId], owner: str, answer: Sequence[bytes]
+    ) -> Held:
+        _, fence, epoch, clock, *records = answer
+        token = f"{owner}:{int(fence)}"
+        try:
+            if epoch:
+                found = {c: session_from(user, c, text) for c, text in zip(conversations, records, strict=True) if text}
+                tick = int(clock)
+            else:
+                snapshot = await self._sessions.find_many(user, conversations)
+                found = {session.conversation: session for session in snapshot.sessions}
+                tick = snapshot.clock
+        except BaseException:
+            await asyncio.shield(self._leave(user, token, in_doubt=False))
+            raise
+        return Held(int(fence), token, max(self._clock.now_ms(), tick + 1), found)
+
+    async def _leave(self, user: UserId, token: str, *, in_doubt: bool) -> None:
+        args = (self._clock.now_ms(), token, self._server, int(in_doubt))
+        await self._cache.one(Call("unlock", self._keys.user(user), args))
+
+
+def _timeout(user: UserId) -> LockTimeout:
+    return LockTimeout(f"{user} is being changed by many devices at once")

@@ -11,23 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
 from store.cache import Cache, Call
+from store.effects import head_updates, member_updates, row_updates, unmention
 from store.errors import Unreachable
-from store.ids import ConversationId, MessageId, UserId, bucket_of, parse_private
+from store.ids import ConversationId, MessageId, UserId, bucket_of
 from store.keys import Keys
 from store.mongo import Mongo
 from store.records import Joined, Message, MessageKind, Reserved, member_from, message_from
-from store.rows import (
-    CONVERSATIONS,
-    MEMBERS,
-    MESSAGES,
-    SESSIONS,
-    member_row_id,
-    session_row_id,
-)
+from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
 from store.snowflakes import first_at
 
 
@@ -74,7 +67,7 @@ class MessageStore:
         answer, in_use = await self._cache.run(
             [
                 Call("reserve", self._keys.conversation(message.conversation), args),
-                Call("EXISTS", None, self._keys.user(message.sender)[:1]),
+                Call("EXISTS", None, (self._keys.of_user(message.sender, "meta"),)),
             ]
         )
         if answer[0] != b"ok":
@@ -83,7 +76,8 @@ class MessageStore:
         place = Reserved(message.at(seq, n), version.decode(), entry.decode(), sender_in_use=bool(in_use))
         if again is None:
             return place
-        return moved(replace(place, joined=again.joined, member_count=again.member_count), again.message.seq)
+        place = replace(place, joined=again.joined, member_count=again.member_count, sub_biz=again.sub_biz)
+        return moved(place, again.message.seq)
 
     async def reserve_join(
         self, message: Message, users: Sequence[UserId], *, limit: int, now_ms: int
@@ -147,13 +141,13 @@ class MessageStore:
             except BulkWriteError as error:
                 taken.update(failure["index"] for failure in error.details["writeErrors"])
 
-        writes = [insert(), self._mongo.bulk_write(CONVERSATIONS, _head_updates(batch, stamps))]
+        writes = [insert(), self._mongo.bulk_write(CONVERSATIONS, head_updates(batch, stamps))]
         rows = [
-            update for reserved, at_ms in zip(batch, stamps, strict=True) for update in _row_updates(reserved, at_ms)
+            update for reserved, at_ms in zip(batch, stamps, strict=True) for update in row_updates(reserved, at_ms)
         ]
         if rows:
             writes.append(self._mongo.bulk_write(SESSIONS, rows))
-        members = [update for reserved in batch for update in _member_updates(reserved)]
+        members = [update for reserved in batch for update in member_updates(reserved)]
         if members:
             writes.append(self._mongo.bulk_write(MEMBERS, members))
         try:
@@ -174,10 +168,10 @@ class MessageStore:
         found = await self._mongo.find(
             MESSAGES,
             {"$or": [{"_id": {"$in": [int(m.id) for m in doubtful]}}, *places]},
-            projection={"_id": 1, "c": 1, "s": 1, "n": 1},
+            projection={"_id": 1, "c": 1, "s": 1, "n": 1, "m": 1, "ma": 1},
         )
         stored = {row["_id"]: (row["s"], row["n"]) for row in found}
-        occupied = {(row["c"], row["s"]) for row in found}
+        occupied = {(row["c"], row["s"]): row for row in found}
         done: list[Committed] = []
         again: list[Reserved] = []
         for i, reserved in enumerate(batch):
@@ -186,16 +180,16 @@ class MessageStore:
                 done.append(Committed(reserved, stamps[i]))
             elif message.id in stored:
                 placed = message.at(*stored[message.id])
-                done.append(
-                    Committed(
-                        Reserved(placed, reserved.version, reserved.entry, reserved.joined, reserved.member_count),
-                        stamps[i],
-                    )
-                )
+                done.append(Committed(replace(reserved, message=placed), stamps[i]))
             elif (message.conversation, message.seq) in occupied:
                 again.append(reserved)
             else:
                 raise Unreachable("what a message collided with is not held by a majority yet")
+        heads, rows = unmention([(r.message, occupied[r.message.conversation, r.message.seq]) for r in again])
+        if heads:
+            await self._mongo.bulk_write(CONVERSATIONS, heads)
+        if rows:
+            await self._mongo.bulk_write(SESSIONS, rows)
         return done, again
 
     # --- reading
@@ -264,7 +258,9 @@ class MessageStore:
 def _outbox_json(message: Message, again: Reserved | None) -> bytes:
     if again is None or not again.joined:
         return message.to_json()
-    effects = {"join": [[j.user, j.member] for j in again.joined], "mc": again.member_count}
+    effects: dict[str, Any] = {"join": [[j.user, j.member] for j in again.joined], "mc": again.member_count}
+    if again.sub_biz:
+        effects["sb"] = again.sub_biz
     return orjson.dumps(orjson.loads(message.to_json()) | effects)
 
 
@@ -278,67 +274,9 @@ def moved(reserved: Reserved, old_seq: int) -> Reserved:
     return replace(reserved, joined=tuple(joined))
 
 
-def _head_updates(batch: Sequence[Reserved], stamps: Sequence[int]) -> list[UpdateOne]:
-    folded: dict[ConversationId, dict[str, int]] = {}
-    for reserved, at_ms in zip(batch, stamps, strict=True):
-        m = reserved.message
-        head = folded.setdefault(m.conversation, {"s": 0, "n": 0, "at": 0, "w": 0})
-        head["s"], head["n"] = max(head["s"], m.seq), max(head["n"], m.n)
-        head["at"] = max(head["at"], at_ms)
-        if m.kind.countable:
-            head["w"] = max(head["w"], at_ms)
-            people = parse_private(m.conversation)
-            if people is not None:
-                side = 0 if people[0] == m.sender else 1
-                head[f"r{side}"] = head[f"d{side}"] = max(m.seq, head.get(f"r{side}", 0))
-    updates = [UpdateOne({"_id": c}, {"$max": head}) for c, head in folded.items()]
-    for reserved in batch:
-        if reserved.joined:
-            m = reserved.message
-            # The count belongs to the newest change of the membership, in whatever order they are stored.
-            newer = {"_id": m.conversation, "$or": [{"ms": {"$exists": False}}, {"ms": {"$lt": m.seq}}]}
-            updates.append(UpdateOne(newer, {"$set": {"mc": reserved.member_count, "ms": m.seq}}))
-    return updates
-
-
-def _row_updates(reserved: Reserved, at_ms: int) -> list[UpdateOne]:
-    m = reserved.message
-    marks = {"r": m.seq, "rn": m.n, "d": m.seq}
-    updates = []
-    if m.kind.countable:
-        # Sending reads. Guarded, so that repeating it does not undo what was set since.
-        mine = {"_id": session_row_id(m.sender, m.conversation), "r": {"$lt": m.seq}}
-        updates.append(UpdateOne(mine, {"$max": marks, "$unset": {"us": ""}}))
-    for joined in reserved.joined:
-        row = session_row_id(joined.user, m.conversation)
-        updates.append(
-            UpdateOne(
-                {"_id": row},
-                {"$max": marks | {"a": at_ms}, "$setOnInsert": {"w": at_ms}, "$unset": {"x": "", "xn": "", "us": ""}},
-                upsert=True,
-            )
-        )
-    return updates
-
-
-def _member_updates(reserved: Reserved) -> list[UpdateOne]:
-    updates = []
-    m = reserved.message
-    for joined in reserved.joined:
-        member = member_from(joined.user, orjson.loads(joined.member))
-        row = member_row_id(m.conversation, joined.user)
-        # Only ever replaced by what is newer: an interval that begins later.
-        older = {"_id": row, "v": {"$lt": m.seq}}
-        spans = [[first, last if last is not None else -1] for first, last in member.intervals]
-        fields = {"r": member.role, "i": spans, "j": member.joined_at_ms, "v": m.seq}
-        updates.append(UpdateOne(older, {"$set": fields}))
-        updates.append(UpdateOne({"_id": row}, {"$setOnInsert": fields}, upsert=True))
-    return updates
-
-
 def _reserved_from(entry: str, fields: Any, version: str) -> Reserved:
     values = fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
     body = orjson.loads(values[b"m"])
     message = message_from(body).at(int(values[b"s"]), int(values[b"n"]))
     joined = tuple(Joined(UserId(user), member) for user, member in body.get("join", ()))
-    return Reserved(message, version, entry, joined, body.get("mc", 0))
+    return Reserved(message, version, entry, joined, body.get("mc", 0), body.get("sb"))

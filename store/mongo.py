@@ -79,7 +79,7 @@ class Mongo:
 
     async def together(self, *calls: Awaitable[Any]) -> list[Any]:
         """Runs calls at once and waits for all of them: one round trip. The first failure is raised after all ended."""
-        self.trips += 1
+        self._count()
         token = _grouped.set(True)
         try:
             results = await asyncio.gather(*calls, return_exceptions=True)
@@ -146,11 +146,13 @@ class Mongo:
         with _translated_outside(session):
             await self._database[collection].insert_one(document, session=session)
 
-    async def bulk_write(self, collection: str, operations: Sequence[Any], session: Any = None) -> None:
-        """Carries out all operations, in no particular order."""
+    async def bulk_write(self, collection: str, operations: Sequence[Any], session: Any = None) -> int:
+        """Carries out all operations, in no particular order. Answers how many documents they matched or made."""
         self._count()
         with _translated_outside(session):
-            await self._database[collection].bulk_write(list(operations), ordered=False, session=session)
+            result = await self._database[collection].bulk_write(list(operations), ordered=False, session=session)
+        touched: int = result.matched_count + result.upserted_count
+        return touched
 
     async def bulk_write_aside(self, collection: str, operations: Sequence[Any]) -> None:
         """Like bulk_write, for work that nobody waits for."""

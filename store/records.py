@@ -7,6 +7,7 @@ A message is kept as a JSON object in Redis and a document in MongoDB, with the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -116,7 +117,7 @@ class Reserved:
     """A message with its place, in the outbox and not yet durable.
 
     `version` is the membership's at that moment; `entry` the outbox entry, cleared when all is delivered; `sender_in_use`
-    whether the sender's state was in the cache.
+    whether the sender's state was in the cache. Of a message that makes members: the count of members, and the group's subBiz.
     """
 
     message: Message
@@ -124,6 +125,7 @@ class Reserved:
     entry: str
     joined: tuple[Joined, ...] = ()
     member_count: int = 0
+    sub_biz: str | None = None
     sender_in_use: bool = True
 
 
@@ -166,6 +168,7 @@ class GroupInfo:
     owner: UserId
     full_history: bool
     created_at_ms: int
+    sub_biz: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,80 +186,126 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One user's context of one conversation."""
+    """One user's context of one conversation, or of a subBiz (its gateway). `record`: as the scripts keep it (its fields:
+    `_sessions.lua`)."""
 
     user: UserId
     conversation: ConversationId
-    write_seq: int
-    n: int
-    read_seq: int
-    read_n: int
-    delivered_seq: int
-    priority: int
-    muted: bool
-    muted_until_ms: int | None
-    unread_status: bool
-    category: str | None
-    active_ts: int
-    write_ts: int
-    deleted_n: int | None
-    peer_read_seq: int
-    peer_delivered_seq: int
+    record: Mapping[str, Any]
 
-    def to_record(self) -> dict[str, Any]:
-        """The record it came from, as far as a reader needs it."""
-        record: dict[str, Any] = {
-            "s": self.write_seq,
-            "n": self.n,
-            "r": self.read_seq,
-            "rn": self.read_n,
-            "d": self.delivered_seq,
-            "p": self.priority,
-            "m": int(self.muted),
-            "us": self.unread_status,
-            "a": self.active_ts,
-            "w": self.write_ts,
-            "pr": self.peer_read_seq,
-            "pd": self.peer_delivered_seq,
-        }
-        optional = {"mu": self.muted_until_ms, "ca": self.category, "xn": self.deleted_n}
-        return record | {name: value for name, value in optional.items() if value is not None}
+    @property
+    def is_gateway(self) -> bool:
+        """Whether it stands for all sessions of a subBiz."""
+        return self.conversation.startswith("b_")
 
     @property
     def valid(self) -> bool:
-        """Not deleted, or alive again since a countable message came after the deletion."""
+        """Not deleted, or alive again since a countable message came after the deletion; a gateway: one inside is."""
+        if self.is_gateway:
+            return bool(self.record.get("gn"))
         if self.write_seq == 0 and self.conversation.startswith("p_"):
             return False
-        return self.deleted_n is None or self.n > self.deleted_n
+        return "xn" not in self.record or self.n > self.record["xn"]
+
+    @property
+    def exists(self) -> bool:
+        """A private conversation exists from its first message."""
+        return self.write_seq > 0 or not self.conversation.startswith("p_")
+
+    @property
+    def write_seq(self) -> int:
+        return int(self.record["s"])
+
+    @property
+    def n(self) -> int:
+        """Countable messages up to writeSeq."""
+        return int(self.record["n"])
+
+    @property
+    def read_seq(self) -> int:
+        """How far the user is done with it: read, or deleted."""
+        return max(self.acknowledged_seq, int(self.record.get("x", 0)))
+
+    @property
+    def acknowledged_seq(self) -> int:
+        """How far the user has read as the senders know it: deleting tells them nothing."""
+        return int(self.record["r"])
+
+    @property
+    def read_n(self) -> int:
+        """Countable messages up to acknowledged_seq."""
+        return int(self.record["rn"])
+
+    @property
+    def delivered_seq(self) -> int:
+        return max(int(self.record["d"]), int(self.record.get("x", 0)))
 
     @property
     def unread_count(self) -> int:
-        """Countable messages after what was read or deleted."""
-        return max(0, self.n - max(self.read_n, self.deleted_n or 0)) if self.valid else 0
+        """Countable messages after what was read or deleted; a gateway: of all inside that are not muted."""
+        if self.is_gateway:
+            return int(self.record.get("gu", 0))
+        return max(0, self.n - max(self.read_n, self.record.get("xn", 0))) if self.valid else 0
+
+    @property
+    def unread_mention_count(self) -> int:
+        """Of the unread messages, those that mention the user or everybody."""
+        if self.is_gateway:
+            return int(self.record.get("gq", 0))
+        return sum(seq > self.read_seq for seq in self.record.get("ms", ())) if self.valid else 0
+
+    @property
+    def unread_status(self) -> bool:
+        """Marked unread, and not read since: reading further, by sending too, takes the mark away."""
+        return "us" in self.record and self.acknowledged_seq <= self.record["us"]
+
+    @property
+    def muted(self) -> bool:
+        return self.record.get("m") == 1
+
+    @property
+    def muted_until_ms(self) -> int | None:
+        return self.record.get("mu")
+
+    @property
+    def priority(self) -> int:
+        return int(self.record["p"])
+
+    @property
+    def category(self) -> str | None:
+        return self.record.get("ca")
+
+    @property
+    def sub_biz(self) -> str | None:
+        """The subBiz it is in. A gateway is in none."""
+        return self.record.get("sb")
+
+    @property
+    def active_ts(self) -> int:
+        return int(self.record["a"])
+
+    @property
+    def write_ts(self) -> int:
+        return int(self.record["w"])
+
+    @property
+    def peer_read_seq(self) -> int:
+        return int(self.record.get("pr", 0))
+
+    @property
+    def peer_delivered_seq(self) -> int:
+        return int(self.record.get("pd", 0))
+
+    @property
+    def newest_inside(self) -> ConversationId | None:
+        """The conversation inside a subBiz that was written to last. Gateways only."""
+        inside = self.record.get("lc")
+        return ConversationId(inside) if inside else None
 
 
-def session_from(user: UserId, conversation: ConversationId, record: bytes | dict[str, Any]) -> Session:
-    """A session from the record that the scripts keep (its fields: `_user.lua`)."""
-    rec = orjson.loads(record) if isinstance(record, bytes) else record
-    return Session(
-        user=user,
-        conversation=conversation,
-        write_seq=rec["s"],
-        n=rec["n"],
-        read_seq=rec["r"],
-        read_n=rec["rn"],
-        delivered_seq=rec["d"],
-        priority=rec["p"],
-        muted=rec.get("m") == 1,
-        muted_until_ms=rec.get("mu"),
-        unread_status=bool(rec.get("us")),
-        category=rec.get("ca"),
-        active_ts=rec["a"],
-        write_ts=rec["w"],
-        deleted_n=rec.get("xn"),
-        peer_read_seq=rec.get("pr", 0),
-        peer_delivered_seq=rec.get("pd", 0),
-    )
+def session_from(user: UserId, conversation: ConversationId, record: bytes) -> Session:
+    """A session from the record that the scripts keep."""
+    return Session(user, conversation, orjson.loads(record))
 
 
 @dataclass(frozen=True, slots=True)

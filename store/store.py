@@ -15,6 +15,7 @@ from store.locks import UserLocks
 from store.messages import MessageStore
 from store.mongo import Mongo
 from store.receipts import ReceiptStore
+from store.session_rows import SessionRows
 from store.sessions import SessionStore
 from store.snowflakes import Snowflakes
 from store.users import UserStore
@@ -35,6 +36,7 @@ class Store:
     messages: MessageStore
     claims: ClaimStore
     sessions: SessionStore
+    session_rows: SessionRows
     locks: UserLocks
     groups: GroupStore
     receipts: ReceiptStore
@@ -43,20 +45,23 @@ class Store:
 def build_store(mongo: Mongo, cache: Cache, clock: Clock, data_center: int) -> Store:
     """Puts the repositories together. Opens nothing."""
     keys = Keys(cache.prefix)
-    sessions = SessionStore(mongo, cache, keys, clock)
+    deployment = Deployment(mongo, cache, keys, clock)
+    rows = SessionRows(mongo, clock)
+    sessions = SessionStore(rows, cache, keys, clock)
     return Store(
         mongo=mongo,
         cache=cache,
         keys=keys,
         clock=clock,
         ids=Snowflakes(clock, data_center),
-        deployment=Deployment(mongo, cache, keys, clock),
+        deployment=deployment,
         users=UserStore(mongo),
         conversations=ConversationStore(mongo, cache, keys),
         messages=MessageStore(mongo, cache, keys),
         claims=ClaimStore(cache, keys),
         sessions=sessions,
-        locks=UserLocks(cache, keys, clock, sessions),
+        session_rows=rows,
+        locks=UserLocks(cache, keys, clock, sessions, deployment.owner),
         groups=GroupStore(mongo),
         receipts=ReceiptStore(mongo),
     )

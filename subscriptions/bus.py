@@ -1,14 +1,14 @@
 """The bus: what servers tell each other, over Redis publish/subscribe. It may lose and repeat; the hub's chains make up for it.
 
-A frame for one server carries events, each with its body once and the recipients beside it. A word for all servers
-names users whose profile changed.
+A frame is an object with one of: `events`, each with its body once and the recipients beside it; `users`, whose profile changed;
+`granted`, to whom a lock was handed. Scripts publish some of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -22,12 +22,16 @@ from store.cache import Cache, Call
 from store.errors import StoreError
 from store.ids import ConversationId, UserId
 from store.keys import Keys
-from store.sessions import Applied, SessionStore
+from store.session_rows import SessionRows
+from store.sessions import Applied
 from subscriptions.events import Event, event_fields, event_from
 from subscriptions.hub import Hub
 from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
+
+EVERYWHERE = "*"
+"""The route of a user whose connections are held by servers that nobody knows any more."""
 
 Recipient = tuple[UserId, str, int, int]
 """A user, and the event's place in the user's chain: epoch, tick, tick before."""
@@ -40,26 +44,53 @@ class Parcel:
         self._by_server: defaultdict[str, list[tuple[Event | None, list[Recipient]]]] = defaultdict(list)
         self.ticks: list[tuple[UserId, ConversationId, int]] = []
 
-    def add(self, event: Event | None, recipients: Iterable[tuple[UserId, Applied]]) -> None:
-        """An event for all whose state it changed. Without an event: word of where their clocks stand."""
+    def add(
+        self,
+        event: Event,
+        outcomes: Sequence[tuple[UserId, Applied]],
+        *,
+        told_at: int | Mapping[ConversationId, int] = 0,
+    ) -> None:
+        """An event for all whose state it changed.
+
+        told_at: the times of the change that MongoDB holds. Ticks that it could not tell from them are kept there, lest a
+        lost cache turns them back.
+        """
+        changed = [pair for pair in outcomes if pair[1].changed]
+        self._address(event, changed)
+        for user, applied in changed:
+            self.ticks += [(user, *tick) for tick in _untold(applied, told_at)]
+
+    def remind(self, outcomes: Iterable[tuple[UserId, Applied]]) -> None:
+        """Word of where users' clocks stand."""
+        self._address(None, outcomes)
+
+    def _address(self, event: Event | None, outcomes: Iterable[tuple[UserId, Applied]]) -> None:
         here: defaultdict[str, list[Recipient]] = defaultdict(list)
-        for user, applied in recipients:
+        for user, applied in outcomes:
             for server in applied.routes:
                 here[server].append((user, applied.epoch, applied.tick, applied.previous))
         for server, places in here.items():
             self._by_server[server].append((event, places))
 
-    def keep(self, outcomes: Iterable[tuple[UserId, Applied]], told_at: int) -> None:
-        """Ticks that MongoDB can't tell from the time of the change itself are kept there, lest a lost cache turns them back."""
-        self.ticks += [
-            (user, applied.session.conversation, applied.tick)
-            for user, applied in outcomes
-            if applied.session is not None and applied.tick != told_at and applied.session.active_ts == applied.tick
-        ]
-
     def items(self) -> Iterable[tuple[str, list[tuple[Event | None, list[Recipient]]]]]:
         """What goes to each server."""
         return self._by_server.items()
+
+
+def _untold(applied: Applied, told_at: int | Mapping[ConversationId, int]) -> Iterable[tuple[ConversationId, int]]:
+    inside: dict[str | None, int] = {}
+    for session in applied.sessions:
+        at = session.active_ts
+        if at <= applied.previous:
+            continue
+        inside[session.sub_biz] = at
+        if session.is_gateway and at == inside.get(session.conversation.removeprefix("b_"), at) + 1:
+            # That is where loading puts it too.
+            continue
+        told = told_at if isinstance(told_at, int) else told_at.get(session.conversation)
+        if at != told:
+            yield session.conversation, at
 
 
 class Bus:
@@ -69,15 +100,17 @@ class Bus:
         self,
         cache: Cache,
         keys: Keys,
-        sessions: SessionStore,
+        rows: SessionRows,
         hub: Hub,
         forget_users: Callable[[Iterable[UserId] | None], None],
+        granted: Callable[[str], None],
     ) -> None:
         self._cache = cache
         self._keys = keys
-        self._sessions = sessions
+        self._rows = rows
         self._hub = hub
         self._forget_users = forget_users
+        self._granted = granted
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
@@ -108,7 +141,7 @@ class Bus:
 
     async def _send(self, calls: Sequence[Call], ticks: Sequence[tuple[UserId, ConversationId, int]]) -> None:
         try:
-            await self._sessions.keep_ticks(ticks)
+            await self._rows.keep_ticks(ticks)
             if calls:
                 await self._cache.run_aside(calls)
         except StoreError as error:
@@ -124,12 +157,13 @@ class Bus:
                         self._hub.receive(user, epoch, tick, previous, event)
             else:
                 body = [[event_fields(event) if event else None, recipients] for event, recipients in events]
-                calls.append(Call("PUBLISH", None, (self._keys.channel(server), orjson.dumps(body))))
+                channel = self._keys.broadcast() if server == EVERYWHERE else self._keys.channel(server)
+                calls.append(Call("PUBLISH", None, (channel, orjson.dumps({"events": body}))))
         return calls
 
     async def announce_users(self, users: Iterable[UserId]) -> None:
         """Tells every server that these users' profiles changed."""
-        await self._cache.one(Call("PUBLISH", None, (self._keys.broadcast(), orjson.dumps(list(users)))))
+        await self._cache.one(Call("PUBLISH", None, (self._keys.broadcast(), orjson.dumps({"users": list(users)}))))
 
     async def _listen(self) -> None:
         pause = 0.05
@@ -157,20 +191,22 @@ class Bus:
                     self._forget_users(None)
                     self._hub.resync()
                 elif message["type"] == "message":
-                    self._take(message["channel"].decode(), message["data"])
+                    self._take(message["data"])
         finally:
             await pubsub.aclose()
             await client.aclose()
 
-    def _take(self, channel: str, data: bytes) -> None:
+    def _take(self, data: bytes) -> None:
         try:
-            body = orjson.loads(data)
-            if channel == self._keys.broadcast():
-                self._forget_users([UserId(user) for user in body])
-                return
-            for fields, recipients in body:
-                event = event_from(fields) if fields else None
-                for user, epoch, tick, previous in recipients:
-                    self._hub.receive(UserId(user), epoch, tick, previous, event)
+            match orjson.loads(data):
+                case {"users": users}:
+                    self._forget_users([UserId(user) for user in users])
+                case {"granted": owner}:
+                    self._granted(owner)
+                case {"events": events}:
+                    for fields, recipients in events:
+                        event = event_from(fields) if fields else None
+                        for user, epoch, tick, previous in recipients:
+                            self._hub.receive(UserId(user), epoch, tick, previous, event)
         except (ValueError, KeyError, TypeError):
             _log.exception("a frame from another server was not understood")

@@ -246,7 +246,7 @@ class Delivery:
         for parcelled, start in joining:
             self._post_joined(parcel, parcelled, answers[start:])
         for parcelled, first, start in targets:
-            outcomes = self._outcomes(parcelled, first, answers[start : start + len(first)])
+            outcomes = self._outcomes(first, answers[start : start + len(first)])
             self._post(parcel, parcelled, outcomes)
             self._finish(parcelled, outcomes[0][1])
         done = [parcelled for parcelled in batch if not parcelled.rest]
@@ -262,7 +262,7 @@ class Delivery:
                         members, parcelled.rest = parcelled.rest[:_LANE_MEMBERS], parcelled.rest[_LANE_MEMBERS:]
                         answers = await self._store.cache.run_aside([self._change(parcelled, user) for user in members])
                         parcel = Parcel()
-                        self._post(parcel, parcelled, self._outcomes(parcelled, members, answers))
+                        self._post(parcel, parcelled, self._outcomes(members, answers))
                         self._publish(parcel, [] if parcelled.rest else [parcelled])
                 except Exception as error:
                     if not isinstance(error, StoreError):
@@ -275,51 +275,48 @@ class Delivery:
         """The sessions of those whom this message makes members: before the message, so that it finds them."""
         assert parcelled.committed is not None
         message, at = parcelled.reserved.message, parcelled.committed.at_ms
-        record = {
+        record: dict[str, Any] = {
             "s": message.seq - 1, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
             "p": 0, "a": at, "w": at,
         }  # fmt: skip
-        event = log_session(SyncReason.MEMBERSHIP, message.conversation)
-        change = {"c": message.conversation, "rec": record, "now": at, "e": event}
-        return [self._store.sessions.change(j.user, "join", change, at) for j in parcelled.reserved.joined]
+        if parcelled.reserved.sub_biz:
+            record["sb"] = parcelled.reserved.sub_biz
+        event = log_session(SyncReason.MEMBERSHIP, [message.conversation])
+        change = {"c": message.conversation, "rec": record, "at": at, "e": event}
+        return [self._store.sessions.change(j.user, "join", change) for j in parcelled.reserved.joined]
 
     def _change(self, parcelled: _Parcelled, user: UserId) -> Call:
         assert parcelled.committed is not None
         message, at = parcelled.reserved.message, parcelled.committed.at_ms
+        own, countable = user == message.sender, message.kind.countable
         change = {
             "c": message.conversation,
             "s": message.seq,
             "n": message.n,
-            "k": int(message.kind.countable),
-            "o": int(user == message.sender and message.kind.countable),
+            "k": int(countable),
+            "o": int(own and countable),
+            "me": int(countable and not own and (message.mentions_all or user in message.mentions)),
             "at": at,
             "e": log_message(message.conversation, message.seq),
         }
-        return self._store.sessions.change(user, "message", change, self._store.clock.now_ms())
+        return self._store.sessions.change(user, "message", change)
 
-    def _outcomes(
-        self, parcelled: _Parcelled, users: Sequence[UserId], answers: Sequence[list[bytes]]
-    ) -> list[tuple[UserId, Applied]]:
-        conversation = parcelled.reserved.message.conversation
-        return [(user, applied(user, conversation, answer)) for user, answer in zip(users, answers, strict=True)]
+    def _outcomes(self, users: Sequence[UserId], answers: Sequence[list[Any]]) -> list[tuple[UserId, Applied]]:
+        return [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)]
 
     def _post(self, parcel: Parcel, parcelled: _Parcelled, outcomes: Sequence[tuple[UserId, Applied]]) -> None:
         assert parcelled.committed is not None
-        changed = [pair for pair in outcomes if pair[1].changed]
-        parcel.add(MessageCreated(parcelled.reserved.message), changed)
-        parcel.keep(changed, parcelled.committed.at_ms)
+        parcel.add(MessageCreated(parcelled.reserved.message), outcomes, told_at=parcelled.committed.at_ms)
         if parcelled.recovered:
             # Whoever died may have applied the message and not told: let those who listen look at their clocks.
-            parcel.add(None, [pair for pair in outcomes if not pair[1].changed])
+            parcel.remind([pair for pair in outcomes if not pair[1].changed])
 
     def _post_joined(self, parcel: Parcel, parcelled: _Parcelled, answers: Sequence[list[Any]]) -> None:
-        conversation = parcelled.reserved.message.conversation
+        assert parcelled.committed is not None
         for joined, answer in zip(parcelled.reserved.joined, answers, strict=False):
-            outcome = applied(joined.user, conversation, answer)
-            if outcome.changed and outcome.session is not None:
-                event = SessionChanged(SyncReason.MEMBERSHIP, outcome.session, outcome.total_unread)
-                parcel.add(event, [(joined.user, outcome)])
-                parcel.keep([(joined.user, outcome)], 0)
+            outcome = applied(joined.user, answer)
+            event = SessionChanged(SyncReason.MEMBERSHIP, outcome.sessions, outcome.total_unread)
+            parcel.add(event, [(joined.user, outcome)], told_at=parcelled.committed.at_ms)
 
     def _publish(self, parcel: Parcel, done: Sequence[_Parcelled]) -> None:
         for parcelled in done:

@@ -1,11 +1,13 @@
 """What happens to a user, as events, in the two forms they travel in.
 
 In a user's log an event is a reference (a few bytes, kept by the thousand); between servers it carries what a
-subscriber needs to see (so delivering costs no further read). Both are JSON objects with `k` for the kind.
+subscriber needs to see (so delivering costs no further read). Both are JSON objects with `k` for the kind. The end of a mute
+is put in both forms by a script (`_sessions.lua`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -14,7 +16,7 @@ import orjson
 
 from store.ids import ConversationId, UserId
 from store.receipts import ReceiptKind
-from store.records import Message, Session, message_from, session_from
+from store.records import Message, Session, message_from
 
 
 class SyncReason(StrEnum):
@@ -52,13 +54,14 @@ class ReceiptAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class SessionChanged:
-    """One of the user's sessions changed for a reason other than a message; session and total as they are after it.
+    """Sessions of the user changed for a reason other than a message, and the gateways they are behind; they and the total
+    as they are after it.
 
     `receipt` where the change is an acknowledgement of the user's own, which their devices learn of as such too.
     """
 
     reason: SyncReason
-    session: Session
+    sessions: tuple[Session, ...]
     total_unread: int
     receipt: ReceiptAdvanced | None = None
 
@@ -76,10 +79,10 @@ class MessageReference:
 
 @dataclass(frozen=True, slots=True)
 class SessionReference:
-    """A changed session in the log: its present state tells all."""
+    """Changed sessions in the log: their present state tells all."""
 
     reason: SyncReason
-    conversation: ConversationId
+    conversations: tuple[ConversationId, ...]
     receipt: ReceiptAdvanced | None = None
 
 
@@ -91,9 +94,11 @@ def log_message(conversation: ConversationId, seq: int) -> str:
     return orjson.dumps({"k": "m", "c": conversation, "s": seq}).decode()
 
 
-def log_session(reason: SyncReason, conversation: ConversationId, receipt: ReceiptAdvanced | None = None) -> str:
-    """A changed session's entry in the log."""
-    fields: dict[str, Any] = {"k": "s", "r": reason.value, "c": conversation}
+def log_session(
+    reason: SyncReason, conversations: Sequence[ConversationId], receipt: ReceiptAdvanced | None = None
+) -> str:
+    """The entry of changed sessions in the log."""
+    fields: dict[str, Any] = {"k": "s", "r": reason.value, "c": conversations}
     if receipt is not None:
         fields["a"] = _receipt_fields(receipt)
     return orjson.dumps(fields).decode()
@@ -112,7 +117,7 @@ def parse_logged(text: bytes) -> Logged:
             return MessageReference(ConversationId(fields["c"]), fields["s"])
         case "s":
             receipt = _receipt_from(fields["a"]) if "a" in fields else None
-            return SessionReference(SyncReason(fields["r"]), ConversationId(fields["c"]), receipt)
+            return SessionReference(SyncReason(fields["r"]), tuple(map(ConversationId, fields["c"])), receipt)
         case _:
             return _receipt_from(fields)
 
@@ -124,16 +129,15 @@ def event_fields(event: Event) -> dict[str, Any]:
             return {"k": "m", "m": message.to_fields() | {"i": str(message.id), "s": message.seq, "n": message.n}}
         case ReceiptAdvanced():
             return _receipt_fields(event)
-        case SessionChanged(reason, session, total, receipt):
-            return {
+        case SessionChanged(reason, sessions, total, receipt):
+            fields = {
                 "k": "s",
                 "r": reason.value,
-                "c": session.conversation,
-                "u": session.user,
+                "u": sessions[0].user,
                 "t": total,
-                "o": session.to_record(),
-                "a": _receipt_fields(receipt) if receipt else None,
+                "o": [[session.conversation, session.record] for session in sessions],
             }
+            return fields | {"a": _receipt_fields(receipt)} if receipt else fields
 
 
 def event_from(fields: dict[str, Any]) -> Event:
@@ -142,9 +146,10 @@ def event_from(fields: dict[str, Any]) -> Event:
         case "m":
             return MessageCreated(message_from(fields["m"]))
         case "s":
-            session = session_from(UserId(fields["u"]), ConversationId(fields["c"]), fields["o"])
-            receipt = _receipt_from(fields["a"]) if fields["a"] else None
-            return SessionChanged(SyncReason(fields["r"]), session, fields["t"], receipt)
+            user = UserId(fields["u"])
+            sessions = tuple(Session(user, ConversationId(name), record) for name, record in fields["o"])
+            receipt = _receipt_from(fields["a"]) if "a" in fields else None
+            return SessionChanged(SyncReason(fields["r"]), sessions, fields["t"], receipt)
         case _:
             return _receipt_from(fields)
 

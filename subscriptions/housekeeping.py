@@ -47,6 +47,7 @@ class Housekeeper:
                 (1.0, "outbox", self._sweep_slice),
                 (15.0, "lease", self._lease),
                 (30.0, "routes", self._hub.refresh),
+                (0.2, "mutes", self._hub.end_mutes),
             )
         ]
 

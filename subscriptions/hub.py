@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import structlog
 
@@ -18,7 +19,7 @@ from store.clock import Clock
 from store.errors import StoreError
 from store.ids import UserId
 from store.sessions import SessionStore
-from subscriptions.events import Event
+from subscriptions.events import Event, SessionChanged
 
 _log = structlog.get_logger()
 
@@ -96,6 +97,7 @@ class _Feed:
         self.early: dict[int, tuple[int, Event | None]] = {}
         self.lock = asyncio.Lock()
         self.attaching = 0
+        self.mute_ends: int | None = None
         self.suspect = False
         self.repair: asyncio.Task[None] | None = None
 
@@ -135,6 +137,7 @@ class Hub:
         self._replay = replay
         self._clock = clock
         self._feeds: dict[UserId, _Feed] = {}
+        self._mutes: list[tuple[int, UserId]] = []
 
     async def attach(self, user: UserId, limit: int) -> Mailbox:
         """A mailbox that gets every event of the user after its `start`. Raises Unreachable."""
@@ -145,7 +148,7 @@ class Hub:
         try:
             async with feed.lock:
                 if feed.position is None:
-                    feed.position = await self._register(user)
+                    feed.position = await self._register(feed)
                     feed.early = {p: e for p, e in feed.early.items() if e[0] > feed.position.tick}
                     feed.catch_up()
             mailbox = Mailbox(user, feed.position, limit)
@@ -167,6 +170,9 @@ class Hub:
         feed = self._feeds.get(user)
         if feed is None:
             return
+        if isinstance(event, SessionChanged):
+            for session in event.sessions:
+                self._note_mute(feed, session.muted_until_ms)
         position = feed.position
         if position is None:
             feed.early[previous] = (tick, event)
@@ -194,12 +200,37 @@ class Hub:
             await asyncio.gather(*(self._look(feed) for feed in feeds[start : start + _REFRESHED_AT_ONCE]))
 
     async def _look(self, feed: _Feed) -> None:
-        now = await self._register(feed.user)
+        now = await self._register(feed)
         if feed.position is not None and feed.position != now:
             self._suspect(feed)
 
-    async def _register(self, user: UserId) -> Position:
-        epoch, clock = await self._sessions.attach(user, self.server, self._clock.now_ms() + ROUTE_MS)
+    async def end_mutes(self) -> None:
+        """Has mutes end that are due, of users with connections here: asking for a state then ends them and tells all."""
+        now = self._clock.now_ms()
+        due = []
+        while self._mutes and self._mutes[0][0] <= now:
+            at, user = heappop(self._mutes)
+            feed = self._feeds.get(user)
+            if feed is not None and feed.mute_ends == at:
+                feed.mute_ends = None
+                due.append(feed)
+        await asyncio.gather(*(self._end_mutes(feed) for feed in due))
+
+    async def _end_mutes(self, feed: _Feed) -> None:
+        try:
+            await self._look(feed)
+        except StoreError:
+            self._suspect(feed)
+
+    def _note_mute(self, feed: _Feed, ends: int | None) -> None:
+        if ends is not None and (feed.mute_ends is None or ends < feed.mute_ends):
+            feed.mute_ends = ends
+            heappush(self._mutes, (ends, feed.user))
+
+    async def _register(self, feed: _Feed) -> Position:
+        until = self._clock.now_ms() + ROUTE_MS
+        epoch, clock, mute_ends = await self._sessions.attach(feed.user, self.server, until)
+        self._note_mute(feed, mute_ends)
         return Position(epoch, clock)
 
     def _suspect(self, feed: _Feed) -> None:
@@ -234,7 +265,7 @@ class Hub:
 
     async def _read_log(self, feed: _Feed) -> None:
         try:
-            now = await self._register(feed.user)
+            now = await self._register(feed)
             feed.suspect = False
             assert feed.position is not None
             missed = await self._replay(feed.user, feed.position)

@@ -10,6 +10,7 @@ import structlog
 
 from store.errors import StoreError
 from store.ids import ConversationId, UserId, parse_private
+from store.receipts import Mark
 from store.sessions import applied
 from store.store import Store
 from subscriptions.bus import Bus, Parcel
@@ -46,7 +47,8 @@ class ReceiptNotifier:
         try:
             if keep:
                 now = self._store.clock.now_ms()
-                await self._store.receipts.insert(receipt.conversation, receipt.user, receipt.kind, receipt.seq, now)
+                mark = Mark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
+                await self._store.receipts.insert([mark], now)
             await self._tell(await self._senders(receipt, after), receipt)
         except StoreError as error:
             # The mark is kept: who asks learns of it.
@@ -74,16 +76,13 @@ class ReceiptNotifier:
         change = {
             "c": conversation,
             "s": receipt.seq,
-            "now": now,
+            "at": now,
             "e": log_receipt(receipt),
             "peer": int(_is_private(conversation)),
         }
-        answers = await store.cache.run_aside([store.sessions.change(user, "receipt", change, now) for user in users])
-        outcomes = [(user, applied(user, conversation, answer)) for user, answer in zip(users, answers, strict=True)]
+        answers = await store.cache.run_aside([store.sessions.change(user, "receipt", change) for user in users])
         parcel = Parcel()
-        changed = [pair for pair in outcomes if pair[1].changed]
-        parcel.add(receipt, changed)
-        parcel.keep(changed, 0)
+        parcel.add(receipt, [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)])
         self._bus.send(parcel)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
-from store.ids import ConversationId, UserId
+from store.ids import ConversationId, UserId, gateway_id
 from store.messages import MessageStore
+from store.records import Session
 from store.sessions import SessionStore
 from subscriptions.events import (
     MessageCreated,
@@ -39,10 +41,8 @@ class Replayer:
         messages = await self._messages.find_many(
             {(e.conversation, e.seq) for _, e in entries if isinstance(e, MessageReference)}
         )
-        changed = list(dict.fromkeys(e.conversation for _, e in entries if isinstance(e, SessionReference)))
-        now = await self._sessions.find_many(user, changed) if changed else None
-        sessions = {s.conversation: s for s in now.sessions} if now else {}
-        total = now.total_unread if now else 0
+        references = [entry for _, entry in entries if isinstance(entry, SessionReference)]
+        sessions, total = await self._present(user, {c for entry in references for c in entry.conversations})
         replayed: list[Delivered] = []
         for at, entry in entries:
             match entry:
@@ -52,11 +52,27 @@ class Replayer:
                         replayed.append(Delivered(at, MessageCreated(message)))
                 case ReceiptAdvanced():
                     replayed.append(Delivered(at, entry))
-                case SessionReference(reason, conversation, receipt):
-                    session = sessions.get(conversation)
-                    if session is not None:
-                        replayed.append(Delivered(at, SessionChanged(reason, session, total, receipt)))
+                case SessionReference(reason, conversations, receipt):
+                    changed = [sessions[c] for c in conversations if c in sessions]
+                    gateways = dict.fromkeys(gateway_id(s.sub_biz) for s in changed if s.sub_biz is not None)
+                    changed += [sessions[c] for c in gateways if c in sessions]
+                    if changed:
+                        replayed.append(Delivered(at, SessionChanged(reason, tuple(changed), total, receipt)))
         return replayed
+
+    async def _present(
+        self, user: UserId, conversations: Collection[ConversationId]
+    ) -> tuple[dict[ConversationId, Session], int]:
+        """Sessions as they are now, with the gateways they are behind, and the total."""
+        if not conversations:
+            return {}, 0
+        now = await self._sessions.find_many(user, list(conversations))
+        sessions = {session.conversation: session for session in now.sessions}
+        gateways = {gateway_id(s.sub_biz) for s in now.sessions if s.sub_biz is not None} - set(sessions)
+        if gateways:
+            now = await self._sessions.find_many(user, list(gateways))
+            sessions |= {session.conversation: session for session in now.sessions}
+        return sessions, now.total_unread
 
 
 def in_order_of_seq(start: Position, logged: list[Delivered]) -> list[Delivered]:

@@ -1,22 +1,30 @@
--- Applies one change to a user's cached state, if it is loaded.
--- ARGV: kind, change (JSON), now (ms), lock token or ''.
--- Answers {status, epoch, routes, record, tick, previous, total, old readSeq, old unread}.
--- status: ok, applied (nothing changed), cold (not loaded), pending (a load under way will apply it), fenced.
-local kind, change, now, token = ARGV[1], cjson.decode(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-if token ~= '' then
-  if redis.call('GET', LOCK) ~= token then return { 'fenced' } end
-  redis.call('DEL', LOCK)
-end
-local epoch = loaded()
-if not epoch then
-  if redis.call('EXISTS', LOADING) == 1 then
-    redis.call('RPUSH', PENDING, kind, ARGV[2])
-    redis.call('PEXPIRE', PENDING, 60000)
-    return { 'pending' }
+-- Applies changes to a user's cached state, in order, if it is loaded.
+-- ARGV: now (ms), lock token or '', give the lock back (0/1), then kind and change (JSON) in turn.
+-- Answers {'ok', epoch, routes, outcome, ...} with an outcome for each change (see _changes.lua), or {status}: cold (not loaded),
+-- pending (a load under way will apply them), fenced (the lock is not the caller's any more).
+local token = ARGV[2]
+if token ~= '' and redis.call('GET', LOCK) ~= token then return { 'fenced' } end
+local epoch, answer = loaded(), nil
+if epoch then
+  answer = { 'ok', epoch, routes() }
+  for i = 4, #ARGV, 2 do
+    local outcome = apply(ARGV[i], cjson.decode(ARGV[i + 1]))
+    if outcome[1] == 'cold' then
+      answer = { 'cold' }
+      break
+    end
+    answer[#answer + 1] = outcome
   end
-  return { 'cold' }
+  touch()
+elseif redis.call('HEXISTS', LOADING, 'token') == 1 then
+  for i = 4, #ARGV, 2 do redis.call('RPUSH', PENDING, ARGV[i], ARGV[i + 1]) end
+  redis.call('PEXPIRE', PENDING, 60000)
+  redis.call('HINCRBY', LOADING, 'pending', #ARGV - 3)
+  answer = { 'pending' }
+else
+  answer = { 'cold' }
 end
-local answer = apply(kind, change)
-if answer[1] == 'cold' then return { 'cold' } end
-touch()
-return { answer[1], epoch, routes(now), answer[2], answer[3], answer[4], answer[5], answer[6], answer[7] }
+-- Who listens to a state that is gone hears of it from here.
+if not epoch and redis.call('EXISTS', ROUTES) == 1 then forget() end
+if token ~= '' and ARGV[3] == '1' then release(token) end
+return answer

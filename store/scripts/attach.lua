@@ -1,7 +1,9 @@
--- Says that a server holds connections of this user. ARGV: server, ms since the epoch until which that holds.
--- Answers {} where the state isn't loaded (nothing is registered then), else {epoch, clock}.
+-- Says that a server holds connections of this user. ARGV: now (ms), server, ms since the epoch until which that holds.
+-- Answers {} where the state isn't loaded (nothing is registered then), else {epoch, clock, when the next mute ends or ''}.
 local epoch = loaded()
 if not epoch then return {} end
-redis.call('ZADD', ROUTES, ARGV[2], ARGV[1])
+redis.call('ZADD', ROUTES, ARGV[3], ARGV[2])
+redis.call('HSET', META, 'routed', ARGV[3])
 touch()
-return { epoch, redis.call('HGET', META, 'clock') }
+local meta = redis.call('HMGET', META, 'clock', 'due')
+return { epoch, meta[1], meta[2] or '' }

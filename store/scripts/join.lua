@@ -21,6 +21,7 @@ local n = tonumber(redis.call('HGET', HEAD, 'n'))
 local answer = { 'ok', seq, n, 0, '' }
 local message = cjson.decode(ARGV[4])
 message.join, message.m, message.mc = {}, new, count
+message.sb = cjson.decode(redis.call('HGET', HEAD, 'j')).sb
 for _, user in ipairs(new) do
   local m = member(user)
   if m == nil then

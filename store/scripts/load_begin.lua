@@ -1,8 +1,8 @@
--- Claims the loading of a user's state. ARGV: token, milliseconds the claim lasts.
--- Answers loaded, busy (somebody else is at it) or go.
+-- Claims the loading of a user's state. ARGV: now (ms), token, milliseconds the claim lasts.
+-- Answers loaded, busy (somebody else is at it) or go. loading, a hash: token, pending (how much waits in that list).
 if loaded() then return 'loaded' end
-if redis.call('SET', LOADING, ARGV[1], 'NX', 'PX', ARGV[2]) then
-  redis.call('DEL', PENDING)
-  return 'go'
-end
-return 'busy'
+if redis.call('HSETNX', LOADING, 'token', ARGV[2]) == 0 then return 'busy' end
+redis.call('PEXPIRE', LOADING, ARGV[3])
+redis.call('DEL', PENDING)
+forget()
+return 'go'

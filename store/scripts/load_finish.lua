@@ -1,19 +1,21 @@
--- Stores a user's whole state as read from MongoDB, then what happened to it meanwhile.
--- ARGV: token, epoch, clock (ms), then conversation and record in turn.
--- Answers 1, or 0 where the claim was lost (the state read may be stale: load again).
-if redis.call('GET', LOADING) ~= ARGV[1] then return 0 end
+-- Makes a user's state seen whose parts are stored, then applies what happened to it meanwhile.
+-- ARGV: now (ms), token, epoch, clock (ms), how many sessions there must be, then subBizs in use.
+-- Answers 1, or 0 where the claim or a key was lost (what was read may be stale: load again).
+local loading = redis.call('HMGET', LOADING, 'token', 'pending')
+if loading[1] ~= ARGV[2] then return 0 end
 redis.call('DEL', LOADING)
-forget()
-redis.call('HSET', META, 'epoch', ARGV[2], 'clock', ARGV[3], 'count', 0, 'listed', 0, 'total', 0)
-local sum = 0
-for i = 4, #ARGV, 2 do
-  local rec = cjson.decode(ARGV[i + 1])
-  put(ARGV[i], rec, nil)
-  sum = sum + counted(ARGV[i], rec)
-end
-add_total(sum)
+for i = 6, #ARGV do put_gateway(ARGV[i], 0) end
+for _, field in ipairs({ 'count', 'listed', 'timed', 'total' }) do redis.call('HINCRBY', META, field, 0) end
+redis.call('HSET', META, 'epoch', ARGV[3], 'clock', ARGV[4])
+local held = redis.call('GET', LOCK)
+if held then redis.call('HSET', META, 'held', held) end
 local pending = redis.call('LRANGE', PENDING, 0, -1)
 redis.call('DEL', PENDING)
+if tonumber(redis.call('HGET', META, 'count')) ~= tonumber(ARGV[5]) or #pending ~= (tonumber(loading[2]) or 0) then
+  forget()
+  return 0
+end
+if not loaded() then return 0 end
 for i = 1, #pending, 2 do
   if apply(pending[i], cjson.decode(pending[i + 1]))[1] == 'cold' then return 0 end
 end

@@ -10,7 +10,7 @@ from itertools import cycle
 import pytest
 
 from resolvers.messages import NewMessage, send_message
-from resolvers.sessions import mark_read
+from resolvers.reading import mark_read
 from server.services import Services
 from store.errors import StoreError
 from store.ids import MessageId, UserId, private_id

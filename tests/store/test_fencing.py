@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from resolvers import sessions
 from resolvers.callers import Caller, CallerRole
 from resolvers.messages import NewMessage, send_message
-from resolvers.sessions import mark_read
+from resolvers.reading import mark_read
+from resolvers.session_changes import pin_session
 from server.services import Services, open_services
 from server.settings import Settings
-from store.cache import Call
+from store import locks
 from store.errors import Fenced
-from store.ids import ConversationId, UserId, private_id
-from store.reading import update_read
+from store.ids import UserId, private_id
 from store.rows import SESSIONS, session_row_id
 from store.store import Store
 
@@ -25,8 +25,9 @@ CONVERSATION = private_id(ANNA, BEN)
 
 
 @pytest.fixture
-async def services(settings: Settings) -> AsyncIterator[Services]:
-    """Three messages wait for ben."""
+async def services(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
+    """Three messages wait for ben. A lock ends by itself soon."""
+    monkeypatch.setattr(locks, "HELD_MS", 150)
     async with open_services(settings) as opened:
         for user in (ANNA, BEN):
             await opened.sign_in(Caller(user, CallerRole.USER, 2e9))
@@ -35,39 +36,67 @@ async def services(settings: Settings) -> AsyncIterator[Services]:
         yield opened
 
 
-async def _end_lock(store: Store) -> None:
-    """As when its time is over."""
-    assert await store.cache.one(Call("DEL", None, (store.keys.user(BEN)[8],))) == 1
+@pytest.fixture
+async def other(services: Services, settings: Settings) -> AsyncIterator[Services]:
+    """Another server of the same deployment."""
+    async with open_services(settings) as opened:
+        yield opened
 
 
-async def test_a_write_after_a_later_holders_is_refused_and_changes_nothing(services: Services) -> None:
-    store = services.app.store
-    async with store.locks.hold(BEN, CONVERSATION) as paused:
-        await _end_lock(store)
-        # Another server's device: this process's own wait in line.
-        store.locks._local.clear()
-        await mark_read(services.app, BEN, CONVERSATION, 2)
-        row = await store.mongo.find_one(SESSIONS, {"_id": session_row_id(BEN, CONVERSATION)})
-        with pytest.raises(Fenced):
-            await update_read(
-                store.mongo, store.receipts, BEN, CONVERSATION,
-                seq=3, n=3, advanced=False, fence=paused.fence, now_ms=store.clock.now_ms(),
-            )  # fmt: skip
-        assert await store.mongo.find_one(SESSIONS, {"_id": session_row_id(BEN, CONVERSATION)}) == row
+async def _row(store: Store) -> Any:
+    return await store.mongo.find_one(SESSIONS, {"_id": session_row_id(BEN, CONVERSATION)})
 
 
-async def test_who_lost_the_lock_before_the_cache_knew_begins_anew(
-    services: Services, monkeypatch: pytest.MonkeyPatch
+async def test_a_write_after_a_later_holders_is_refused_and_changes_nothing(
+    services: Services, other: Services
 ) -> None:
-    attempts = 0
+    store = services.app.store
+    async with store.locks.hold(BEN, [CONVERSATION]) as paused:
+        await asyncio.sleep(0.2)
+        await mark_read(other.app, BEN, CONVERSATION, 2)
+        row = await _row(store)
+        with pytest.raises(Fenced):
+            await store.session_rows.write(BEN, paused.fence, {CONVERSATION: {"$max": {"r": 3, "rn": 3}}})
+        assert await _row(store) == row
 
-    async def slow_update(*args: Any, **options: Any) -> None:
-        nonlocal attempts
-        attempts += 1
-        await update_read(*args, **options)
-        if attempts == 1:
-            await _end_lock(services.app.store)
 
-    monkeypatch.setattr(sessions, "update_read", slow_update)
-    session = await mark_read(services.app, BEN, ConversationId(CONVERSATION), None)
-    assert (session.read_seq, session.unread_count, attempts) == (3, 0, 2)
+async def _pause_once(
+    monkeypatch: pytest.MonkeyPatch, store: Store, pause: Callable[[], Awaitable[object]], *, written: bool
+) -> list[bool]:
+    """The first holder stops for longer than its lock lasts, before or after it wrote to MongoDB, and wakes up again."""
+    write = store.session_rows.write
+    attempts: list[bool] = []
+
+    async def paused(*args: Any) -> None:
+        attempts.append(True)
+        if len(attempts) == 1 and not written:
+            await pause()
+        await write(*args)
+        if len(attempts) == 1 and written:
+            await pause()
+
+    monkeypatch.setattr(type(store.session_rows), "write", lambda rows, *args: paused(*args))
+    return attempts
+
+
+@pytest.mark.parametrize("written", [False, True])
+async def test_who_lost_the_lock_to_another_server_begins_anew_and_both_changes_last(
+    services: Services, other: Services, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    store = services.app.store
+
+    async def while_another_changes_it() -> None:
+        await asyncio.sleep(0.2)
+        await pin_session(other.app, BEN, CONVERSATION, 7)
+
+    attempts = await _pause_once(monkeypatch, store, while_another_changes_it, written=written)
+    session = await mark_read(services.app, BEN, CONVERSATION, None)
+    # What the paused one wrote was found by the other server, which loaded the state anew; or it wrote a second time.
+    assert len(attempts) == (2 if written else 3)
+    assert (session.read_seq, session.unread_count, session.priority) == (3, 0, 7)
+    found = await other.app.store.sessions.find(BEN, CONVERSATION)
+    assert found == session
+    await services.app.receipts.close()
+    told = await store.sessions.find(ANNA, CONVERSATION)
+    assert told is not None
+    assert told.peer_read_seq == 3

@@ -26,13 +26,13 @@ async def _member_of(store: Store, *groups: ConversationId) -> UserId:
     await store.sessions.load(user)
     for group in groups:
         record = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": START, "w": START}
-        await _apply(store, user, group, "join", {"rec": record, "now": START, "e": "{}"})
+        await _apply(store, user, group, "join", {"rec": record, "at": START, "e": "{}"})
     return user
 
 
 async def _apply(store: Store, user: UserId, group: ConversationId, kind: str, change: dict[str, Any]) -> Applied:
-    call = store.sessions.change(user, kind, {"c": group} | change, START)
-    return applied(user, group, await store.cache.one(call))
+    call = store.sessions.change(user, kind, {"c": group} | change)
+    return applied(user, await store.cache.one(call))
 
 
 def _message(seq: int, n: int, *, countable: bool = True, own: bool = False) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _message(seq: int, n: int, *, countable: bool = True, own: bool = False) -> 
 async def test_messages_in_any_order_each_count_once_and_reach_the_log_once(store: Store) -> None:
     async def arrive(order: list[int]) -> None:
         user = await _member_of(store, GROUP)
-        epoch, clock = since = await store.sessions.attach(user, "server", START)
+        epoch, clock, _ = since = await store.sessions.attach(user, "server", START)
         for seq in order + order:
             outcome = await _apply(store, user, GROUP, "message", _message(seq, seq))
             if outcome.changed:
@@ -83,11 +83,11 @@ async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: S
 async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: Store) -> None:
     user = UserId(f"{USER}{next(_names)}")
     keys = store.keys.user(user)
-    assert await store.cache.one(Call("load_begin", keys, ("mine", 5_000))) == b"go"
-    assert await store.cache.one(Call("load_begin", keys, ("other", 5_000))) == b"busy"
+    assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
+    assert await store.cache.one(Call("load_begin", keys, (START, "other", 5_000))) == b"busy"
     assert (await _apply(store, user, ConversationId("p_a_ann"), "message", _message(1, 1))).session is None
-    assert await store.cache.one(Call("load_finish", keys, ("stale", "e", START))) == 0
-    assert await store.cache.one(Call("load_finish", keys, ("mine", "e", START))) == 1
+    assert await store.cache.one(Call("load_finish", keys, (START, "stale", "e", START, 0))) == 0
+    assert await store.cache.one(Call("load_finish", keys, (START, "mine", "e", START, 0))) == 1
     session = await store.sessions.find(user, ConversationId("p_a_ann"))
     assert session is not None
     assert session.unread_count == 1
@@ -130,7 +130,7 @@ async def _compare(store: Store, steps: list[tuple[str, int, int]]) -> None:
             upto = max(0, len(history) - back)
             n = sum(1 for k in history[:upto] if k != "system")
             now = START + 100 + len(moved)
-            await _apply(store, user, group, "read", {"r": upto, "rn": n, "now": now, "e": "{}"})
+            await _apply(store, user, group, "read", {"r": upto, "rn": n, "at": now, "e": "{}"})
             read[group] = max(read[group], upto)
             continue
         history.append(kind)
@@ -150,7 +150,7 @@ async def _compare(store: Store, steps: list[tuple[str, int, int]]) -> None:
         assert (session.unread_count, session.write_seq) == (expected, len(kinds[group]))
         assert session.read_seq == read[group]
         total += expected
-    page = await store.sessions.list_page(user, 10, None)
+    page = await store.sessions.list_page(user, "m", 10, None)
     assert page.total_unread == total
     order = [session.conversation for session in page.sessions]
     last_moved = list(dict.fromkeys(reversed(moved)))

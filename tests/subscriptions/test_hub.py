@@ -65,10 +65,10 @@ class Somebody:
 
     async def frame_of(self, message: Message) -> Frame:
         log = await self.store.cache.one(
-            Call("XREVRANGE", None, (self.store.keys.user(self.user)[4], "+", "-", "COUNT", 1))
+            Call("XREVRANGE", None, (self.store.keys.of_user(self.user, "log"), "+", "-", "COUNT", 1))
         )
         tick, fields = log[0]
-        epoch, _ = await self.store.sessions.attach(self.user, "nobody", 0)
+        epoch, *_ = await self.store.sessions.attach(self.user, "nobody", 0)
         return Frame(epoch, int(tick.split(b"-")[0]), int(fields[b"p"]), MessageCreated(message))
 
     def deliver(self, *frames: Frame) -> None:
@@ -198,8 +198,8 @@ async def test_somebody_who_left_costs_nothing_and_can_come_back(somebody: Someb
 async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None:
     conversation = (await somebody.receive_message("a")).event.message.conversation
     change = {"c": conversation, "s": 2, "n": 2, "k": 1, "o": 0, "at": 1, "e": log_message(conversation, 2)}
-    call = somebody.store.sessions.change(somebody.user, "message", change, 1)
-    outcome = applied(somebody.user, conversation, await somebody.store.cache.one(call))
-    again = applied(somebody.user, conversation, await somebody.store.cache.one(call))
+    call = somebody.store.sessions.change(somebody.user, "message", change)
+    outcome = applied(somebody.user, await somebody.store.cache.one(call))
+    again = applied(somebody.user, await somebody.store.cache.one(call))
     assert outcome.tick == outcome.previous + 1
     assert (again.changed, again.tick) == (False, outcome.tick)

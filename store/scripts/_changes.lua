@@ -1,0 +1,178 @@
+-- What may happen to a user's sessions. Each change takes its fields and answers {moves, at, event, old} for record_event,
+-- or {refusal}: applied (nothing to do, or done before) or unknown. old: read position and unread count before, for
+-- those who tell senders.
+local MAX_STRETCHES = 64
+local MAX_MENTIONS = 1000
+
+local function applied(...)
+  return { refusal = 'applied', conversations = { ... } }
+end
+
+local UNKNOWN = { refusal = 'unknown' }
+
+-- Seqs that were passed over may still come: their messages were given a place and are not durable yet.
+local function remember_gap(rec, seq)
+  if seq == rec.s + 1 then return end
+  rec.g = rec.g or {}
+  rec.g[#rec.g + 1] = rec.s + 1
+  rec.g[#rec.g + 1] = seq - 1
+end
+
+-- Whether seq is one that may still come. It has come now.
+local function take_gap(rec, seq)
+  local stretches, kept, found = rec.g or {}, {}, false
+  for i = 1, #stretches, 2 do
+    local first, last = stretches[i], stretches[i + 1]
+    if first <= seq and seq <= last then
+      found = true
+      if first < seq then
+        kept[#kept + 1] = first
+        kept[#kept + 1] = seq - 1
+      end
+      if seq < last then
+        kept[#kept + 1] = seq + 1
+        kept[#kept + 1] = last
+      end
+    else
+      kept[#kept + 1] = first
+      kept[#kept + 1] = last
+    end
+  end
+  rec.g = kept
+  return found
+end
+
+local function mention(rec, seq)
+  rec.ms = rec.ms or {}
+  rec.ms[#rec.ms + 1] = seq
+  if #rec.ms > MAX_MENTIONS then table.remove(rec.ms, 1) end
+end
+
+local function read_up_to(rec, seq, n)
+  rec.r = math.max(rec.r, seq)
+  rec.rn = math.max(rec.rn, n)
+  rec.d = math.max(rec.d, seq)
+  local left = {}
+  for _, m in ipairs(rec.ms or {}) do
+    if m > rec.r then left[#left + 1] = m end
+  end
+  rec.ms = left
+end
+
+local changes = {}
+
+-- A committed message: c, s, n, k (1: counts as unread), o (1: the user's own), me (1: mentions the user), at, e (event).
+function changes.message(change)
+  local private = string.sub(change.c, 1, 2) == 'p_'
+  local rec = get(change.c)
+  local fresh, was = rec == nil, standing(change.c, rec)
+  if fresh then
+    if not private then return UNKNOWN end
+    rec = { s = 0, n = 0, r = 0, rn = 0, d = 0, p = 0, a = 0, w = 0, sb = string.match(change.c, '~(.*)$') }
+  end
+  -- For the sender: how many messages of others the own one makes read.
+  local old = { r = rec.r, unread = math.max(0, change.n - change.k - rec.rn) }
+  if change.s > rec.s then
+    remember_gap(rec, change.s)
+    rec.s = change.s
+  elseif not take_gap(rec, change.s) then
+    return applied(change.c)
+  end
+  -- More than can be kept track of: begin anew, which subscribers are told, rather than lose one in silence.
+  if rec.g and #rec.g > 2 * MAX_STRETCHES then return UNKNOWN end
+  rec.n = math.max(rec.n, change.n)
+  if change.k == 1 then rec.w = math.max(rec.w, change.at) end
+  if change.o == 0 and private then
+    -- Who wrote it has read it.
+    rec.pr = math.max(rec.pr or 0, change.s)
+    rec.pd = math.max(rec.pd or 0, change.s)
+  end
+  if change.me == 1 and change.s > rec.r then mention(rec, change.s) end
+  if change.o == 1 then read_up_to(rec, change.s, change.n) end
+  return { moves = { { c = change.c, rec = rec, was = was, fresh = fresh } }, at = change.at, event = change.e, old = old }
+end
+
+-- The user read: c, r, rn, at, e. A reader whose marks are there already changes nothing.
+function changes.read(change)
+  local rec = get(change.c)
+  if rec == nil then return UNKNOWN end
+  if change.r <= rec.r and not rec.us then return applied(change.c) end
+  local was = standing(change.c, rec)
+  local old = { r = rec.r, unread = unread(change.c, rec) }
+  read_up_to(rec, change.r, change.rn)
+  rec.us = nil
+  return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e, old = old }
+end
+
+-- The user set something about sessions: cs (conversations), f (fields to set), u (fields to unset), w (1: writeTs
+-- moves), at, e. All of them become one event.
+function changes.set(change)
+  local moves = {}
+  for _, conversation in ipairs(change.cs) do
+    local rec = get(conversation)
+    if rec == nil then return UNKNOWN end
+    local was, differs = standing(conversation, rec), false
+    for field, value in pairs(change.f) do
+      if rec[field] ~= value then rec[field], differs = value, true end
+    end
+    for _, field in ipairs(change.u) do
+      if rec[field] ~= nil then rec[field], differs = nil, true end
+    end
+    if change.w == 1 and rec.w < change.at then rec.w, differs = change.at, true end
+    if change.w == 1 and rec.ow then rec.ow = math.max(rec.ow, change.at) end
+    if differs then moves[#moves + 1] = { c = conversation, rec = rec, was = was } end
+  end
+  if #moves == 0 then return applied(unpack(change.cs)) end
+  return { moves = moves, at = change.at, event = change.e }
+end
+
+-- Somebody else's acknowledgement reached this user, who sent what it covers: c, s, at, e, peer (1: of a private conversation).
+function changes.receipt(change)
+  local rec = get(change.c)
+  if rec == nil then return UNKNOWN end
+  local was, moved = standing(change.c, rec), false
+  if change.peer == 1 then
+    if change.s <= (rec.pt or 0) then return applied(change.c) end
+    rec.pt = change.s
+    moved = change.s > (rec.pr or 0)
+    rec.pr = math.max(rec.pr or 0, change.s)
+    rec.pd = math.max(rec.pd or 0, change.s)
+  end
+  local move = { c = change.c, rec = rec, was = was, still = not moved }
+  return { moves = { move }, at = change.at, event = change.e }
+end
+
+-- The user became a member: c, rec (the record to begin with), at, e.
+function changes.join(change)
+  local before = get(change.c)
+  if before and before.f == nil and before.s >= change.rec.s then return applied(change.c) end
+  local rec, was = change.rec, standing(change.c, before)
+  if before then
+    rec.p, rec.m, rec.mu, rec.ca = before.p, before.m, before.mu, before.ca
+    rec.w = math.max(rec.w, before.w)
+  end
+  return { moves = { { c = change.c, rec = rec, was = was, fresh = before == nil } }, at = change.at, event = change.e }
+end
+
+-- Applies one change to a loaded state. The answer: status (ok, applied, cold), tick, tick before, total, old read seq, old
+-- unread, then conversation and record in turn.
+local function apply(kind, change)
+  local done = changes[kind](change)
+  if done.refusal == 'unknown' then
+    -- MongoDB holds a session that this state does not know: it is not to be trusted any further.
+    forget()
+    return { 'cold' }
+  end
+  if done.refusal then
+    local clock = redis.call('HGET', META, 'clock')
+    local answer = { 'applied', clock, clock, total(), -1, 0 }
+    for _, conversation in ipairs(done.conversations) do
+      answer[#answer + 1] = conversation
+      answer[#answer + 1] = redis.call('HGET', SESSIONS, conversation) or ''
+    end
+    return answer
+  end
+  local tick, previous, changed = record_event(done.moves, done.at, done.event)
+  local old = done.old or { r = -1, unread = 0 }
+  return { 'ok', int(tick), int(previous), total(), old.r, old.unread, unpack(changed) }
+end
