@@ -36,6 +36,12 @@ class Change:
     fields: dict[str, Any] = field(default_factory=dict)
     re_sorts: bool = False
 
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The fields as records keep them."""
+        ends = self.fields.get("mu")
+        return self.fields if ends is None else self.fields | {"mu": str(ends)}
+
 
 async def delete_session(app: Confab, user: UserId, conversation: str, *, hard: bool) -> Session:
     """The user's own view ends: INVALID until the next message that isn't SYSTEM, nothing unread, no receipt to anybody. hard:
@@ -112,7 +118,7 @@ async def assign_category(
 def _if_different(session: Session, change: Change) -> Change | None:
     """The change, if it makes a difference: to what is set, or by taking away the mark of being unread."""
     rec = session.record
-    differs = any(rec.get(name) != value for name, value in change.fields.items())
+    differs = any(rec.get(name) != value for name, value in change.recorded.items())
     return change if differs or session.unread_status else None
 
 
@@ -150,7 +156,7 @@ async def _carry_out(
     await store.session_rows.write(user, held.fence, {c: _row_update(change, at) for c, at in times.items()})
     gone = [name for name, value in change.fields.items() if value is None]
     shared = {
-        "f": {name: value for name, value in change.fields.items() if value is not None},
+        "f": {name: value for name, value in change.recorded.items() if value is not None},
         "u": gone if "us" in change.fields else [*gone, "us"],
         "w": int(change.re_sorts),
     }

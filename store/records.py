@@ -265,7 +265,7 @@ class Session:
 
     @property
     def muted_until_ms(self) -> int | None:
-        return self.record.get("mu")
+        return int(self.record["mu"]) if "mu" in self.record else None
 
     @property
     def priority(self) -> int:

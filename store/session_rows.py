@@ -142,9 +142,12 @@ def _settings_from(row: Document, now_ms: int) -> dict[str, Any]:
     rec = {name: row[name] for name in _KEPT if row.get(name) is not None}
     rec.setdefault("p", 0)
     rec["a"] = row.get("a", 0)
-    if rec.get("mu", now_ms + 1) <= now_ms:
-        rec["a"] = max(rec["a"], rec.pop("mu"))
+    ends = rec.pop("mu", None)
+    if ends is not None and ends <= now_ms:
+        rec["a"] = max(rec["a"], ends)
         rec.pop("m", None)
+    elif ends is not None:
+        rec["mu"] = str(ends)
     return rec
 
 

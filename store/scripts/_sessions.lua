@@ -2,7 +2,8 @@
 --
 -- A record is a JSON object:
 --   s writeSeq   n countable messages up to s      r read as the senders know   rn countable up to r   d deliveredSeq
---   x deleted at seq   xn countable up to x (absent: never deleted)   p priority  m muted  mu muted until (ms)
+--   x deleted at seq   xn countable up to x (absent: never deleted)   p priority  m muted  mu muted until (ms, as text: Lua's JSON keeps
+--   14 digits)
 --   us writeSeq when it was marked unread   ca category  sb subBiz  a activeTs  w writeTs
 --   ms seqs of unread messages that mention the user  f last readable seq of a former member
 --   pr, pd how far the peer of a private conversation has read and received, pt how far this user was told so

@@ -1,0 +1,226 @@
+"""The user's lock: everybody has their turn, in order, soon, and without asking over and over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from resolvers.callers import Caller, CallerRole
+from resolvers.messages import NewMessage, send_message
+from resolvers.session_changes import assign_category, mute_session, pin_session, set_unread
+from server.services import Services, open_services
+from server.settings import Settings
+from store import locks
+from store.cache import Cache, Call
+from store.errors import LockTimeout
+from store.ids import UserId, private_id
+from store.store import Store
+
+ANNA, BEN = UserId("anna"), UserId("ben")
+CONVERSATION = private_id(ANNA, BEN)
+
+
+@pytest.fixture
+async def servers(settings: Settings) -> AsyncIterator[list[Services]]:
+    """Three servers of one deployment. A message waits for ben."""
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(open_services(settings)) for _ in range(3)]
+        for user in (ANNA, BEN):
+            await opened[0].sign_in(Caller(user, CallerRole.USER, 2e9))
+        await send_message(opened[0].app, ANNA, NewMessage(BEN, None, "hello"))
+        yield opened
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often which script was called."""
+    count: Counter[str] = Counter()
+    attempt = Cache.attempt
+
+    async def counted(cache: Cache, calls: Any) -> Any:
+        count.update(call.name for call in calls)
+        return await attempt(cache, calls)
+
+    monkeypatch.setattr(Cache, "attempt", counted)
+    return count
+
+
+def _lock_key(store: Store) -> str:
+    return store.keys.of_user(BEN, "lock")
+
+
+async def test_changes_from_twenty_devices_on_three_servers_are_all_carried_out_in_turn(
+    servers: list[Services], asked: Counter[str]
+) -> None:
+    rounds = 5
+
+    async def device(number: int) -> list[int]:
+        app = servers[number % len(servers)].app
+        ticks = []
+        for turn in range(rounds):
+            match (number + turn) % 4:
+                case 0:
+                    session = await pin_session(app, BEN, CONVERSATION, 1 + number * rounds + turn)
+                case 1:
+                    session = await mute_session(
+                        app, BEN, CONVERSATION, muted=True, until_ms=2_000_000_000_000 + number
+                    )
+                case 2:
+                    session = await set_unread(app, BEN, CONVERSATION)
+                case _:
+                    (session,) = await assign_category(app, BEN, [CONVERSATION], f"{number} {turn}")
+            ticks.append(session.active_ts)
+        return ticks
+
+    answers = await asyncio.gather(*(device(number) for number in range(20)))
+    for ticks in answers:
+        assert ticks == sorted(ticks)
+    # Who waits is told when it is their turn: once to stand in line, once to take it.
+    assert asked["lock"] <= 2 * 20 * rounds + 10
+    assert asked["unlock"] <= 20 * rounds
+
+
+async def test_servers_take_turns(servers: list[Services]) -> None:
+    """One with many devices of the user does not keep another waiting for all of them."""
+    order: list[int] = []
+
+    async def device(server: int) -> None:
+        async with servers[server].app.store.locks.hold(BEN, [CONVERSATION]):
+            order.append(server)
+            await asyncio.sleep(0.01)
+
+    many = [asyncio.create_task(device(0)) for _ in range(10)]
+    await asyncio.sleep(0.005)
+    await asyncio.gather(*many, device(1), device(2))
+    assert max(order.index(1), order.index(2)) <= 5
+
+
+async def test_who_waits_is_told_at_once_when_the_lock_is_free(servers: list[Services]) -> None:
+    one, two, _ = (server.app.store.locks for server in servers)
+    waits = []
+    for _ in range(5):
+        async with one.hold(BEN, [CONVERSATION]):
+            waiting = asyncio.create_task(_take(two))
+            await asyncio.sleep(0.05)
+            began = time.monotonic()
+        await waiting
+        waits.append(time.monotonic() - began)
+    assert min(waits) < 0.05, "word of the lock came, nobody had to look for it"
+
+
+async def _take(one: locks.UserLocks) -> None:
+    async with one.hold(BEN, [CONVERSATION]):
+        pass
+
+
+async def test_word_that_is_lost_costs_a_second(servers: list[Services], monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, _ = (server.app.store.locks for server in servers)
+    monkeypatch.setattr(servers[1].app.bus, "_granted", lambda _: None)
+    async with one.hold(BEN, [CONVERSATION]):
+        waiting = asyncio.create_task(_take(two))
+        await asyncio.sleep(0.05)
+    async with asyncio.timeout(2):
+        await waiting
+
+
+async def test_a_dead_holder_keeps_others_waiting_until_its_lock_ends(
+    servers: list[Services], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "HELD_MS", 300)
+    store = servers[0].app.store
+    args = (store.clock.now_ms(), "dead", "dead-server", 300, CONVERSATION)
+    answer = await store.cache.one(Call("lock", store.keys.user(BEN), args))
+    assert answer[0] == 1
+    began = time.monotonic()
+    session = await pin_session(servers[1].app, BEN, CONVERSATION, 3)
+    assert session.priority == 3
+    assert 0.2 < time.monotonic() - began < 2
+
+
+async def test_one_who_died_waiting_keeps_others_waiting_for_a_moment_only(servers: list[Services]) -> None:
+    store = servers[0].app.store
+    async with store.locks.hold(BEN, [CONVERSATION]):
+        args = (store.clock.now_ms(), "dead", "dead-server", locks.HELD_MS, CONVERSATION)
+        assert (await store.cache.one(Call("lock", store.keys.user(BEN), args)))[0] == 0
+    began = time.monotonic()
+    await pin_session(servers[1].app, BEN, CONVERSATION, 4)
+    assert time.monotonic() - began < 3
+
+
+async def test_waiting_ends_at_the_deadline_and_leaves_no_trace(
+    servers: list[Services], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.3)
+    store, other = servers[0].app.store, servers[1].app.store
+    async with store.locks.hold(BEN, [CONVERSATION]):
+        for waiting in (store.locks, other.locks):
+            with pytest.raises(LockTimeout):
+                await _take(waiting)
+        assert await store.cache.one(Call("LLEN", None, (store.keys.of_user(BEN, "queue"),))) == 0
+    assert await store.cache.one(Call("EXISTS", None, (_lock_key(store),))) == 0
+    assert not store.locks._turns and not other.locks._turns
+
+
+async def test_who_gives_up_waiting_hands_on_a_turn_that_came_too_late(servers: list[Services]) -> None:
+    one, two, three = (server.app.store.locks for server in servers)
+    async with one.hold(BEN, [CONVERSATION]):
+        impatient = asyncio.create_task(_take(two))
+        await asyncio.sleep(0.05)
+        patient = asyncio.create_task(_take(three))
+        await asyncio.sleep(0.05)
+        impatient.cancel()
+    began = time.monotonic()
+    await patient
+    assert time.monotonic() - began < 0.5
+
+
+async def test_locks_of_different_users_do_not_wait_for_each_other(servers: list[Services]) -> None:
+    store = servers[0].app.store
+    async with store.locks.hold(BEN, [CONVERSATION]):
+        began = time.monotonic()
+        await pin_session(servers[1].app, ANNA, CONVERSATION, 1)
+        assert time.monotonic() - began < 1
+
+
+async def test_a_holder_that_died_after_writing_does_not_leave_a_state_that_knows_nothing_of_it(
+    servers: list[Services], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock ends by itself; from then on every reader sees what MongoDB holds."""
+    monkeypatch.setattr(locks, "HELD_MS", 200)
+    store = servers[0].app.store
+    await store.sessions.load(BEN)
+    args = (store.clock.now_ms(), "dead", "dead-server", locks.HELD_MS, CONVERSATION)
+    answer = await store.cache.one(Call("lock", store.keys.user(BEN), args))
+    await store.session_rows.write(BEN, int(answer[1]), {CONVERSATION: {"$set": {"p": 9}}})
+    await asyncio.sleep(0.25)
+    session = await servers[1].app.store.sessions.find(BEN, CONVERSATION)
+    assert session is not None
+    assert session.priority == 9
+
+
+async def test_a_change_that_was_cancelled_half_way_is_seen_or_not_but_the_same_everywhere(
+    servers: list[Services], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = servers[0].app.store
+    write, written = store.session_rows.write, asyncio.Event()
+
+    async def slow(*args: Any) -> None:
+        await write(*args)
+        written.set()
+        await asyncio.sleep(10)
+
+    monkeypatch.setattr(type(store.session_rows), "write", lambda rows, *args: slow(*args))
+    change = asyncio.create_task(pin_session(servers[0].app, BEN, CONVERSATION, 5))
+    await written.wait()
+    change.cancel()
+    await asyncio.wait([change])
+    session = await servers[1].app.store.sessions.find(BEN, CONVERSATION)
+    assert session is not None
+    assert session.priority == 5
+    assert await store.cache.one(Call("EXISTS", None, (_lock_key(store),))) == 0
