@@ -21,6 +21,9 @@ from store.session_rows import SessionRows
 _PART = 250
 """Sessions that are put into Redis at a time: it does nothing else meanwhile."""
 
+_LOADS = 10
+"""How often a state is loaded that is gone again before it was read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -158,7 +161,7 @@ class SessionStore:
 
     async def _warm(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
         """A script's answer over the loaded state: loads it first where it isn't."""
-        for _ in range(4):
+        for _ in range(_LOADS):
             call = Call(script, self._keys.user(user), (self._clock.now_ms(), *args))
             answer: list[Any] = await self._cache.one(call)
             if answer:
