@@ -125,6 +125,52 @@ async def test_reading(meter: Meter) -> None:
     await meter.costs("markRead with upToSeq, lock included", lambda: read(next(seqs)), 2, 2)
 
 
+async def test_changing_a_session(meter: Meter) -> None:
+    alice, bob = await meter.api.people("alice", "bob")
+    await meter.send(bob, alice)
+    numbers = count(1)
+    calls = {
+        "pinSession": lambda n: f"pinSession(conversationId: $id, priority: {n})",
+        "muteSession": lambda n: f'muteSession(conversationId: $id, muted: true, until: "2090-01-01T00:00:{n:02}Z")',
+        "assignCategory": lambda n: f'assignCategory(conversationIds: [$id], categoryId: "{n}")',
+    }
+    for name, call in calls.items():
+
+        async def change(call: Callable[[int], str] = call) -> None:
+            query = f"mutation ($id: ID!) {{ {call(next(numbers))} {{ activeTs }} }}"
+            await meter.api.data(alice, query, id=private(alice, bob))
+
+        await meter.costs(f"{name}, lock included", change, 1, 2)
+
+
+async def test_marking_unread_and_deleting(meter: Meter) -> None:
+    alice, bob = await meter.api.people("alice", "bob")
+    conversation = private(alice, bob)
+    for name in ("setUnread", "deleteSession"):
+        query = f"mutation ($id: ID!) {{ {name}(conversationId: $id) {{ activeTs }} }}"
+
+        async def change(query: str = query) -> None:
+            await meter.api.data(alice, query, id=conversation)
+
+        async def prepare() -> None:
+            await meter.send(bob, alice)
+            await meter.api.mark_read(alice, conversation)
+
+        await meter.costs(f"{name}, lock included", change, 1, 2, prepare=prepare)
+
+
+async def test_reading_a_whole_sub_biz(meter: Meter) -> None:
+    alice, *others = await meter.api.people("alice", *(f"u{number}" for number in range(10)))
+
+    async def prepare() -> None:
+        await together(*(meter.send(other, alice, subBiz="shop") for other in others))
+
+    async def read() -> None:
+        await meter.api.data(alice, LEAN_READ, id="b_shop")
+
+    await meter.costs("markRead of a subBiz, lock included", read, 1, 3, prepare=prepare)
+
+
 async def test_a_page_of_sessions_with_all_that_a_list_shows(meter: Meter, alice: str) -> None:
     page = (await meter.api.data(alice, SESSIONS, first=50))["sessions"]["edges"]
     assert len(page) == 50
