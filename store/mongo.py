@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from bson.codec_options import CodecOptions
-from pymongo import AsyncMongoClient, IndexModel, ReadPreference
+from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -168,12 +168,15 @@ class Mongo:
         return matched
 
     async def find_one_and_update(
-        self, collection: str, query: Mapping[str, Any], update: Any, *, upsert: bool = False
+        self, collection: str, query: Mapping[str, Any], update: Any, *, upsert: bool = False, after: bool = False
     ) -> Document | None:
-        """Changes one document and answers it as it was before. Raises DuplicateKeyError if an upsert collides."""
+        """Changes one document and answers it as it was before, or is after. Raises DuplicateKeyError if an upsert collides."""
         self._count()
+        side = ReturnDocument.AFTER if after else ReturnDocument.BEFORE
         with translated():
-            found: Document | None = await self._database[collection].find_one_and_update(query, update, upsert=upsert)
+            found: Document | None = await self._database[collection].find_one_and_update(
+                query, update, upsert=upsert, return_document=side
+            )
         return found
 
     async def transaction(self, work: Callable[[Any], Awaitable[None]]) -> None:

@@ -58,6 +58,8 @@ async def test_updates_say_what_they_matched(mongo: Mongo) -> None:
     )
     assert await mongo.find_one_and_update("things", {"_id": 1}, {"$set": {"a": 0}}) == {"_id": 1, "a": 5, "b": 1}
     assert await mongo.find_one_and_update("things", {"_id": 3}, {"$set": {"a": 0}}, upsert=True) is None
+    assert await mongo.find_one_and_update("things", {"_id": 3}, {"$inc": {"a": 2}}, after=True) == {"_id": 3, "a": 2}
+    assert await mongo.find_one_and_update("things", {"_id": 4}, {"$inc": {"a": 2}}, after=True) is None
 
 
 async def test_a_transaction_that_collides_stores_nothing(mongo: Mongo) -> None:
