@@ -16,7 +16,7 @@ from schema.engine import Engine
 from schema.limits import QueryLimits
 from server.settings import Settings
 from store.cache import Cache, Call
-from store.clock import Clock, SystemClock
+from store.clock import Clock, DeploymentClock, SystemClock
 from store.errors import StoreError
 from store.mongo import Mongo
 from store.store import Store, build_store
@@ -68,7 +68,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     """The parts, working for the time of the block. A database that can't be reached is waited for in the background."""
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
-    store = build_store(mongo, cache, clock or SystemClock(), settings.data_center)
+    store = build_store(mongo, cache, DeploymentClock(clock or SystemClock()), settings.data_center)
     replayer = Replayer(store.sessions, store.messages)
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)

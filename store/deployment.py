@@ -1,21 +1,37 @@
-"""What belongs to the deployment as a whole: its name, indexes, worker numbers, and whether Redis lost what it held."""
+"""What belongs to the deployment as a whole: its name, indexes, time, worker numbers, and whether Redis lost what it held.
+
+`deployment` {_id 1, name, time (ms: the highest that any server told), epoch of Redis, lost (ms: when it last lost all)}.
+`leases` {_id worker number, owner, until (ms of MongoDB's own time), from, used (ms of the deployment's time: the owner's
+ids are made in between)}.
+"""
 
 from __future__ import annotations
 
 import secrets
 
+import structlog
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from store.cache import Cache, Call
-from store.clock import Clock
+from store.clock import DeploymentClock
 from store.errors import Unreachable
 from store.keys import Keys
-from store.mongo import Mongo
+from store.mongo import Document, Mongo
 from store.snowflakes import WORKERS, Snowflakes
+
+_log = structlog.get_logger()
 
 LEASE_MS = 60_000
 """How long a worker number stays with a process that no longer says it is alive."""
+
+VALID_MS = LEASE_MS * 2 // 3
+"""How long that process makes ids: it stops well before somebody else may take the number."""
+
+FAR_AHEAD_MS = 24 * 3600 * 1000
+"""A server whose clock is further ahead than this, of the deployment's time and of MongoDB's too, is not followed."""
+
+_MONGO_NOW = {"$toLong": "$$NOW"}
 
 DEPLOYMENT = "deployment"
 LEASES = "leases"
@@ -32,7 +48,7 @@ async def ensure_indexes(mongo: Mongo) -> None:
 class Deployment:
     """One deployment, seen from one process."""
 
-    def __init__(self, mongo: Mongo, cache: Cache, keys: Keys, clock: Clock) -> None:
+    def __init__(self, mongo: Mongo, cache: Cache, keys: Keys, clock: DeploymentClock) -> None:
         self._mongo = mongo
         self._cache = cache
         self._keys = keys
@@ -43,14 +59,33 @@ class Deployment:
         self.redis_lost_at_ms = 0
 
     async def open(self) -> None:
-        """Indexes, the deployment's name, the state of Redis. Idempotent. Raises Unreachable."""
+        """Indexes, the deployment's name and time, the state of Redis. Idempotent. Raises Unreachable."""
         await ensure_indexes(self._mongo)
         await self._mongo.update_one(
             DEPLOYMENT, {"_id": 1}, {"$setOnInsert": {"name": secrets.token_hex(4)}}, upsert=True
         )
-        row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1})
-        self.name = row["name"] if row else ""
+        row = await self._tell_time()
+        self._clock.advance_to(row["time"])
+        self.name = row["name"]
         await self.check_redis()
+
+    async def _tell_time(self) -> Document:
+        """The deployment's row, in which the highest time that any server has seen is kept, this one's included.
+
+        A clock that is absurdly far ahead would take all others along, and for ever: it is not counted, and said so. Two
+        things must speak against it, because a deployment may have slept, and MongoDB's clock may be the one that is
+        wrong. Before any time was told there is nothing to compare with, so the first is taken as it is.
+        """
+        now = self._clock.now_ms()
+        told = {"$ifNull": ["$time", now]}
+        absurd = {"$and": [{"$gt": [now, {"$add": [time, FAR_AHEAD_MS]}]} for time in (told, _MONGO_NOW)]}
+        highest = {"$cond": [absurd, "$time", {"$max": ["$time", now]}]}
+        row = await self._mongo.find_one_and_update(DEPLOYMENT, {"_id": 1}, [{"$set": {"time": highest}}], after=True)
+        if row is None:
+            raise Unreachable("the deployment was not opened yet")
+        if row["time"] < now:
+            _log.error("this server's clock is far ahead of the others' and MongoDB's", ahead_ms=now - row["time"])
+        return row
 
     async def check_redis(self) -> None:
         """Looks whether Redis has lost what it held: `redis_epoch` is another one then. One GET while it has not."""
@@ -78,30 +113,61 @@ class Deployment:
                 return mark
 
     async def lease(self, ids: Snowflakes, data_center: int) -> None:
-        """Takes or renews a worker number for the id maker. Raises Unreachable if all are taken."""
-        now = self._clock.now_ms()
+        """Takes or renews a worker number for the id maker, and compares clocks. Raises Unreachable if all are taken.
+
+        A clock that is behind goes on from the deployment's time once the number is good for that.
+        """
+        told: int = (await self._tell_time())["time"]
         first = data_center * WORKERS
         mine = first + ids.worker if ids.valid_until_ms else None
         for number in [mine] if mine is not None else range(first, first + WORKERS):
-            free = {"_id": number, "$or": [{"owner": self.owner}, {"until": {"$lt": now}}]}
-            try:
-                await self._mongo.find_one_and_update(
-                    LEASES, free, {"$set": {"owner": self.owner, "until": now + LEASE_MS}}, upsert=True
-                )
-            except DuplicateKeyError:
-                continue
-            ids.worker = number - first
-            # Stop making ids well before somebody else may take the number.
-            ids.valid_until_ms = now + LEASE_MS * 2 // 3
-            return
+            now = max(self._clock.now_ms(), told)
+            begin = await self._take(number, now + VALID_MS)
+            if begin is not None and begin > now:
+                # Whoever had it before may have made ids up to then.
+                now = begin
+                begin = await self._take(number, now + VALID_MS)
+            if begin is not None:
+                ids.worker, ids.valid_until_ms = number - first, now + VALID_MS
+                self._clock.advance_to(now)
+                return
         if mine is not None:
             ids.valid_until_ms = 0
+        self._clock.advance_to(told)
         raise Unreachable("all worker numbers of this data centre are taken")
 
-    async def release(self, ids: Snowflakes, data_center: int) -> None:
-        """Gives the worker number back."""
-        if ids.valid_until_ms:
-            ids.valid_until_ms = 0
-            await self._mongo.update_one(
-                LEASES, {"_id": data_center * WORKERS + ids.worker, "owner": self.owner}, {"$set": {"until": 0}}
+    async def _take(self, number: int, valid_until_ms: int) -> int | None:
+        """Takes a worker number if it is ours or free, for ids of times before valid_until_ms.
+
+        Answers from what time on they are made with it, or None. Whether it is free is for MongoDB's own clock to say:
+        the servers' differ, and one far ahead would find every number free.
+        """
+        mine = {"$eq": ["$owner", self.owner]}
+        free = {"$or": [mine, {"$lt": ["$until", _MONGO_NOW]}]}
+        begin = {"$cond": [mine, "$from", {"$ifNull": ["$used", 0]}]}
+        fields = {
+            "owner": self.owner,
+            "until": {"$add": [_MONGO_NOW, LEASE_MS]},
+            "from": begin,
+            "used": valid_until_ms,
+        }
+        change = {name: {"$cond": [free, value, f"${name}"]} for name, value in fields.items()}
+        try:
+            row = await self._mongo.find_one_and_update(
+                LEASES, {"_id": number}, [{"$set": change}], upsert=True, after=True
             )
+        except DuplicateKeyError:
+            return None
+        assert row is not None
+        return int(row["from"]) if row["owner"] == self.owner else None
+
+    async def release(self, ids: Snowflakes, data_center: int) -> None:
+        """Gives the worker number back, and tells the time for the last time."""
+        if ids.valid_until_ms:
+            number, used = data_center * WORKERS + ids.worker, ids.stop()
+            await self._mongo.update_one(
+                LEASES,
+                {"_id": number, "owner": self.owner},
+                [{"$set": {"until": 0, "used": {"$max": ["$from", used]}}}],
+            )
+        await self._tell_time()

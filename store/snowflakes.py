@@ -1,6 +1,7 @@
 """Message and group ids: 42 bits of milliseconds, 5 of data centre, 5 of worker, 12 of sequence.
 
-Unique as long as no two living processes hold the same data centre and worker number, which a lease in MongoDB sees to.
+Unique as long as no two living processes hold the same data centre and worker number, and who takes one over begins where
+the holder before can't have come: a lease in MongoDB sees to both.
 Increasing within a process, also when its clock steps back.
 """
 
@@ -37,17 +38,20 @@ class Snowflakes:
         self.worker = 0
         self.valid_until_ms = 0
 
+    def stop(self) -> int:
+        """Makes no more until the next lease. Answers a time, in ms, from which on no id was made."""
+        self.valid_until_ms = 0
+        return self._last_ms + 1
+
     def next(self) -> int:
         """A new id. Raises Unreachable while the process holds no worker number."""
-        now = self._clock.now_ms()
-        if now >= self.valid_until_ms:
-            raise Unreachable("this process holds no worker number at the moment")
-        if now > self._last_ms:
-            self._last_ms, self._sequence = now, 0
-        else:
+        at, sequence = self._clock.now_ms(), 0
+        if at <= self._last_ms:
             # The clock stands or stepped back: go on from where the ids are.
-            self._sequence += 1
-            if self._sequence == 4096:
-                self._last_ms, self._sequence = self._last_ms + 1, 0
-        stamp = self._last_ms - EPOCH_MS
-        return stamp << 22 | self._data_center << 17 | self.worker << 12 | self._sequence
+            at, sequence = self._last_ms, self._sequence + 1
+            if sequence == 4096:
+                at, sequence = at + 1, 0
+        if at >= self.valid_until_ms:
+            raise Unreachable("this process holds no worker number at the moment")
+        self._last_ms, self._sequence = at, sequence
+        return at - EPOCH_MS << 22 | self._data_center << 17 | self.worker << 12 | sequence

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from store.cache import Cache
 from store.claims import ClaimStore
-from store.clock import Clock
+from store.clock import DeploymentClock
 from store.conversations import ConversationStore
 from store.deployment import Deployment
 from store.groups import GroupStore
@@ -28,7 +28,7 @@ class Store:
     mongo: Mongo
     cache: Cache
     keys: Keys
-    clock: Clock
+    clock: DeploymentClock
     ids: Snowflakes
     deployment: Deployment
     users: UserStore
@@ -42,7 +42,7 @@ class Store:
     receipts: ReceiptStore
 
 
-def build_store(mongo: Mongo, cache: Cache, clock: Clock, data_center: int) -> Store:
+def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center: int) -> Store:
     """Puts the repositories together. Opens nothing."""
     keys = Keys(cache.prefix)
     deployment = Deployment(mongo, cache, keys, clock)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from store.cache import Cache
-from store.clock import SystemClock
+from store.clock import DeploymentClock, SystemClock
 from store.mongo import Mongo
 from store.store import Store, build_store
 
@@ -16,7 +16,7 @@ from store.store import Store, build_store
 async def store(mongo_url: str, mongo_database_name: str, redis_url: str, redis_prefix: str) -> AsyncIterator[Store]:
     mongo = Mongo(mongo_url, mongo_database_name)
     cache = Cache(redis_url, prefix=redis_prefix)
-    built = build_store(mongo, cache, SystemClock(), data_center=0)
+    built = build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0)
     await built.deployment.open()
     await built.deployment.lease(built.ids, 0)
     yield built

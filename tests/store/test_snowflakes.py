@@ -54,3 +54,11 @@ def test_without_a_worker_number_nothing_is_made() -> None:
     clock.ms += 10
     with pytest.raises(Unreachable):
         ids.next()
+
+
+def test_ids_that_run_ahead_of_the_clock_end_with_the_lease_too() -> None:
+    ids = _maker(ManualClock(NOW))
+    ids.valid_until_ms = NOW + 1
+    assert {created_at_ms(ids.next()) for _ in range(4_096)} == {NOW}
+    with pytest.raises(Unreachable):
+        ids.next()

@@ -1,0 +1,205 @@
+"""The servers of a deployment go by one time, which never goes back, whatever their machines' clocks do."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from store.clock import DeploymentClock, SystemClock
+from store.deployment import DEPLOYMENT, LEASE_MS, LEASES, VALID_MS, Deployment
+from store.snowflakes import WORKERS, Snowflakes
+from store.store import Store
+from tests.clock import DAY_MS, START_MS, ManualClock
+
+HOUR_MS = 3_600_000
+
+
+class Server:
+    """What one server has of a deployment."""
+
+    def __init__(self, store: Store, machine: ManualClock) -> None:
+        self.clock = DeploymentClock(machine)
+        self.ids = Snowflakes(self.clock, 5)
+        self._deployment = Deployment(store.mongo, store.cache, store.keys, self.clock)
+
+    async def open(self) -> None:
+        await self._deployment.open()
+        await self.renew()
+
+    async def renew(self) -> None:
+        await self._deployment.lease(self.ids, 5)
+
+    async def close(self) -> None:
+        await self._deployment.release(self.ids, 5)
+
+
+@pytest.fixture
+async def blank(store: Store) -> Store:
+    """A deployment in which no time was told yet."""
+    await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$unset": {"time": ""}})
+    return store
+
+
+async def _opened(store: Store, ms: int) -> tuple[Server, ManualClock]:
+    machine = ManualClock(ms)
+    server = Server(store, machine)
+    await server.open()
+    return server, machine
+
+
+async def _told(store: Store) -> int:
+    row = await store.mongo.find_one(DEPLOYMENT, {"_id": 1})
+    assert row is not None
+    told: int = row["time"]
+    return told
+
+
+# --- within a process
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(-9_000, 9_000)), max_size=40))
+def test_time_never_goes_back_and_follows_at_once_where_it_goes_on(steps: list[tuple[bool, int]]) -> None:
+    machine = ManualClock()
+    clock = DeploymentClock(machine)
+    expected = START_MS
+    for advances, step in steps:
+        if advances:
+            clock.advance_to(expected + step)
+        else:
+            machine.ms += step
+        expected += max(0, step)
+        assert clock.now_ms() == expected
+
+
+def test_a_machine_whose_clock_is_set_while_it_runs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SystemClock()
+    assert abs(clock.now_ms() - time.time_ns() // 1_000_000) < 1_000
+    before = clock.now_ms()
+    monkeypatch.setattr(time, "time_ns", lambda: (before - HOUR_MS) * 1_000_000)
+    assert before <= clock.now_ms() < before + 1_000
+
+
+# --- between servers
+
+
+async def test_one_that_is_behind_when_it_opens_goes_on_from_the_others_time(blank: Store) -> None:
+    fast, fast_machine = await _opened(blank, START_MS + HOUR_MS)
+    slow, slow_machine = await _opened(blank, START_MS)
+    assert slow.clock.now_ms() == fast.clock.now_ms() == START_MS + HOUR_MS
+    for machine in (fast_machine, slow_machine):
+        machine.ms += 5
+    assert slow.clock.now_ms() == fast.clock.now_ms() == START_MS + HOUR_MS + 5
+
+
+async def test_one_that_others_overtake_follows_when_it_renews_its_lease(blank: Store) -> None:
+    slow, _ = await _opened(blank, START_MS)
+    fast, fast_machine = await _opened(blank, START_MS + HOUR_MS)
+    fast_machine.ms += 1_000
+    await fast.renew()
+    await slow.renew()
+    assert slow.clock.now_ms() == fast.clock.now_ms() == START_MS + HOUR_MS + 1_000
+    slow.ids.next()
+
+
+async def test_one_that_is_ahead_keeps_its_own_time(blank: Store) -> None:
+    await _opened(blank, START_MS)
+    fast, _ = await _opened(blank, START_MS + HOUR_MS)
+    await fast.renew()
+    assert fast.clock.now_ms() == await _told(blank) == START_MS + HOUR_MS
+
+
+@pytest.mark.parametrize("end", ["died", "closed"])
+async def test_time_goes_on_when_all_are_gone_and_one_comes_back_with_its_clock_set_back(
+    blank: Store, end: str
+) -> None:
+    server, machine = await _opened(blank, START_MS)
+    machine.ms += 14_000
+    last = server.clock.now_ms()
+    if end == "closed":
+        await server.close()
+    back, _ = await _opened(blank, START_MS - HOUR_MS)
+    assert back.clock.now_ms() >= last - (14_000 if end == "died" else 0)
+
+
+async def test_while_a_lease_is_renewed_with_a_leap_ids_are_made_all_the_time(
+    blank: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, _ = await _opened(blank, START_MS)
+    await _opened(blank, START_MS + HOUR_MS)
+    update = blank.mongo.find_one_and_update
+    made = []
+
+    async def updating(*args: object, **options: object) -> object:
+        made.append(slow.ids.next())
+        row = await update(*args, **options)  # type: ignore[arg-type]
+        made.append(slow.ids.next())
+        return row
+
+    monkeypatch.setattr(blank.mongo, "find_one_and_update", updating)
+    await slow.renew()
+    made.append(slow.ids.next())
+    assert len(made) == 5
+    assert made == sorted(set(made))
+
+
+# --- clocks that are absurd
+
+
+async def test_one_that_is_days_ahead_of_all_takes_nobody_along_and_says_so(store: Store) -> None:
+    before = await _told(store)
+    with capture_logs() as logs:
+        ahead, _ = await _opened(store, before + 2 * DAY_MS)
+    assert {log["log_level"] for log in logs} == {"error"}
+    assert await _told(store) == before
+    with capture_logs() as logs:
+        sane, _ = await _opened(store, before + HOUR_MS)
+        await sane.renew()
+    assert logs == []
+    assert sane.clock.now_ms() == await _told(store) == before + HOUR_MS
+    assert ahead.clock.now_ms() == before + 2 * DAY_MS
+
+
+async def test_a_deployment_that_slept_for_days_goes_by_the_first_that_wakes(store: Store) -> None:
+    now = await _told(store)
+    await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"time": now - 30 * DAY_MS}})
+    with capture_logs() as logs:
+        await _opened(store, now)
+    assert logs == []
+    assert await _told(store) == now
+
+
+# --- worker numbers
+
+
+async def test_one_with_a_fast_clock_takes_nobody_elses_number(blank: Store) -> None:
+    slow, _ = await _opened(blank, START_MS)
+    fast, _ = await _opened(blank, START_MS + HOUR_MS)
+    assert fast.ids.worker != slow.ids.worker
+    await slow.renew()
+    slow.ids.next()
+
+
+@pytest.mark.parametrize("end", ["died", "closed"])
+async def test_who_takes_a_number_over_makes_none_of_its_last_holders_ids_again(blank: Store, end: str) -> None:
+    first, machine = await _opened(blank, START_MS)
+    made = [first.ids.next()]
+    machine.ms += VALID_MS - 1
+    made.append(first.ids.next())
+    if end == "closed":
+        await first.close()
+        await blank.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"time": START_MS}})
+    else:
+        number = {"_id": 5 * WORKERS + first.ids.worker}
+        assert await blank.mongo.update_one(LEASES, number, {"$inc": {"until": -LEASE_MS - 1}})
+    # The second goes again without having made any, and the third goes after it has.
+    for makes in (False, True, True):
+        next_one, _ = await _opened(blank, START_MS - HOUR_MS)
+        assert next_one.ids.worker == first.ids.worker
+        made += [next_one.ids.next()] if makes else []
+        await next_one.close()
+        await blank.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"time": START_MS}})
+    assert len(made) == 4 and made == sorted(set(made))
