@@ -18,26 +18,14 @@ from store.cache import Call
 from store.ids import UserId
 from subscriptions.engine import ConnectionContext, GraphQLRequest, RequestRefused
 from tests.clock import DAY_MS, ManualClock
-
-Json = dict[str, Any]
+from tests.schema.session_calls import MESSAGE, SESSION, SessionCalls
+from tests.schema.session_calls import Json as Json
 
 PATIENCE_SECONDS = 5.0
 """After this long, what a test waits for counts as not happening."""
 
 SILENCE_SECONDS = 0.12
 """Nothing within this long counts as nothing: events inside one process come within a few milliseconds."""
-
-SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadStatus muteStatus mutedUntil priority categoryId status
-    activeTs writeTs peerDeliveredSeq peerReadSeq
-    conversation { __typename id type title }
-    lastMessage { id seq content sender { id } }
-"""
-
-MESSAGE = """
-    id conversationId seq content contentType state mentionsAll editCount editedAt recalledAt createdAt idempotencyKey
-    sender { id displayName } mentions { id } replyTo { id seq content }
-"""
 
 EVENT = f"""
     __typename
@@ -47,15 +35,12 @@ EVENT = f"""
 """
 
 SEND = f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ replayed message {{ {MESSAGE} }} session {{ {SESSION} }} }} }}"
-MARK_READ = f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"
 CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id memberCount } }"
 INVITE = "mutation ($id: ID!, $users: [ID!]!) { inviteMembers(groupId: $id, userIds: $users) { id memberCount } }"
 UPSERT_USERS = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id displayName avatarUrl isBot } }"
 HISTORY = f"""query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {{
     messages(conversationId: $id, first: $first, after: $after, last: $last, before: $before) {{
         pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ cursor node {{ {MESSAGE} }} }} }} }}"""
-SESSIONS = f"""query ($first: Int = 50, $after: String) {{ sessions(first: $first, after: $after) {{
-    totalUnread cursor pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ cursor node {{ {SESSION} }} }} }} }}"""
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
     cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
 LIVE_MESSAGES = (
@@ -74,9 +59,9 @@ class Refusal:
     retryable: bool = False
 
 
-def private(one: str, other: str) -> str:
-    """The id of two people's conversation, spelt as the contract says."""
-    return "p_" + "_".join(sorted((one, other)))
+def private(one: str, other: str, sub_biz: str | None = None) -> str:
+    """The id of two people's conversation, within a subBiz perhaps, spelt as the contract says."""
+    return "p_" + "_".join(sorted((one, other))) + (f"~{sub_biz}" if sub_biz else "")
 
 
 def caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = None) -> Caller:
@@ -136,7 +121,7 @@ class Subscriber:
         await self._stream.aclose()
 
 
-class Api:
+class Api(SessionCalls):
     """Whoever one likes, in front of one process."""
 
     def __init__(self, services: Services, mongo: MongoClient[Json], database: str) -> None:
@@ -215,10 +200,6 @@ class Api:
     async def refused_to_send(self, sender: str | None, to: str, content: str = "hello", **more: Any) -> Refusal:
         return await self.refusal(sender, SEND, input=message_to(to, content, **more))
 
-    async def mark_read(self, user: str, conversation: str, seq: int | None = None) -> Json:
-        session: Json = (await self.data(user, MARK_READ, id=conversation, seq=seq))["markRead"]
-        return session
-
     async def create_group(self, owner: str, *members: str, name: str = "Group", **more: Any) -> str:
         fields = {"name": name, "memberIds": list(members)} | more
         group: str = (await self.data(owner, CREATE_GROUP, input=fields))["createGroup"]["id"]
@@ -239,33 +220,6 @@ class Api:
         made = [f"{mark}.{number:04}" for number in range(count)]
         await self.upsert_users(*({"id": user, "displayName": user} for user in made))
         return made
-
-    async def session(self, user: str, conversation: str) -> Json | None:
-        query = f"query ($id: ID!) {{ session(conversationId: $id) {{ {SESSION} }} }}"
-        session: Json | None = (await self.data(user, query, id=conversation))["session"]
-        return session
-
-    async def unread(self, user: str, conversation: str) -> int:
-        """How many messages of the conversation the user's badge shows."""
-        session = await self.session(user, conversation)
-        assert session is not None
-        count: int = session["unreadCount"]
-        return count
-
-    async def total_unread(self, user: str) -> int:
-        total: int = (await self.data(user, "{ totalUnread }"))["totalUnread"]
-        return total
-
-    async def sessions(self, user: str, page: int = 100) -> list[Json]:
-        """The whole list, in order."""
-        found: list[Json] = []
-        after = None
-        while True:
-            listed = (await self.data(user, SESSIONS, first=page, after=after))["sessions"]
-            found += [edge["node"] for edge in listed["edges"]]
-            after = listed["pageInfo"]["endCursor"]
-            if not listed["pageInfo"]["hasNextPage"]:
-                return found
 
     async def history(self, user: str, conversation: str, page: int = 100) -> list[Json]:
         """All that the user may read, oldest first."""
@@ -305,7 +259,7 @@ class Api:
 
 def message_to(to: str, content: str = "hello", **more: Any) -> Json:
     """The input for a message to a user or a conversation."""
-    field = "conversationId" if to[:2] in ("p_", "g_") else "toUserId"
+    field = "conversationId" if to[:2] in ("p_", "g_", "b_") else "toUserId"
     return {field: to, "content": content} | more
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, PATIENCE_SECONDS, SESSIONS, Api, Json, Subscriber
+from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, PATIENCE_SECONDS, Api, Json, Subscriber
 
 # A client learns these two from what it asks anew: events of messages don't carry them.
 _CLOCKS = ("activeTs", "writeTs")
@@ -29,7 +29,13 @@ class Device:
     @property
     def total(self) -> int:
         """The badge on the icon. The two subscriptions may be read in any order, so it is counted, not kept."""
-        return sum(session["unreadCount"] for session in self.sessions.values() if not session["muteStatus"])
+        gateways = [session for session in self.sessions.values() if _is_gateway(session)]
+        muted = {session["conversation"]["title"] for session in gateways if session["muteStatus"]}
+        return sum(
+            session["unreadCount"]
+            for session in self.sessions.values()
+            if not session["muteStatus"] and not _is_gateway(session) and session["subBiz"] not in muted
+        )
 
     async def start(self) -> None:
         """Listens, then takes a snapshot."""
@@ -54,14 +60,7 @@ class Device:
         self._live = await self.api.subscribe(self.user, LIVE_MESSAGES, since=self._live_cursor)
 
     async def _snapshot(self) -> None:
-        self.sessions.clear()
-        after = None
-        while True:
-            page = (await self.api.data(self.user, SESSIONS, first=100, after=after))["sessions"]
-            self.sessions |= {edge["node"]["conversation"]["id"]: edge["node"] for edge in page["edges"]}
-            after = page["pageInfo"]["endCursor"]
-            if not page["pageInfo"]["hasNextPage"]:
-                return
+        self.sessions = await self.api.all_sessions(self.user)
 
     async def apply(self) -> None:
         """Applies what has come so far."""
@@ -81,18 +80,23 @@ class Device:
             assert session["activeTs"] > told or (event["reset"] and session["activeTs"] == told), "told before"
             self._told[conversation] = session["activeTs"]
             known = self.sessions.get(conversation, session)
-            if session["status"] == "INVALID":
-                self.sessions.pop(conversation, None)
-            elif session["writeSeq"] < known["writeSeq"]:
+            if session["writeSeq"] < known["writeSeq"]:
                 # The other subscription was ahead of this one.
-                self.sessions[conversation] = await self._ask(conversation)
+                await self._ask(conversation)
             elif session["activeTs"] >= known["activeTs"]:
-                self.sessions[conversation] = session
+                self._show(session)
 
-    async def _ask(self, conversation: str) -> Json:
+    async def _ask(self, conversation: str) -> None:
         session = await self.api.session(self.user, conversation)
         assert session is not None
-        return session
+        self._show(session)
+
+    def _show(self, session: Json) -> None:
+        conversation = session["conversation"]["id"]
+        if session["status"] == "ACTIVE":
+            self.sessions[conversation] = session
+        else:
+            self.sessions.pop(conversation, None)
 
     async def _apply_event(self, event: Json) -> None:
         self._live_cursor = event["cursor"]
@@ -112,20 +116,29 @@ class Device:
         seen.append(seq)
         session = self.sessions.get(conversation)
         if session is None:
-            # Somebody new wrote.
-            self.sessions[conversation] = await self._ask(conversation)
-            return
-        if seq <= session["writeSeq"]:
-            return
+            # Somebody new wrote, or one that was deleted may live again.
+            await self._ask(conversation)
+            session = self.sessions.get(conversation)
+        elif seq > session["writeSeq"]:
+            self._count(session, message)
+        if session is not None and session["subBiz"] is not None:
+            # What its gateway sums up can't be told from one message.
+            await self._ask(f"b_{session['subBiz']}")
+
+    def _count(self, session: Json, message: Json) -> None:
+        seq = message["seq"]
         own, counts = message["sender"]["id"] == self.user, message["contentType"] != "SYSTEM"
         session["writeSeq"] = seq
         session["lastMessage"] = {name: message[name] for name in ("id", "seq", "content")}
         session["lastMessage"]["sender"] = {"id": message["sender"]["id"]}
         if own and counts:
-            session["unreadCount"] = 0
+            session["unreadCount"] = session["unreadMentionCount"] = 0
             session["readSeq"] = session["deliveredSeq"] = seq
+            session["unreadStatus"] = False
         elif counts:
             session["unreadCount"] += 1
+            mentioned = message["mentionsAll"] or {"id": self.user} in message["mentions"]
+            session["unreadMentionCount"] += mentioned
             if session["peerReadSeq"] is not None:
                 # Whoever wrote it has read it.
                 session["peerReadSeq"] = session["peerDeliveredSeq"] = seq
@@ -147,7 +160,7 @@ class Device:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             await self.apply()
-            fresh = {session["conversation"]["id"]: session for session in await self.api.sessions(self.user)}
+            fresh = await self.api.all_sessions(self.user)
             total = await self.api.total_unread(self.user)
             if _shown(self.sessions) == _shown(fresh) and self.total == total:
                 return
@@ -155,6 +168,11 @@ class Device:
                 assert _shown(self.sessions) == _shown(fresh)
                 assert self.total == total
             await asyncio.sleep(0.01)
+
+
+def _is_gateway(session: Json) -> bool:
+    kind: str = session["conversation"]["type"]
+    return kind == "SUB_BIZ"
 
 
 def _shown(sessions: dict[str, Json]) -> dict[str, Json]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.schema.api import HISTORY, SESSIONS, SYNC, Api, message_to, private, together
+from tests.schema.api import HISTORY, SYNC, Api, message_to, private, together
+from tests.schema.session_calls import SESSIONS
 
 RUNS = 4
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.schema.api import HISTORY, MESSAGE, Api, Json, private
+from tests.schema.api import HISTORY, Api, Json, private
 from tests.schema.conftest import OpenApi, Places
+from tests.schema.session_calls import MESSAGE
 
 few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 LONGEST = 64

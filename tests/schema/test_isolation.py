@@ -7,20 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from subscriptions.engine import RequestRefused
-from tests.schema.api import (
-    INVITE,
-    LIVE_MESSAGES,
-    LIVE_SESSIONS,
-    MARK_READ,
-    SEND,
-    SESSIONS,
-    SYNC,
-    Api,
-    Json,
-    Refusal,
-    private,
-    refusal_of,
-)
+from tests.schema.api import INVITE, LIVE_MESSAGES, LIVE_SESSIONS, SEND, SYNC, Api, Json, Refusal, private, refusal_of
+from tests.schema.session_calls import MARK_READ, SESSIONS
 
 OF_A_CONVERSATION = """query ($id: ID!) {
     node(id: $id) { id } conversation(id: $id) { id } group(id: $id) { id }

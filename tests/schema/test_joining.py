@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.schema.api import INVITE, LIVE_SESSIONS, MESSAGE, Api, Json, Refusal, together
+from tests.schema.api import INVITE, LIVE_SESSIONS, Api, Json, Refusal, together
 from tests.schema.conftest import OpenApi
+from tests.schema.session_calls import MESSAGE
 
 RANGES = "query ($id: ID!) { group(id: $id) { memberCount visibleRanges { fromSeq toSeq } } }"
 

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from subscriptions.engine import RequestRefused
-from tests.schema.api import CREATE_GROUP, INVITE, LIVE_MESSAGES, MARK_READ, SEND, Api, Refusal, refusal_of
+from tests.schema.api import CREATE_GROUP, INVITE, LIVE_MESSAGES, SEND, Api, Refusal, refusal_of
+from tests.schema.session_calls import MARK_READ
 
 EVERY_QUERY = """query ($id: ID!) {
     node(id: $id) { __typename id }

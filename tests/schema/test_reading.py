@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.schema.api import LIVE_SESSIONS, MARK_READ, SEND, Api, Json, Refusal, message_to, private, together
+from tests.schema.api import LIVE_SESSIONS, SEND, Api, Json, Refusal, message_to, private, together
+from tests.schema.session_calls import MARK_READ
 
 
 def receipt(conversation: str, user: str, seq: int) -> Json:

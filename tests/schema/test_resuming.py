@@ -9,8 +9,9 @@ import pytest
 
 from store.ids import UserId
 from tests.clock import ManualClock
-from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, SESSIONS, SYNC, Api, Json, private, together
+from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, private, together
 from tests.schema.conftest import OpenApi, Places
+from tests.schema.session_calls import SESSIONS
 
 
 async def missed(api: Api, user: str, since: str, **variables: str) -> list[Json]:

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tests.schema.api import MESSAGE, SEND, Api, Json, Subscriber, message_to, private, together
+from tests.schema.api import SEND, Api, Json, Subscriber, message_to, private, together
+from tests.schema.session_calls import MESSAGE
 
 
 def created(events: list[Json]) -> list[int]:

@@ -11,19 +11,9 @@ import pytest
 
 from store.ids import UserId
 from store.rows import SESSIONS as SESSION_ROWS
-from tests.schema.api import (
-    LIVE_SESSIONS,
-    PATIENCE_SECONDS,
-    SESSION,
-    SESSIONS,
-    SYNC,
-    Api,
-    Json,
-    cancelled,
-    private,
-    together,
-)
+from tests.schema.api import LIVE_SESSIONS, PATIENCE_SECONDS, SYNC, Api, Json, cancelled, private, together
 from tests.schema.conftest import OpenApi, Places
+from tests.schema.session_calls import SESSION, SESSIONS
 
 
 async def titles(api: Api, user: str, page: int = 100) -> list[str]:

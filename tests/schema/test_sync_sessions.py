@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from tests.clock import ManualClock
-from tests.schema.api import SESSIONS, SYNC, Api, Json, private, together
+from tests.schema.api import SYNC, Api, Json, private, together
 from tests.schema.conftest import OpenApi, Places
+from tests.schema.session_calls import SESSIONS
 
 
 async def sync(api: Api, user: str, since: str | None = None, first: int = 100) -> Json:
