@@ -46,6 +46,52 @@ async def back_and_forth(api: Api, people: list[str]) -> None:
         await api.send(*((alice, bob) if number % 2 else (bob, alice)))
 
 
+async def chosen(api: Api, people: list[str]) -> None:
+    alice, bob, carol, _ = people
+    group = await api.create_group(bob, alice, carol)
+    await api.send(bob, alice)
+    await api.send(bob, group, mentions=[alice])
+    await api.mute(alice, group)
+    await api.pin(alice, private(alice, bob), 3)
+    await api.assign(alice, "work", private(alice, bob), group)
+    await api.set_unread(alice, group)
+    await api.send(carol, group, mentions=[alice, bob])
+
+
+async def marked_unread_and_answered(api: Api, people: list[str]) -> None:
+    alice, bob, *_ = people
+    await api.send(bob, alice)
+    await api.set_unread(alice, private(alice, bob))
+    await api.set_unread(bob, private(alice, bob))
+    await api.send(alice, bob)
+
+
+async def deleted_and_revived(api: Api, people: list[str]) -> None:
+    alice, bob, carol, dave = people
+    group = await api.create_group(alice, bob, carol)
+    for user in (alice, bob):
+        await api.send(carol, user, mentions=[user])
+        await api.send(carol, group)
+        await api.delete(user, private(user, carol), hard=user == bob)
+        await api.delete(user, group)
+    await api.invite(carol, group, dave)
+    await api.send(carol, alice)
+    await api.send(bob, group, mentions=[alice])
+
+
+async def within_a_sub_biz(api: Api, people: list[str]) -> None:
+    alice, bob, carol, _ = people
+    await api.send(bob, alice, subBiz="shop")
+    await api.send(carol, alice, subBiz="shop", mentions=[alice])
+    await api.create_group(*people, subBiz="help")
+    await api.mute(alice, private(alice, bob, "shop"))
+    await api.send(bob, alice, subBiz="shop")
+    await api.mark_read(alice, private(alice, carol, "shop"))
+    await api.mute(bob, "b_shop")
+    await api.send(alice, bob, subBiz="shop")
+    await api.delete(carol, private(alice, carol, "shop"))
+
+
 async def nothing(api: Api, people: list[str]) -> None:
     pass
 
@@ -60,6 +106,10 @@ ACTS: dict[str, Act] = {
     "reading in part": part_read,
     "reading by sending": read_by_sending,
     "back and forth": back_and_forth,
+    "choices": chosen,
+    "a mark and an answer": marked_unread_and_answered,
+    "deletion and revival": deleted_and_revived,
+    "a subBiz": within_a_sub_biz,
 }
 
 
@@ -82,7 +132,12 @@ async def test_what_a_device_shows_is_what_a_fresh_one_would(api: Api, act: Act,
         await device.agrees()
 
 
-@pytest.mark.parametrize("seed", range(3))
+# How often each is done, beside the others.
+DEEDS = {"private": 3, "group": 3, "read": 2, "part": 2, "invite": 1, "make": 1}
+DEEDS |= {"mute": 1, "pin": 1, "mark": 1, "delete": 2, "file": 1}
+
+
+@pytest.mark.parametrize("seed", range(6))
 async def test_that_holds_after_any_sequence_of_actions_and_reconnects(api: Api, other_api: Api, seed: int) -> None:
     chance = random.Random(seed)
     processes = (api, other_api)
@@ -95,22 +150,37 @@ async def test_that_holds_after_any_sequence_of_actions_and_reconnects(api: Api,
 
     async def act() -> None:
         process, user = chance.choice(processes), chance.choice(people)
-        mine = [session["conversation"]["id"] for session in await process.sessions(user)]
-        match chance.choice(("private", "private", "group", "group", "read", "read", "part", "invite", "make")):
+        mine = list(await process.all_sessions(user))
+        talks = [conversation for conversation in mine if not conversation.startswith("b_")]
+        match chance.choices(list(DEEDS), list(DEEDS.values()))[0]:
             case "private":
-                await process.send(user, chance.choice([other for other in people if other != user]))
-            case "group" if mine:
-                await process.send(user, chance.choice(mine))
+                other = chance.choice([other for other in people if other != user])
+                mentions = [other] if chance.random() < 0.3 else []
+                await process.send(user, other, mentions=mentions, subBiz=chance.choice((None, None, "shop")))
+            case "group" if talks:
+                await process.send(user, chance.choice(talks))
             case "read" if mine:
                 await process.mark_read(user, chance.choice(mine))
             case "part" if mine:
                 await process.mark_read(user, chance.choice(mine), chance.randrange(6))
+            case "mute" if mine:
+                await chance.choice((process.mute, process.unmute))(user, chance.choice(mine))
+            case "pin" if mine:
+                await process.pin(user, chance.choice(mine), chance.randrange(3))
+            case "mark" if talks:
+                await process.set_unread(user, chance.choice(talks))
+            case "delete" if talks:
+                await process.delete(user, chance.choice(talks), chance.random() < 0.5)
+            case "file" if talks:
+                folder = chance.choice((None, "work", "home"))
+                await process.assign(user, folder, *chance.choices(talks, k=3))
             case "invite":
                 group = chance.choice(groups)
                 if group in mine:
                     await process.invite(user, group, chance.choice(people))
             case "make" if len(groups) < 4:
-                groups.append(await process.create_group(*chance.sample(people, 3)))
+                sub_biz = chance.choice((None, "shop"))
+                groups.append(await process.create_group(*chance.sample(people, 3), subBiz=sub_biz))
 
     for _ in range(12):
         for _ in range(chance.randrange(1, 4)):
