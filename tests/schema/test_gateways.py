@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -142,7 +143,7 @@ async def test_it_moves_with_every_message_within(api: Api) -> None:
 @pytest.mark.parametrize("what", ["reading", "muting", "pinning", "marking unread", "filing", "deleting"])
 async def test_it_is_told_beside_the_one_that_changed(api: Api, other_api: Api, what: str) -> None:
     alice, _, (a, _) = await shop(api, 2, 1)
-    acts = {
+    acts: dict[str, Callable[[], Awaitable[object]]] = {
         "reading": lambda: api.mark_read(alice, a),
         "muting": lambda: api.mute(alice, a),
         "pinning": lambda: api.pin(alice, a),

@@ -90,6 +90,24 @@ async def test_reading_in_part_leaves_those_after_it(api: Api, seq: int, left: t
     assert await counts(api, bob, group) == left
 
 
+async def test_a_gateway_adds_up_those_that_are_not_muted(api: Api) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    group = await api.create_group(bob, alice, carol, subBiz="shop")
+    for _ in range(2):
+        await api.send(bob, group, mentionAll=True)
+    await api.send(carol, alice, subBiz="shop", mentions=[alice])
+    await api.send(carol, alice, mentions=[alice])
+    assert await counts(api, alice, "b_shop") == (3, 3)
+    await api.mute(alice, group)
+    assert await counts(api, alice, "b_shop") == (1, 1)
+    await api.unmute(alice, group)
+    await api.mark_read(alice, group, 1)
+    assert await counts(api, alice, "b_shop") == (2, 2)
+    await api.delete(alice, group)
+    assert await counts(api, alice, "b_shop") == (1, 1)
+    assert await counts(api, carol, "b_shop") == (2, 2)
+
+
 async def test_reading_step_by_step_counts_down(api: Api) -> None:
     group, (alice, bob, carol) = await trio(api)
     for number in range(12):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from subscriptions.engine import RequestRefused
 from tests.schema.api import CREATE_GROUP, INVITE, LIVE_MESSAGES, SEND, Api, Refusal, refusal_of
-from tests.schema.session_calls import MARK_READ
+from tests.schema.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SET_UNREAD
 
 EVERY_QUERY = """query ($id: ID!) {
     node(id: $id) { __typename id }
@@ -65,7 +65,11 @@ async def test_queries_answer_null_without_an_error(place: Place, id: str) -> No
 async def test_mutations_and_subscriptions_answer_not_found_and_store_nothing(place: Place, id: str) -> None:
     api, alice = place.api, place.alice
     stored = await api.stored()
-    assert await api.refusal(alice, MARK_READ, id=id) == Refusal("NOT_FOUND", "conversationId")
+    for query in (MARK_READ, DELETE, MUTE, PIN, SET_UNREAD):
+        asked = {"id": id} | ({"muted": True} if query is MUTE else {})
+        assert await api.refusal(alice, query, **asked) == Refusal("NOT_FOUND", "conversationId")
+    refusal = await api.refusal(alice, ASSIGN, ids=[place.group, id], category="work")
+    assert refusal == Refusal("NOT_FOUND", "conversationIds")
     assert await api.refusal(alice, INVITE, id=id, users=[alice]) == Refusal("NOT_FOUND", "groupId")
     assert await api.refusal(alice, INVITE, id=place.group, users=[id]) == Refusal("NOT_FOUND", "userIds")
     for to in ("conversationId", "toUserId"):
