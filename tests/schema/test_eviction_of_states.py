@@ -9,8 +9,9 @@ import pytest
 from store.cache import Call
 from store.ids import ConversationId, UserId
 from store.keys import USER_KEYS
-from tests.schema.api import SESSION, SESSIONS, SYNC, Api, Json, eventually, private, together
+from tests.schema.api import SYNC, Api, Json, eventually, private, together
 from tests.schema.device import Device
+from tests.schema.session_calls import SESSION, SESSIONS
 
 STATE_KEYS = ("meta", "sessions", "index", "list", "mutes", "log", "routes")
 
