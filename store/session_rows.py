@@ -9,6 +9,7 @@ the conversation's head. The gateway of a subBiz has a row once something about 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from pymongo import UpdateOne
@@ -41,7 +42,8 @@ class SessionRows:
         self._clock = clock
 
     async def read(self, user: UserId) -> Records:
-        """A user's whole state: a record for each session and gateway, no two with the same activeTs."""
+        """A user's whole state: a record for each session and gateway, no two with the same activeTs, and none with one that
+        is earlier than it ever was."""
         now = self._clock.now_ms()
         start = len(user) + 1
         rows = {ConversationId(row["_id"][start:]): row for row in await self._mongo.find(SESSIONS, sessions_of(user))}
@@ -50,22 +52,16 @@ class SessionRows:
         read = [self._mongo.find(CONVERSATIONS, {"_id": {"$in": c}}, projection=_HEAD_PROJECTION) for c in chunks]
         heads = {head["_id"]: head for part in await self._mongo.together(*read) for head in part} if read else {}
         records = [(c, record_from(user, c, rows[c], heads[c], now)) for c in names if c in heads]
-        records += _gateways(records, rows, now)
-        await self._separate(user, records)
-        return records
-
-    async def _separate(self, user: UserId, records: Records) -> None:
-        """Gives sessions that moved in the same millisecond different positions, and keeps what it made up."""
-        records.sort(key=lambda pair: (pair[1]["a"], pair[0]))
-        moved = []
-        last = 0
-        for conversation, rec in records:
-            if rec["a"] <= last:
-                rec["a"] = last + 1
-                moved.append((user, conversation, rec["a"]))
-            last = rec["a"]
+        known = {conversation: rec["a"] for conversation, rec in records}
+        _move_late(records, now)
+        gateways = _gateways(records, rows, now)
+        known |= {conversation: rec["a"] for conversation, rec in gateways}
+        records += gateways
+        _separate(records)
+        moved = [(user, c, rec["a"]) for c, rec in records if rec["a"] != known[c]]
         if moved:
             await self._mongo.bulk_write(SESSIONS, [_tick_update(*tick) for tick in moved])
+        return records
 
     async def write(
         self,
@@ -109,6 +105,22 @@ def _tick_update(user: UserId, conversation: ConversationId, tick: int) -> Updat
 
 
 _NOTHING_READ = {"r": 0, "rn": 0, "d": 0}
+
+
+def _move_late(records: Records, now_ms: int) -> None:
+    """What moved just now may have had a later tick than MongoDB knows yet: it moves once more."""
+    latest = max([now_ms, *(rec["a"] for _, rec in records)])
+    late = [rec for _, rec in records if rec["a"] > now_ms - LATE_MS]
+    for offset, rec in enumerate(sorted(late, key=itemgetter("a"))):
+        rec["a"] = latest + 1 + offset
+
+
+def _separate(records: Records) -> None:
+    """Gives sessions that moved in the same millisecond different positions."""
+    records.sort(key=lambda pair: (pair[1]["a"], pair[0]))
+    last = 0
+    for _, rec in records:
+        rec["a"] = last = max(rec["a"], last + 1)
 
 
 def record_from(
