@@ -19,6 +19,7 @@ import orjson
 from pymongo import UpdateOne
 
 from store.cache import Cache, Call
+from store.errors import Unreachable
 from store.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 from store.keys import Keys
 from store.loading import CLAIM_MS, SingleFlight, until_settled
@@ -28,7 +29,7 @@ from store.rows import CONVERSATIONS, MEMBERS, SESSIONS, members_of, session_row
 
 _HEAD_FIELDS = ("ls", "last", "mc", "j", "k", "st")
 _MEMBER_LISTS = 2_000
-_LOADS = 3
+_READS = 4
 
 
 def group_info_from(row: Document) -> GroupInfo:
@@ -57,10 +58,13 @@ class ConversationStore:
         """Heads of those that exist: one round trip to Redis where all are cached."""
         wanted = list(dict.fromkeys(conversations))
         heads: dict[ConversationId, Head] = {}
-        missing = await self._read_into(heads, wanted)
-        existing = await self.load(missing, with_members=False)
-        await self._read_into(heads, [c for c in missing if c in existing])
-        return heads
+        for _ in range(_READS):
+            missing = await self._read_into(heads, wanted)
+            existing = await self.load(missing, with_members=False)
+            wanted = [c for c in missing if c in existing]
+            if not wanted:
+                return heads
+        raise _not_kept()
 
     async def find(self, conversation: ConversationId) -> Head | None:
         """One head, or None where there is no such conversation."""
@@ -163,7 +167,7 @@ class ConversationStore:
         return Call(
             "head_load_finish",
             self._keys.conversation(conversation),
-            (token, int(flag and row["k"] == "G"), len(fields), *flat),
+            (token, int(flag and row["k"] == "G"), conversation, len(fields), *flat),
         )
 
     async def drop(self, conversation: ConversationId, taken_seq: int) -> None:
@@ -201,15 +205,15 @@ class ConversationStore:
         where all is cached."""
         wanted = list(dict.fromkeys(conversations))
         found: dict[ConversationId, tuple[Head, Member | None]] = {}
-        for _ in range(_LOADS):
+        for _ in range(_READS):
             missing = await self._read_with_member(viewer, wanted, found)
             groups = [c for c in missing if kind_of(c) is ConversationKind.GROUP]
             others = [c for c in missing if kind_of(c) is not ConversationKind.GROUP]
             loads = (self.load(groups, with_members=True), self.load(others, with_members=False))
             wanted = list(set().union(*await asyncio.gather(*loads)))
             if not wanted:
-                break
-        return found
+                return found
+        raise _not_kept()
 
     async def _read_with_member(
         self,
@@ -222,11 +226,12 @@ class ConversationStore:
             head, members, *_ = self._keys.conversation(conversation)
             calls.append(Call("HMGET", None, (head, *_HEAD_FIELDS, "mt")))
             calls.append(Call("HGET", None, (members, viewer)))
+            calls.append(Call("HLEN", None, (members,)))
         answers = await self._cache.run(calls) if calls else []
         missing = []
-        for conversation, row, text in zip(wanted, answers[::2], answers[1::2], strict=True):
-            # A group's memberships are cached as a whole, and their number beside the head.
-            if row[0] is None or (row[4] == b"G" and row[-1] is None):
+        for conversation, row, text, held in zip(wanted, answers[::3], answers[1::3], answers[2::3], strict=True):
+            # A group's memberships are cached as a whole, and their number beside the head: either may be evicted alone.
+            if row[0] is None or (row[4] == b"G" and int(row[-1] or -1) != held):
                 missing.append(conversation)
                 continue
             member = member_from(viewer, orjson.loads(text)) if text else None
@@ -235,12 +240,17 @@ class ConversationStore:
 
     async def list_members(self, conversation: ConversationId) -> list[Member]:
         """All memberships of a group, current and former, ordered by user id."""
-        _, members, *_ = self._keys.conversation(conversation)
-        await self.load((conversation,), with_members=True)
-        flat = await self._cache.one(Call("HGETALL", None, (members,)))
-        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
-        found = [member_from(UserId(user.decode()), orjson.loads(text)) for user, text in pairs]
-        return sorted(found, key=lambda member: member.user)
+        head, members, *_ = self._keys.conversation(conversation)
+        calls = [Call("HGET", None, (head, "mt")), Call("HGETALL", None, (members,))]
+        for _ in range(_READS):
+            total, flat = await self._cache.run(calls)
+            pairs = list(flat.items()) if isinstance(flat, dict) else list(zip(flat[::2], flat[1::2], strict=True))
+            if total is not None and int(total) == len(pairs):
+                found = [member_from(UserId(user.decode()), orjson.loads(text)) for user, text in pairs]
+                return sorted(found, key=lambda member: member.user)
+            if not await self.load((conversation,), with_members=True):
+                return []
+        raise _not_kept()
 
     async def list_recipients(self, conversation: ConversationId, version: str, seq: int) -> Sequence[UserId]:
         """Whom a message goes to that was reserved with this seq under this version of the membership.
@@ -265,6 +275,10 @@ class ConversationStore:
         if len(self._member_lists) >= _MEMBER_LISTS:
             self._member_lists.pop(next(iter(self._member_lists)))
         self._member_lists[conversation] = known
+
+
+def _not_kept() -> Unreachable:
+    return Unreachable("the cache does not keep what is put into it")
 
 
 def _head_from(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:

@@ -62,6 +62,7 @@ class MessageStore:
             _outbox_json(message, again),
             int(by_moderator),
             int(again is not None),
+            message.conversation,
             *message.mentions,
         )
         answer, in_use = await self._cache.run(
@@ -87,11 +88,8 @@ class MessageStore:
         answer = await self._cache.one(Call("join", self._keys.conversation(message.conversation), args))
         if answer[0] != b"ok":
             return Refused(answer[0].decode())
-        entry = answer[4].decode()
-        rows = await self._cache.one(
-            Call("XRANGE", None, (self._keys.conversation(message.conversation)[2], entry, entry))
-        )
-        return _reserved_from(entry, rows[0][1], answer[3].decode())
+        _, seq, n, version, entry, text = answer
+        return _reserved_from(entry.decode(), {b"s": seq, b"n": n, b"m": text}, version.decode())
 
     async def list_outbox(self, partitions: Iterable[int], idle_ms: int, limit: int) -> list[Reserved]:
         """What has been waiting in outboxes for longer than idle_ms of Redis's own time: one round trip and a bit."""
@@ -278,5 +276,14 @@ def _reserved_from(entry: str, fields: Any, version: str) -> Reserved:
     values = fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
     body = orjson.loads(values[b"m"])
     message = message_from(body).at(int(values[b"s"]), int(values[b"n"]))
-    joined = tuple(Joined(UserId(user), member) for user, member in body.get("join", ()))
+    # Who joins with a message joins at its place, also where that is not the one it had at first.
+    joined = tuple(Joined(UserId(user), _joining_at(member, message.seq)) for user, member in body.get("join", ()))
     return Reserved(message, version, entry, joined, body.get("mc", 0), body.get("sb"))
+
+
+def _joining_at(member: str, seq: int) -> str:
+    fields = orjson.loads(member)
+    if fields["i"][-1][0] == seq:
+        return member
+    fields["i"][-1][0] = seq
+    return orjson.dumps(fields).decode()

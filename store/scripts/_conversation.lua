@@ -5,6 +5,10 @@
 -- countable one's), k (P or G), st (D: dissolved), mv (version of the membership), mc (members now), mt (members and former
 -- members in the hash; absent: not loaded), j (what rarely changes: JSON).
 -- members, a hash: user -> JSON {r role, i intervals [[from, to or -1], ...], j joined (ms)}.
+-- outbox, a stream of the whole partition's messages that have a place: s, n, c conversation, m message (JSON).
+-- loading: who reads MongoDB; with a '+' behind where the head was there when that began.
+--
+-- Any of them may be evicted at any time. What has a place and is not durable is in the outbox only.
 local HEAD, MEMBERS, OUTBOX, LOADING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local IDLE_MS = 24 * 3600 * 1000
 
@@ -43,4 +47,13 @@ end
 
 local function is_current(m)
   return m ~= nil and m.i[#m.i][2] == -1
+end
+
+-- Calls take with seq, n and message (JSON) of each of the conversation's messages in the outbox, in the order they came.
+local function each_reserved(conversation, take)
+  for _, row in ipairs(redis.call('XRANGE', OUTBOX, '-', '+')) do
+    local entry = {}
+    for i = 1, #row[2], 2 do entry[row[2][i]] = row[2][i + 1] end
+    if entry.c == conversation then take(tonumber(entry.s), tonumber(entry.n), entry.m) end
+  end
 end

@@ -2,5 +2,5 @@
 -- Answers loaded, busy or go.
 local there = redis.call('HEXISTS', HEAD, 's') == 1
 if there and (ARGV[3] == '0' or loaded()) then return 'loaded' end
-if redis.call('SET', LOADING, ARGV[1], 'NX', 'PX', ARGV[2]) then return 'go' end
+if redis.call('SET', LOADING, ARGV[1] .. (there and '+' or ''), 'NX', 'PX', ARGV[2]) then return 'go' end
 return 'busy'

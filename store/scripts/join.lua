@@ -1,7 +1,7 @@
 -- Makes people members and gives the SYSTEM message that tells of it its seq, in one step: who joins sees what
 -- follows from that message on, whatever else is being written.
 -- ARGV: inviter, most members allowed, now (ms), message (JSON; its "join" is filled in), then users.
--- Answers {'ok', seq, n, version, outbox entry, user, ...} with those who were not members,
+-- Answers {'ok', seq, n, version, outbox entry, message (JSON) with those who were not members},
 -- or {refusal}: cold, dissolved, outsider, former, full; {'none'} where all are members already.
 if not loaded() then return { 'cold' } end
 if not is_group() then return { 'outsider' } end
@@ -18,7 +18,6 @@ local count = tonumber(redis.call('HGET', HEAD, 'mc')) + #new
 if count > tonumber(ARGV[2]) then return { 'full' } end
 local seq = redis.call('HINCRBY', HEAD, 's', 1)
 local n = tonumber(redis.call('HGET', HEAD, 'n'))
-local answer = { 'ok', seq, n, 0, '' }
 local message = cjson.decode(ARGV[4])
 message.join, message.m, message.mc = {}, new, count
 message.sb = cjson.decode(redis.call('HGET', HEAD, 'j')).sb
@@ -33,10 +32,10 @@ for _, user in ipairs(new) do
   local text = cjson.encode(m)
   redis.call('HSET', MEMBERS, user, text)
   message.join[#message.join + 1] = { user, text }
-  answer[#answer + 1] = user
 end
 redis.call('HSET', HEAD, 'mc', count)
-answer[4] = tostring(redis.call('HINCRBY', HEAD, 'mv', 1))
-answer[5] = redis.call('XADD', OUTBOX, '*', 's', seq, 'n', n, 'm', cjson.encode(message))
+local version = tostring(redis.call('HINCRBY', HEAD, 'mv', 1))
+local text = cjson.encode(message)
+local entry = redis.call('XADD', OUTBOX, '*', 's', seq, 'n', n, 'c', message.c, 'm', text)
 touch()
-return answer
+return { 'ok', seq, n, version, entry, text }

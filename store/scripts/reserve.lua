@@ -1,6 +1,6 @@
 -- Gives a message its seq and puts it into the outbox, if its sender may write here.
 -- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), anybody may (1: written by the server),
--- then users mentioned.
+-- conversation, then users mentioned.
 -- Answers {'ok', seq, n, version of the membership, outbox entry}, or {refusal}: cold, dissolved, outsider, former,
 -- forbidden, mention.
 if not loaded() then return { 'cold' } end
@@ -12,12 +12,12 @@ if is_group() then
     if not is_current(sender) then return { 'former' } end
     if ARGV[4] == '1' and sender.r == 'MEMBER' then return { 'forbidden' } end
   end
-  for i = 6, ARGV[5] == '1' and 0 or #ARGV do
+  for i = 7, ARGV[5] == '1' and 0 or #ARGV do
     if not is_current(member(ARGV[i])) then return { 'mention' } end
   end
 end
 local seq = redis.call('HINCRBY', HEAD, 's', 1)
 local n = redis.call('HINCRBY', HEAD, 'n', ARGV[2])
-local entry = redis.call('XADD', OUTBOX, '*', 's', seq, 'n', n, 'm', ARGV[3])
+local entry = redis.call('XADD', OUTBOX, '*', 's', seq, 'n', n, 'c', ARGV[6], 'm', ARGV[3])
 touch()
 return { 'ok', seq, n, redis.call('HGET', HEAD, 'mv') or '0', entry }

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from store.ids import ConversationId, MessageId, UserId, group_id, private_id
-from store.records import GroupInfo, Member, Message, MessageKind, Reserved
+from typing import Any
+
+import orjson
+import pytest
+
+from store.cache import Call
+from store.ids import ConversationId, MessageId, UserId, group_id, partition_of, private_id
+from store.records import GroupInfo, Member, Message, MessageKind, Reserved, member_from
+from store.rows import CONVERSATIONS
 from store.store import Store
 
 ALICE, BOB, CAROL, DAVE = (UserId(name) for name in ("alice", "bob", "carol", "dave"))
@@ -45,3 +52,63 @@ async def test_a_membership_of_unknown_version_is_never_taken_from_memory(store:
     assert await store.conversations.list_recipients(group, "", 10) == [ALICE, BOB, CAROL]
     assert isinstance(await store.messages.reserve_join(message, [DAVE], limit=9, now_ms=NOW), Reserved)
     assert await store.conversations.list_recipients(group, "", 10) == [ALICE, BOB, CAROL, DAVE]
+
+
+async def test_who_joins_with_a_message_that_got_another_place_joins_there_also_if_another_server_finishes_it(
+    store: Store,
+) -> None:
+    group = await _group(store)
+    message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
+    await store.conversations.list_members(group)
+    first = await store.messages.reserve_join(message, [DAVE], limit=9, now_ms=NOW)
+    assert isinstance(first, Reserved)
+    again = await store.messages.reserve(first.message.at(0, 0), again=first)
+    assert isinstance(again, Reserved) and again.message.seq == 2
+    await store.cache.run([store.messages.clear(first)])
+    left = await store.messages.list_outbox([partition_of(group)], -60_000, 10)
+    assert [reserved.message for reserved in left] == [again.message]
+    for reserved in (*left, again):
+        (joined,) = reserved.joined
+        member = member_from(joined.user, orjson.loads(joined.member))
+        assert member == Member(DAVE, "MEMBER", ((2, None),), NOW)
+
+
+async def test_a_message_that_took_the_place_of_another_has_a_head_read_again_that_was_being_loaded(
+    store: Store,
+) -> None:
+    conversation = private_id(ALICE, BOB)
+    await store.conversations.open_private(conversation, NOW)
+    read, reads = store.conversations._read_mongo, 0
+
+    async def reading(*args: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        found = await read(*args)
+        if reads == 1:
+            await store.conversations.drop(conversation, 1)
+        return found
+
+    store.conversations._read_mongo = reading  # type: ignore[method-assign]
+    assert await store.conversations.find(conversation) is not None
+    assert reads == 2
+
+
+@pytest.mark.parametrize(("stored", "expected"), [((0, 0), (2, 2)), ((5, 0), (6, 1))], ids=["new place", "taken place"])
+async def test_places_in_the_outbox_are_given_unless_mongodb_has_other_messages_there(
+    store: Store, stored: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    """What is in the outbox at a place that is taken gets another one, and counts there."""
+    conversation = private_id(ALICE, BOB)
+    await store.conversations.open_private(conversation, NOW)
+    await store.conversations.find(conversation)
+    places = []
+    for _ in range(2):
+        message = Message(MessageId(store.ids.next()), conversation, ALICE, MessageKind.TEXT, "hello")
+        reserved = await store.messages.reserve(message)
+        assert isinstance(reserved, Reserved)
+        places.append((reserved.message.seq, reserved.message.n))
+        head = {"s": stored[0], "n": stored[1]}
+        await store.mongo.update_one(CONVERSATIONS, {"_id": conversation}, {"$set": head})
+        await store.cache.one(Call("DEL", None, store.keys.conversation(conversation)[:1]))
+        await store.conversations.find(conversation)
+    assert places == [(1, 1), expected]
