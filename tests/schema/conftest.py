@@ -39,6 +39,12 @@ class Places:
         if keys:
             self._redis.delete(*keys)
 
+    def lose_state(self, name: str, user: str) -> None:
+        """What an eviction would do to what one user has. Who listens to them is still known."""
+        keys = list(self._redis.scan_iter(match=f"t{self._names[name]}:*{{u:{user}}}:*", count=1000))
+        assert keys
+        self._redis.delete(*(key for key in keys if not key.endswith(b":routes")))
+
     def remove(self) -> None:
         for name, mark in self._names.items():
             self.lose_redis(name)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+from typing import Any
+
 import pytest
 
+from store.rows import SESSIONS as SESSION_ROWS
 from tests.schema.api import LIVE_SESSIONS, SYNC, Api, private, together
 from tests.schema.conftest import OpenApi, Places
 from tests.schema.device import Device
@@ -269,3 +274,47 @@ async def test_a_device_that_counts_by_itself_agrees(api: Api) -> None:
     for device in devices:
         await device.agrees()
     assert {device.sessions[group]["unreadMentionCount"] for device in devices[:2]} == {2}
+
+
+async def test_who_comes_while_they_are_mentioned_counts_each_message_once(
+    open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_api("coming") as api:
+        group, (alice, bob, _) = await trio(api)
+        await api.sessions(alice)
+        await api.send(alice, group)
+        await api.settled()
+        mongo = api.services.app.store.mongo
+        find, begun, go_on = mongo.find, asyncio.Event(), asyncio.Event()
+
+        async def slow(collection: str, *query: Any, **options: Any) -> Any:
+            if collection == SESSION_ROWS and not go_on.is_set():
+                begun.set()
+                await go_on.wait()
+            return await find(collection, *query, **options)
+
+        monkeypatch.setattr(mongo, "find", slow)
+        coming = asyncio.create_task(api.session(bob, group))
+        async with asyncio.timeout(2):
+            await begun.wait()
+        await api.send(alice, group, mentions=[bob])
+        await api.send(alice, group, mentionAll=True)
+        await asyncio.sleep(0.05)
+        go_on.set()
+        await coming
+        await api.settled()
+        assert await counts(api, bob, group) == (3, 2)
+
+
+async def test_somebody_far_back_in_a_large_group_is_counted_too(api: Api) -> None:
+    (alice,) = await api.people("alice")
+    crowd = await api.crowd(f"u{secrets.token_hex(4)}", 900)
+    group = await api.create_group(alice, *crowd)
+    for user in (crowd[0], crowd[-1]):
+        await api.sessions(user)
+    await api.send(alice, group, mentions=[crowd[-1]])
+    await api.send(alice, group, mentionAll=True)
+    await api.send(alice, group)
+    await api.settled()
+    for user, counted in ((crowd[0], (3, 1)), (crowd[-1], (3, 2)), (crowd[450], (3, 1))):
+        assert await counts(api, user, group) == counted

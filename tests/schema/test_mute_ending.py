@@ -298,6 +298,39 @@ async def test_a_deleted_session_that_lives_again_in_time_is_muted_still(open_ap
         assert (event["reason"], event["totalUnread"]) == ("UNMUTE", 4)
 
 
+async def test_a_device_elsewhere_that_listened_before_is_told_too(open_api: OpenApi) -> None:
+    clock = ManualClock()
+    async with open_api("elsewhere", clock) as api, open_api("elsewhere", clock) as other:
+        alice, bob = await api.people("alice", "bob")
+        await api.send(bob, alice)
+        device = await other.listen(alice, LIVE_SESSIONS)
+        until = clock.ms + 10_000
+        for end in (until + 30_000, until):
+            await api.mute(alice, private(alice, bob), end)
+        assert [event["reason"] for event in await device.take(2)] == ["MUTE", "MUTE"]
+        clock.ms = until
+        event = await device.next(within=SOON_SECONDS)
+        assert (event["reason"], event["totalUnread"], event["sessions"][0]["activeTs"]) == ("UNMUTE", 1, until)
+        await device.none(0.3)
+
+
+async def test_devices_of_somebody_whose_state_left_the_cache_learn_of_it(open_api: OpenApi, places: Places) -> None:
+    clock = ManualClock()
+    async with open_api("evicted", clock) as api, open_api("evicted", clock) as other:
+        until = clock.ms + 10_000
+        alice, _, conversation = await muted_talk(api, until)
+        devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other)]
+        await api.settled()
+        places.lose_state("evicted", alice)
+        clock.ms = until
+        for device in devices:
+            event = await device.next(within=SOON_SECONDS)
+            assert event["totalUnread"] == 5
+            told = {session["conversation"]["id"]: session for session in event["sessions"]}
+            assert told[conversation] == await api.session(alice, conversation)
+            assert told[conversation]["muteStatus"] is False
+
+
 async def test_what_ends_at_another_moment_is_not_touched(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("another", clock) as api:

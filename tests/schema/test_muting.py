@@ -89,6 +89,24 @@ async def test_the_end_is_shown_in_utc_with_milliseconds(api: Api, until: str, s
     assert await api.session(alice, conversation) == session
 
 
+@pytest.mark.parametrize("until", ["3000-01-01T00:00:00.123Z", "9999-12-31T23:59:59.999Z"])
+async def test_an_end_may_be_as_far_off_as_can_be_written(api: Api, until: str) -> None:
+    alice, _, conversation = await talk(api)
+    session = (await api.data(alice, MUTE, id=conversation, muted=True, until=until))["muteSession"]
+    assert (session["mutedUntil"], session["muteStatus"]) == (until, True)
+    assert await api.sessions(alice) == [session]
+
+
+@pytest.mark.parametrize("until", ["9999-12-31T23:59:59.999-00:01", "9999-12-31T20:00:00-12:00"])
+async def test_an_end_that_can_not_be_written_in_utc_is_refused(api: Api, until: str) -> None:
+    alice, _, conversation = await talk(api)
+    before, stored = await api.sessions(alice), await api.stored()
+    refusal = await api.refusal(alice, MUTE, id=conversation, muted=True, until=until)
+    assert refusal.code == "INVALID_INPUT"
+    assert await api.stored() == stored
+    assert await api.sessions(alice) == before
+
+
 async def test_an_end_that_is_not_to_come_or_of_no_mute_is_invalid(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("ends", clock) as api:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.schema.api import LIVE_SESSIONS, SYNC, Api, Json, Refusal, private, together
+from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, Refusal, private, together
 from tests.schema.conftest import OpenApi, Places
 from tests.schema.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SET_UNREAD
 
@@ -332,3 +332,15 @@ async def test_changes_from_many_devices_at_once_are_told_alike_and_in_order(api
     for process in (api, other_api):
         assert [await process.session(alice, conversation)] == told[0][-1][1]
     assert len(told[0]) <= 2 * len(names) + 1
+
+
+async def test_none_of_it_is_a_message_event(api: Api) -> None:
+    alice, bob, conversation = await two_talks(api)
+    cursor = await cursor_of(api, alice)
+    for name in ("muting", "pinning", "marking unread", "unmuting", "filing", "deleting"):
+        await CALLS[name].run(api, alice, conversation)
+    await api.send(bob, alice)
+    await CALLS["reading"].run(api, alice, conversation)
+    missed = await api.subscribe(alice, LIVE_MESSAGES, since=cursor)
+    told = [event["__typename"] for event in await missed.take(3)]
+    assert told == ["MessageCreated", "ReceiptAdvanced", "CaughtUp"]

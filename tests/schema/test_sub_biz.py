@@ -19,6 +19,7 @@ from tests.schema.api import (
     private,
     refusal_of,
 )
+from tests.schema.conftest import OpenApi, Places
 from tests.schema.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SESSION, SESSIONS, SET_UNREAD
 
 LEGAL = ["shop", "a", "-", "0", "x" * 32, "a-b-0"]
@@ -121,6 +122,19 @@ async def test_a_group_of_a_sub_biz_is_a_session_within_it_for_every_member(api:
         assert await api.titles(user) == ["shop"]
     await api.send(alice, group)
     assert await api.total_unread(dave) == 1
+
+
+async def test_who_joins_after_the_cache_was_lost_has_it_in_the_sub_biz_too(open_api: OpenApi, places: Places) -> None:
+    async with open_api("lost") as api:
+        alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+        group = await api.create_group(alice, bob, carol, subBiz="shop")
+        for _ in range(2):
+            await api.settled()
+            places.lose_redis("lost")
+            await api.invite(alice, group, dave)
+            for user in (alice, dave):
+                assert (await api.own(user, group))["subBiz"] == "shop"
+                assert await api.titles(user) == ["shop"]
 
 
 # --- the same key
