@@ -213,13 +213,13 @@ async def test_with_nothing_behind_it_it_keeps_what_was_chosen(open_api: OpenApi
 
 async def test_hundreds_within_are_read_at_once(api: Api) -> None:
     (alice,) = await api.people("alice")
-    others = await api.crowd(f"u{secrets.token_hex(4)}", 520)
-    for start in range(0, 520, 52):
-        await together(*(api.send(other, alice, subBiz="shop") for other in others[start : start + 52]))
+    others = await api.crowd(f"u{secrets.token_hex(4)}", 210)
+    for start in range(0, 210, 42):
+        await together(*(api.send(other, alice, subBiz="shop") for other in others[start : start + 42]))
     device = await api.listen(alice, LIVE_SESSIONS)
     gateway = await api.mark_read(alice, "b_shop")
     assert (gateway["unreadCount"], await api.total_unread(alice)) == (0, 0)
-    events = await device.take(520)
+    events = await device.take(210)
     assert {event["reason"] for event in events} == {"READ"}
     assert {ids(event["sessions"])[0] for event in events} == {private(alice, other, "shop") for other in others}
     assert events[-1]["sessions"][1] == gateway
