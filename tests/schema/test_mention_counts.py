@@ -110,7 +110,9 @@ async def test_a_gateway_adds_up_those_that_are_not_muted(api: Api) -> None:
     assert await counts(api, alice, "b_shop") == (2, 2)
     await api.delete(alice, group)
     assert await counts(api, alice, "b_shop") == (1, 1)
-    assert await counts(api, carol, "b_shop") == (2, 2)
+    await api.send(bob, group)
+    assert await counts(api, alice, "b_shop") == (2, 1)
+    assert await counts(api, carol, "b_shop") == (3, 2)
 
 
 async def test_reading_step_by_step_counts_down(api: Api) -> None:
