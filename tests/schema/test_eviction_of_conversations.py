@@ -15,10 +15,8 @@ from tests.schema.api import (
     CREATE_GROUP,
     HISTORY,
     INVITE,
-    MARK_READ,
     MESSAGE,
     SEND,
-    SESSION,
     Api,
     Json,
     message_to,
@@ -26,6 +24,7 @@ from tests.schema.api import (
     together,
 )
 from tests.schema.conftest import OpenApi, Places
+from tests.schema.session_calls import MARK_READ, SESSION
 
 KEYS = ("head", "members", "outbox", "loading")
 
