@@ -59,6 +59,10 @@ class _Parcelled:
     recovered: bool
     committed: Committed | None = None
     rest: list[UserId] = field(default_factory=list)
+    mentioned: frozenset[UserId] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mentioned = frozenset(self.reserved.message.mentions)
 
 
 class Delivery:
@@ -289,13 +293,14 @@ class Delivery:
         assert parcelled.committed is not None
         message, at = parcelled.reserved.message, parcelled.committed.at_ms
         own, countable = user == message.sender, message.kind.countable
+        mentioned = message.mentions_all or user in parcelled.mentioned
         change = {
             "c": message.conversation,
             "s": message.seq,
             "n": message.n,
             "k": int(countable),
             "o": int(own and countable),
-            "me": int(countable and not own and (message.mentions_all or user in message.mentions)),
+            "me": int(mentioned and countable and not own),
             "at": at,
             "e": log_message(message.conversation, message.seq),
         }

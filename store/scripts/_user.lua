@@ -38,9 +38,13 @@ local function publish(server, frame)
   redis.call('PUBLISH', PREFIX .. (server == '*' and 'servers' or 'server:' .. server), frame)
 end
 
--- Drops the state. Whoever listens to it is told to look.
-local function forget()
+-- Tells whoever listens to a state that is gone to look.
+local function remind()
   for _, server in ipairs(routes()) do publish(server, '{"events":[[null,[["' .. USER .. '","",0,0]]]]}') end
+end
+
+local function forget()
+  remind()
   redis.call('DEL', META, SESSIONS, INDEX, LIST, MUTES, LOG)
 end
 

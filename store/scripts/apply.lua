@@ -25,6 +25,6 @@ else
   answer = { 'cold' }
 end
 -- Who listens to a state that is gone hears of it from here.
-if not epoch and redis.call('EXISTS', ROUTES) == 1 then forget() end
+if not epoch then remind() end
 if token ~= '' and ARGV[3] == '1' then release(token) end
 return answer

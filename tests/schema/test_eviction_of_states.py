@@ -213,3 +213,23 @@ async def test_loss_of_everything_at_once_under_load_never_shows(api: Api, other
     await eventually(all_there)
     page = (await api.data(carol, SESSIONS))["sessions"]
     assert page["totalUnread"] == 0
+
+
+async def test_messages_that_come_while_a_large_state_is_loaded_do_not_hold_it_up(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody listens, their state is gone, and parts of it are being put back while they are written to."""
+    monkeypatch.setattr("store.sessions._PART", 1)
+    alice, bob, *_ = await _busy(api)
+    device = Device(api, alice)
+    await device.start()
+    store = api.services.app.store
+    await _evict(api, alice, "meta")
+    began = store.mongo.trips
+    loading = asyncio.create_task(store.sessions.load(UserId(alice)))
+    for _ in range(3):
+        await api.send(bob, alice)
+    await loading
+    assert await api.unread(alice, private(alice, bob)) == 4
+    await device.agrees()
+    assert store.mongo.trips - began < 40
