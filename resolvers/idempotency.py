@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from resolvers.app import Confab
-from resolvers.errors import IdempotencyConflict
+from resolvers.errors import IdempotencyConflict, Unavailable
 from store.claims import CLAIM_MS, Claim
 from store.ids import MessageId
 from store.records import Message
@@ -42,6 +42,21 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
             return taken.held.message
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+async def await_twin(app: Confab, message: Message) -> Message:
+    """The message once it is durable, by another request that got a place for it. Raises Unavailable where that takes long."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE_SECONDS
+    while loop.time() < deadline:
+        under_way = app.delivery.find(message.id)
+        if under_way is not None:
+            return (await asyncio.shield(under_way)).message
+        found = (await app.store.messages.find_by_ids([message.id])).get(message.id)
+        if found is not None:
+            return found
+        await asyncio.sleep(_LONGEST_PAUSE_SECONDS)
+    raise Unavailable("the message is not stored yet; the same key tells when it is")
 
 
 async def _is_under_way(app: Confab, held: Claim) -> bool:

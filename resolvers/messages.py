@@ -11,7 +11,7 @@ from resolvers.app import Confab
 from resolvers.checks import check_content, check_key, check_sub_biz
 from resolvers.conversations import access_conversation
 from resolvers.errors import Forbidden, InvalidInput, NotAMember, NotFound, Unavailable
-from resolvers.idempotency import claim_message
+from resolvers.idempotency import await_twin, claim_message
 from resolvers.visibility import is_visible
 from store.claims import Claim
 from store.ids import (
@@ -102,6 +102,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
 
 async def _send(app: Confab, message: Message, *, opens: bool) -> Answer:
     reserved = await _reserve(app, message, opens=opens)
+    if reserved is None:
+        return Answer(await await_twin(app, message), None, replayed=True)
     if not reserved.sender_in_use:
         # What the sender had not read before tells whose messages the new one makes read.
         await app.store.sessions.load(message.sender)
@@ -110,12 +112,15 @@ async def _send(app: Confab, message: Message, *, opens: bool) -> Answer:
     return Answer(sent.message, sent.sender.session, replayed=False)
 
 
-async def _reserve(app: Confab, message: Message, *, opens: bool) -> Reserved:
+async def _reserve(app: Confab, message: Message, *, opens: bool) -> Reserved | None:
+    """A place for the message. None where another request got one for it."""
     store = app.store
     for _ in range(_ATTEMPTS):
         place = await store.messages.reserve(message, by_moderator=message.mentions_all)
         if isinstance(place, Reserved):
             return place
+        if place.reason == "twice":
+            return None
         if place.reason != "cold":
             raise refusal(place)
         if await store.conversations.load((message.conversation,), with_members=True):

@@ -63,8 +63,9 @@ async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int
 
 
 def _reading(session: Session) -> _Reading | None:
-    """All of it; None where there is nothing left to read, nor a mark of being unread to take away."""
-    if session.write_seq > session.read_seq:
+    """All of it; None where there is nothing left to read, nor a mark of being unread to take away. What was deleted is not
+    read, whatever SYSTEM message came after."""
+    if session.valid and session.write_seq > session.read_seq:
         return _Reading(session, session.write_seq, session.n, advanced=True)
     return _unmarking(session)
 
@@ -76,7 +77,7 @@ def _unmarking(session: Session) -> _Reading | None:
 
 
 async def _read_in_part(app: Confab, session: Session, seq: int) -> _Reading | None:
-    if seq <= session.read_seq:
+    if seq <= session.read_seq or not session.valid:
         return _unmarking(session)
     n = await app.store.messages.countable_at(session.conversation, seq)
     return _Reading(session, seq, n, advanced=True)

@@ -20,6 +20,8 @@ from subscriptions.events import SessionChanged, SyncReason, log_session
 
 HIGHEST_PRIORITY = 1_000
 MOST_CONVERSATIONS = 1_000
+LATEST_MS = 253_402_300_799_999
+"""The last moment that a DateTime can spell in UTC: the end of the year 9999."""
 
 T = TypeVar("T")
 
@@ -60,7 +62,7 @@ async def delete_session(app: Confab, user: UserId, conversation: str, *, hard: 
 async def mute_session(app: Confab, user: UserId, conversation: str, *, muted: bool, until_ms: int | None) -> Session:
     """Takes the session's unread count out of the total, or puts it back. A mute with an end ends by itself.
     Raises InvalidInput, NotFound."""
-    if until_ms is not None and (not muted or until_ms <= app.store.clock.now_ms()):
+    if until_ms is not None and (not muted or not app.store.clock.now_ms() < until_ms <= LATEST_MS):
         raise InvalidInput("until must be later than now, and goes with muted: true only", field="until")
     reason = SyncReason.MUTE if muted else SyncReason.UNMUTE
     change = Change(reason, {"m": 1 if muted else None, "mu": until_ms})

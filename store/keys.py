@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.ids import ConversationId, UserId, partition_of
+from store.ids import ConversationId, MessageId, UserId, partition_of
 
 USER_KEYS = (
     "meta", "sessions", "index", "list", "mutes", "log", "routes", "pending", "loading", "lock", "fence", "queue"
@@ -40,6 +40,10 @@ class Keys:
             self.outbox(partition),
             f"{tag}loading:{conversation}",
         )
+
+    def placed(self, conversation: ConversationId, message: MessageId) -> str:
+        """That a message got a place not long ago."""
+        return f"{self._prefix}{{p:{partition_of(conversation)}}}:placed:{message}"
 
     def outbox(self, partition: int) -> str:
         """A partition's stream of messages that are reserved and not yet delivered."""

@@ -6,7 +6,7 @@ here: a seq that is taken stays taken, so two servers that believe to own the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from store.snowflakes import first_at
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a message got no place: cold, dissolved, outsider, former, forbidden, mention, full or none (`reserve.lua`)."""
+    """Why a message got no place: cold, dissolved, outsider, former, forbidden, mention, twice (`reserve.lua`), full or none."""
 
     reason: str
 
@@ -55,6 +55,7 @@ class MessageStore:
         """Checks that the sender may write, gives the message its place and puts it into the outbox, in one step.
 
         again: it had a place that turned out to be taken; the rights were checked then, and what follows from it stays.
+        One with an idempotency key gets no second place otherwise: Refused("twice").
         """
         args = (
             message.sender,
@@ -65,9 +66,12 @@ class MessageStore:
             message.conversation,
             *message.mentions,
         )
+        keys = self._keys.conversation(message.conversation)
+        if message.key is not None:
+            keys = (*keys, self._keys.placed(message.conversation, message.id))
         answer, in_use = await self._cache.run(
             [
-                Call("reserve", self._keys.conversation(message.conversation), args),
+                Call("reserve", keys, args),
                 Call("EXISTS", None, (self._keys.of_user(message.sender, "meta"),)),
             ]
         )
@@ -123,39 +127,53 @@ class MessageStore:
 
     # --- storage
 
-    async def commit(self, batch: Sequence[Reserved], stamps: Sequence[int]) -> tuple[list[Committed], list[Reserved]]:
+    async def commit(
+        self, batch: Sequence[Reserved], stamps: Sequence[int], *, careful: bool
+    ) -> tuple[list[Committed], list[Reserved]]:
         """Stores a batch with everything that follows from it, in one waited round trip. `stamps`: the time of each, in ms.
+
+        careful: some of them may have been stored before, or their places be taken. Then what follows is written once it is
+        known what got in, and where: one round trip more.
 
         Answers what is durable, and what must get another place because MongoDB holds another message there. A message
         that had been stored before, by whomever, counts as durable in the place it has. Idempotent.
         Raises Unreachable: then nothing is known of the outcome.
         """
-        messages = [reserved.message for reserved in batch]
         taken: set[int] = set()
 
         async def insert() -> None:
             try:
-                await self._mongo.insert_many(MESSAGES, [m.to_document() for m in messages])
+                await self._mongo.insert_many(MESSAGES, [reserved.message.to_document() for reserved in batch])
             except BulkWriteError as error:
                 taken.update(failure["index"] for failure in error.details["writeErrors"])
 
-        writes = [insert(), self._mongo.bulk_write(CONVERSATIONS, head_updates(batch, stamps))]
-        rows = [
-            update for reserved, at_ms in zip(batch, stamps, strict=True) for update in row_updates(reserved, at_ms)
-        ]
+        all_new = [Committed(reserved, at_ms) for reserved, at_ms in zip(batch, stamps, strict=True)]
+        if not careful:
+            await self._write(insert(), *self._effects(all_new))
+            return await self._resolve(batch, taken, stamps) if taken else (all_new, [])
+        await insert()
+        durable, again = await self._resolve(batch, taken, stamps) if taken else (all_new, [])
+        if durable:
+            await self._write(*self._effects(durable))
+        return durable, again
+
+    def _effects(self, durable: Sequence[Committed]) -> list[Awaitable[Any]]:
+        batch, stamps = [committed.reserved for committed in durable], [committed.at_ms for committed in durable]
+        writes: list[Awaitable[Any]] = [self._mongo.bulk_write(CONVERSATIONS, head_updates(batch, stamps))]
+        rows = [update for committed in durable for update in row_updates(committed.reserved, committed.at_ms)]
         if rows:
             writes.append(self._mongo.bulk_write(SESSIONS, rows))
         members = [update for reserved in batch for update in member_updates(reserved)]
         if members:
             writes.append(self._mongo.bulk_write(MEMBERS, members))
+        return writes
+
+    async def _write(self, *writes: Awaitable[Any]) -> None:
         try:
             await self._mongo.together(*writes)
         except BulkWriteError as error:
             # Two upserts of one row met. Repeating the batch is safe, and finds the row.
             raise Unreachable("writes that follow from a batch of messages collided") from error
-        if not taken:
-            return [Committed(reserved, at_ms) for reserved, at_ms in zip(batch, stamps, strict=True)], []
-        return await self._resolve(batch, taken, stamps)
 
     async def _resolve(
         self, batch: Sequence[Reserved], taken: set[int], stamps: Sequence[int]
@@ -168,7 +186,9 @@ class MessageStore:
             {"$or": [{"_id": {"$in": [int(m.id) for m in doubtful]}}, *places]},
             projection={"_id": 1, "c": 1, "s": 1, "n": 1, "m": 1, "ma": 1},
         )
-        stored = {row["_id"]: (row["s"], row["n"]) for row in found}
+        ids = {m.id for m in doubtful}
+        stored = {row["_id"]: (row["s"], row["n"]) for row in found if row["_id"] in ids}
+        known = await self._known_heads({row["c"] for row in found if row["_id"] in ids})
         occupied = {(row["c"], row["s"]): row for row in found}
         done: list[Committed] = []
         again: list[Reserved] = []
@@ -178,7 +198,10 @@ class MessageStore:
                 done.append(Committed(reserved, stamps[i]))
             elif message.id in stored:
                 placed = message.at(*stored[message.id])
-                done.append(Committed(replace(reserved, message=placed), stamps[i]))
+                # What its head says already keeps its time: a later one would move it once more.
+                told = known.get(message.conversation, 0) >= placed.seq
+                at_ms = message.created_at_ms if told else stamps[i]
+                done.append(Committed(replace(reserved, message=placed), at_ms))
             elif (message.conversation, message.seq) in occupied:
                 again.append(reserved)
             else:
@@ -189,6 +212,14 @@ class MessageStore:
         if rows:
             await self._mongo.bulk_write(SESSIONS, rows)
         return done, again
+
+    async def _known_heads(self, conversations: set[ConversationId]) -> dict[ConversationId, int]:
+        """How far heads are."""
+        if not conversations:
+            return {}
+        query = {"_id": {"$in": list(conversations)}}
+        rows = await self._mongo.find(CONVERSATIONS, query, projection={"s": 1})
+        return {row["_id"]: row["s"] for row in rows}
 
     # --- reading
 

@@ -194,7 +194,11 @@ class SessionStore:
             clock = max([self._clock.now_ms(), *(rec["a"] for _, rec in records)])
             in_use = sorted({rec["sb"] for _, rec in records if "sb" in rec})
             finish = call("load_finish", token, secrets.token_hex(4), clock, len(records), *in_use)
-            return bool(await self._cache.one(finish))
+            moved = await self._cache.one(finish)
+            if moved == 0:
+                return False
+            await self._rows.keep_ticks([(user, _c(moved[i]), int(moved[i + 1])) for i in range(0, len(moved), 2)])
+            return True
 
         await until_settled(attempt)
 

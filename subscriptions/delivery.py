@@ -40,6 +40,7 @@ _LANE_MEMBERS = 500
 _COMMIT_SECONDS = 15.0
 _RETRY_SECONDS = (0.05, 1.0)
 _LONGEST_LEAD_MS = 50
+_LOST_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +140,14 @@ class Delivery:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _COMMIT_SECONDS
         pause, longest = _RETRY_SECONDS
+        store = self._store
+        # Stored before by whom it was taken over from, or given places by a Redis that knew less.
+        lost_lately = store.clock.now_ms() - store.deployment.redis_lost_at_ms < _LOST_MS
+        careful = lost_lately or any(parcelled.recovered for parcelled in batch)
         while True:
             try:
-                durable, again = await self._store.messages.commit(
-                    [parcelled.reserved for parcelled in batch], self._stamps(len(batch))
+                durable, again = await store.messages.commit(
+                    [parcelled.reserved for parcelled in batch], self._stamps(len(batch)), careful=careful
                 )
                 break
             except StoreError as error:
@@ -151,6 +156,7 @@ class Delivery:
                         self._give_up(parcelled, error)
                     return
                 _log.warning("a batch of messages is not confirmed yet", messages=len(batch), reason=str(error))
+                careful = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
             except Exception as error:
@@ -228,9 +234,11 @@ class Delivery:
         calls: list[Call] = []
         targets: list[tuple[_Parcelled, list[UserId], int]] = []
         joining: list[tuple[_Parcelled, int]] = []
+        heads: list[int] = []
         for parcelled in batch:
             assert parcelled.committed is not None
             message = parcelled.reserved.message
+            heads.append(len(calls))
             calls.append(store.messages.show(parcelled.committed))
             if message.key and message.digest:
                 claim = Claim(message.id, message.conversation, message.digest, message.seq)
@@ -246,6 +254,7 @@ class Delivery:
             targets.append((parcelled, first, len(calls)))
             calls += [self._change(parcelled, user) for user in first]
         answers = await store.cache.run(calls)
+        await self._doubt([p for p, head in zip(batch, heads, strict=True) if answers[head] > p.reserved.message.seq])
         parcel = Parcel()
         for parcelled, start in joining:
             self._post_joined(parcel, parcelled, answers[start:])
@@ -256,6 +265,13 @@ class Delivery:
         done = [parcelled for parcelled in batch if not parcelled.rest]
         self._push("lane", self._lane, [parcelled for parcelled in batch if parcelled.rest])
         self._publish(parcel, done)
+
+    async def _doubt(self, overtaken: Sequence[_Parcelled]) -> None:
+        """Has the states of those loaded anew whom messages made members that were overtaken: what came after was shown before
+        they had a session to see it in."""
+        users = [joined.user for parcelled in overtaken for joined in parcelled.reserved.joined]
+        if users:
+            await self._store.cache.run([self._store.sessions.change(user, "doubt", {"at": 0}) for user in users])
 
     async def _lane_stage(self) -> None:
         """The members of large groups beyond the first, a slice at a time."""

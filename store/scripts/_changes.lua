@@ -42,8 +42,12 @@ local function take_gap(rec, seq)
   return found
 end
 
+-- A seq that may still come when the state is loaded is among those that were read with it.
 local function mention(rec, seq)
   rec.ms = rec.ms or {}
+  for _, known in ipairs(rec.ms) do
+    if known == seq then return end
+  end
   rec.ms[#rec.ms + 1] = seq
   if #rec.ms > MAX_MENTIONS then table.remove(rec.ms, 1) end
 end
@@ -152,6 +156,11 @@ function changes.join(change)
     rec.w = math.max(rec.w, before.w)
   end
   return { moves = { { c = change.c, rec = rec, was = was, fresh = before == nil } }, at = change.at, event = change.e }
+end
+
+-- MongoDB holds more than this state can be brought to know.
+function changes.doubt()
+  return UNKNOWN
 end
 
 -- Applies one change to a loaded state. The answer: status (ok, applied, cold), tick, tick before, total, old read seq, old

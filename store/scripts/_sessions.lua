@@ -138,7 +138,7 @@ local function put_gateway(sub_biz, at)
   local sums = redis.call('HMGET', META, 'n' .. list, 'u' .. list, 'q' .. list)
   rec.gn, rec.gu, rec.gq = tonumber(sums[1]) or 0, tonumber(sums[2]) or 0, tonumber(sums[3]) or 0
   local newest, w = first_of('B' .. sub_biz)
-  if newest then rec.lc, rec.w = newest, math.max(rec.ow, w) end
+  rec.lc, rec.w = newest, math.max(rec.ow, w or 0)
   rec.a = math.max(rec.a, at)
   return conversation, put(conversation, rec, was, fresh)
 end

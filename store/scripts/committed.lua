@@ -22,4 +22,4 @@ if #ARGV > 4 and members_loaded() then
   end
 end
 touch()
-return 1
+return tonumber(redis.call('HGET', HEAD, 'ls'))

@@ -1,6 +1,7 @@
 -- Makes a user's state seen whose parts are stored, then applies what happened to it meanwhile.
 -- ARGV: now (ms), token, epoch, clock (ms), how many sessions there must be, then subBizs in use.
--- Answers 1, or 0 where the claim or a key was lost (what was read may be stale: load again).
+-- Answers {conversation, activeTs, ...} for what that moved, or 0 where the claim or a key was lost (what was read may be
+-- stale: load again).
 local loading = redis.call('HMGET', LOADING, 'token', 'pending')
 if loading[1] ~= ARGV[2] then return 0 end
 redis.call('DEL', LOADING)
@@ -16,8 +17,14 @@ if tonumber(redis.call('HGET', META, 'count')) ~= tonumber(ARGV[5]) or #pending 
   return 0
 end
 if not loaded() then return 0 end
+local moved = {}
 for i = 1, #pending, 2 do
-  if apply(pending[i], cjson.decode(pending[i + 1]))[1] == 'cold' then return 0 end
+  local outcome = apply(pending[i], cjson.decode(pending[i + 1]))
+  if outcome[1] == 'cold' then return 0 end
+  for j = 7, outcome[1] == 'ok' and #outcome or 0, 2 do
+    moved[#moved + 1] = outcome[j]
+    moved[#moved + 1] = redis.call('ZSCORE', INDEX, outcome[j])
+  end
 end
 touch()
-return 1
+return moved

@@ -1,8 +1,10 @@
 -- Gives a message its seq and puts it into the outbox, if its sender may write here.
 -- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), anybody may (1: written by the server),
 -- conversation, then users mentioned.
+-- A fifth key remembers for a while that this very message got a place: it gets no other.
 -- Answers {'ok', seq, n, version of the membership, outbox entry}, or {refusal}: cold, dissolved, outsider, former,
--- forbidden, mention.
+-- forbidden, mention, twice.
+local PLACED_MS = 60000
 if not loaded() then return { 'cold' } end
 if redis.call('HGET', HEAD, 'st') == 'D' then return { 'dissolved' } end
 if is_group() then
@@ -16,6 +18,7 @@ if is_group() then
     if not is_current(member(ARGV[i])) then return { 'mention' } end
   end
 end
+if KEYS[5] and ARGV[5] ~= '1' and not redis.call('SET', KEYS[5], '1', 'NX', 'PX', PLACED_MS) then return { 'twice' } end
 local seq = redis.call('HINCRBY', HEAD, 's', 1)
 local n = redis.call('HINCRBY', HEAD, 'n', ARGV[2])
 local entry = redis.call('XADD', OUTBOX, '*', 's', seq, 'n', n, 'c', ARGV[6], 'm', ARGV[3])
