@@ -1,0 +1,88 @@
+"""What operations cost: time on the wall, CPU time of each process, bytes of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_AFTERMATH_SECONDS = 0.03
+"""How long after an answer what follows from it is still counted."""
+
+_LONGEST_SECONDS = 30.0
+"""One measurement is not repeated any more after this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Medians of one operation."""
+
+    seconds: float
+    cpu: Mapping[str, float]
+    """Seconds, by process."""
+    size: int
+    times: int
+
+
+class Meter:
+    """Measures operations on processes that do nothing else meanwhile."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._pids = pids
+        self._idle = dict.fromkeys(pids, 0.0)
+
+    async def learn_idle(self, seconds: float = 3.0) -> None:
+        """How much CPU time the processes take while nobody asks anything. Taken off from then on."""
+        before = self._cpu()
+        await asyncio.sleep(seconds)
+        after = self._cpu()
+        self._idle = {name: (after[name] - before[name]) / seconds for name in self._pids}
+
+    async def measure(
+        self,
+        operation: Callable[[int], Awaitable[int]],
+        times: int,
+        *,
+        before_each: Callable[[int], Awaitable[object]] | None = None,
+    ) -> Cost:
+        """An operation, which takes its number and answers the bytes it was answered with."""
+        seconds: list[float] = []
+        cpu: dict[str, list[float]] = {name: [] for name in self._pids}
+        sizes: list[int] = []
+        began = time.monotonic()
+        for number in range(times):
+            if before_each is not None:
+                await before_each(number)
+                await asyncio.sleep(_AFTERMATH_SECONDS)
+            used, start = self._cpu(), time.perf_counter()
+            sizes.append(await operation(number))
+            seconds.append(time.perf_counter() - start)
+            await asyncio.sleep(_AFTERMATH_SECONDS)
+            elapsed, now = time.perf_counter() - start, self._cpu()
+            for name in self._pids:
+                cpu[name].append(max(0.0, now[name] - used[name] - self._idle[name] * elapsed))
+            if time.monotonic() - began > _LONGEST_SECONDS:
+                break
+        return Cost(
+            statistics.median(seconds),
+            {name: statistics.median(values) for name, values in cpu.items()},
+            round(statistics.median(sizes)),
+            len(seconds),
+        )
+
+    def _cpu(self) -> dict[str, float]:
+        return {name: cpu_seconds(pid) for name, pid in self._pids.items()}
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time that all threads of a process have taken."""
+    try:
+        # The process's CPU clock (clock_getcpuclockid(3)): nanoseconds, where /proc counts hundredths of a second.
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
