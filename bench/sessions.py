@@ -112,7 +112,8 @@ class Bench:
         return self.asker.received - before
 
     async def _sync_all(self, _number: int) -> int:
-        before, since, found = self.asker.received, None, 0
+        before, found = self.asker.received, 0
+        since: str | None = None
         while True:
             delta = await self._sync(since)
             since, found = delta["cursor"], found + len(delta["sessions"])

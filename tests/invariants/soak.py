@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +92,7 @@ async def run_soak(databases: EmbeddedServers, folder: Path, plan: Plan) -> Repo
 
 
 class _Soak:
-    def __init__(self, databases: EmbeddedServers, database: str, servers: list[ServerProcess], plan: Plan) -> None:
+    def __init__(self, databases: EmbeddedServers, database: str, servers: Sequence[ServerProcess], plan: Plan) -> None:
         self.tally = Tally()
         self.plan = plan
         self.rng = random.Random(plan.seed)
@@ -173,7 +173,9 @@ class _Soak:
 
     async def _lose(self, until: float) -> None:
         """The cache loses something at random times; in the end everything, which every server notices by itself."""
-        losses: list[Callable[[], Awaitable[None]]] = [self._lose_key] * 6 + [self._lose_user] * 3 + [self._lose_all]
+        losses: Sequence[Callable[[], Awaitable[None]]] = (
+            [self._lose_key] * 6 + [self._lose_user] * 3 + [self._lose_all]
+        )
         while time.monotonic() + 0.5 < until:
             await asyncio.sleep(self.rng.uniform(0.05, 0.5))
             await self.rng.choice(losses)()
@@ -271,7 +273,7 @@ class _Soak:
                     self.tally.problem(f"{user} {conversation}: warm and cold differ: {names}")
 
 
-def _read_logs(servers: list[ServerProcess], tally: Tally) -> None:
+def _read_logs(servers: Sequence[ServerProcess], tally: Tally) -> None:
     for server in servers:
         if server.process.returncode != 0:
             tally.problem(f"a server ended with {server.process.returncode}")
@@ -296,7 +298,9 @@ async def _main(arguments: argparse.Namespace) -> int:
     try:
         with EmbeddedServers(folder / "databases") as databases:
             for lossy in {"calm": (False,), "loss": (True,), "both": (False, True)}[arguments.mode]:
-                plan = Plan(arguments.seconds, lossy, arguments.seed, arguments.users, arguments.devices, pause=arguments.pause)
+                plan = Plan(
+                    arguments.seconds, lossy, arguments.seed, arguments.users, arguments.devices, pause=arguments.pause
+                )
                 report = await run_soak(databases, folder, plan)
                 print("\n".join(report.lines()), flush=True)
                 problems += len(report.tally.problems)

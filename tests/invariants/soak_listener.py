@@ -201,9 +201,9 @@ class Listener:
         session = self.sessions.get(event["conversationId"])
         if session is None:
             return
-        names = ("deliveredSeq", "readSeq") if event["status"] == "READ" else ("deliveredSeq",)
+        names = ["deliveredSeq", "readSeq"] if event["status"] == "READ" else ["deliveredSeq"]
         if event["user"]["id"] != self.user:
-            names = tuple("peer" + name[0].upper() + name[1:] for name in names)
+            names = ["peer" + name[0].upper() + name[1:] for name in names]
         for name in names:
             if session[name] is not None:
                 session[name] = max(session[name], event["seq"])

@@ -14,6 +14,7 @@ from store.ids import parse_private
 from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
 from tests.invariants.soak_client import Client, Json
 
+
 @dataclass
 class Truth:
     """One user's."""
@@ -210,4 +211,4 @@ def _wrong_categories(truth: Truth, shown: list[Json]) -> list[str]:
 
 
 def _id_of(category: Json) -> str | None:
-    return category["lastMessage"] and category["lastMessage"]["id"]
+    return str(category["lastMessage"]["id"]) if category["lastMessage"] else None

@@ -20,5 +20,13 @@ async def test_what_is_shown_after_a_load_is_what_counting_gives(
     told = "\n".join(report.lines())
     assert report.tally.problems == [], told
     assert {code for _, code in report.tally.errors} <= ({"UNAVAILABLE"} if lossy else set()), told
-    for kind in ("sendMessage", "markRead", "deleteSession", "muteSession", "pinSession", "setUnread", "assignCategory"):
+    for kind in (
+        "sendMessage",
+        "markRead",
+        "deleteSession",
+        "muteSession",
+        "pinSession",
+        "setUnread",
+        "assignCategory",
+    ):
         assert report.tally.asked[kind] > 10, told
