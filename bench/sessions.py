@@ -143,8 +143,10 @@ def _print_table(tables: dict[int, dict[str, Cost]]) -> None:
     least, most = min(tables), max(tables)
     for name in (_SYNC_OP, _ARRIVING) if least < most else ():
         few, many = tables[least][name], tables[most][name]
-        cpu = sum(many.cpu.values()) / sum(few.cpu.values())
-        print(f"{name}, from {least:,} to {most:,} sessions: wall x {many.seconds / few.seconds:.2f}, CPU x {cpu:.2f}")
+        growth = sum(many.cpu.values()) / sum(few.cpu.values())
+        print(
+            f"{name}, from {least:,} to {most:,} sessions: wall x {many.seconds / few.seconds:.2f}, CPU x {growth:.2f}"
+        )
 
 
 async def measure_costs(databases: EmbeddedServers, folder: Path, sizes: list[int]) -> None:

@@ -134,7 +134,7 @@ class Device:
             return await self._send(conversation, text=text, key=text, toUserId=peer, alone=False)
 
         if self.world.ledger.lasting:
-            outcomes = await asyncio.gather(send(), send(), return_exceptions=True)
+            outcomes: Sequence[bool | BaseException] = await asyncio.gather(send(), send(), return_exceptions=True)
         else:
             # Of two at once the second may find the claim of the first lost, and its message not stored yet.
             outcomes = [await send(), await send()]
