@@ -180,9 +180,13 @@ class Listener:
             # Somebody new wrote, or a place was passed over: its message may come later, and is counted already.
             await self._ask(conversation)
             return
-        if seq <= session["writeSeq"]:
-            return
         own, counts = message["sender"]["id"] == self.user, message["contentType"] != "SYSTEM"
+        mentioned = message["mentionsAll"] or self.user in [user["id"] for user in message["mentions"]]
+        if seq <= session["writeSeq"]:
+            if (own and counts and seq > session["readSeq"]) or mentioned:
+                # One that others overtook is counted already, but not what it says of this user.
+                await self._ask(conversation)
+            return
         session["writeSeq"] = seq
         session["lastMessage"] = {name: message[name] for name in ("id", "seq", "content")}
         session["lastMessage"]["sender"] = {"id": message["sender"]["id"]}
@@ -191,8 +195,7 @@ class Listener:
             session["readSeq"] = session["deliveredSeq"] = seq
         elif counts:
             session["unreadCount"] += 1
-            if message["mentionsAll"] or self.user in [user["id"] for user in message["mentions"]]:
-                session["unreadMentionCount"] += 1
+            session["unreadMentionCount"] += mentioned
             if session["peerReadSeq"] is not None:
                 # Whoever wrote it has read it.
                 session["peerReadSeq"] = session["peerDeliveredSeq"] = seq
