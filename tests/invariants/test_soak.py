@@ -16,7 +16,7 @@ SECONDS = 6.0
 async def test_what_is_shown_after_a_load_is_what_counting_gives(
     own_servers: EmbeddedServers, tmp_path: Path, lossy: bool
 ) -> None:
-    report = await run_soak(own_servers, tmp_path, Plan(SECONDS, lossy, seed=7, listeners=4, pause=0.05))
+    report = await run_soak(own_servers, tmp_path, Plan(SECONDS, lossy, seed=7, listeners=4, pause=0.5))
     told = "\n".join(report.lines())
     assert report.tally.problems == [], told
     assert {code for _, code in report.tally.errors} <= ({"UNAVAILABLE"} if lossy else set()), told
