@@ -144,6 +144,7 @@ async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(
         session = await living.app.store.sessions.find(UserId("ben"), reserved.message.conversation)
         assert session is not None
         assert (session.write_seq, session.unread_count) == (2, 2)
+        await asyncio.gather(*living.app.bus._sending)
         assert await living.housekeeper.sweep(range(1024), idle_ms=0) == 0
         assert [row["t"] for row in world.stored()] == ["first", "left behind"]
         with pytest.raises(TimeoutError):
