@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import sys
+import warnings
 from collections.abc import MutableMapping
 from functools import lru_cache
 from types import FrameType
@@ -49,6 +50,8 @@ def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
         cache_logger_on_first_use=False,
     )
     _configure_libraries(settings, target, rendering)
+    # A client that goes away cancels what was computed for it; what graphql-core had not begun by then is no defect.
+    warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
 
 
 class _NamedLogger(structlog.WriteLogger):
