@@ -1,0 +1,156 @@
+"""Two processes of one deployment, each with a clock that tests move, on an event loop that lasts between steps."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from pymongo import MongoClient
+from redis import Redis
+
+from server.services import open_services
+from server.settings import load_settings
+from tests.clock import ManualClock
+from tests.invariants.session_model import Json, Op, date_time
+from tests.schema.api import PATIENCE_SECONDS, Api, message_to
+
+SESSION = """
+    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
+    subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id } lastMessage { seq conversationId }
+"""
+CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id } }"
+SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
+    cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
+
+DOCUMENTS = {
+    "send": f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ message {{ seq }} session {{ {SESSION} }} }} }}",
+    "read": f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}",
+    "delete": f"mutation ($id: ID!, $hard: Boolean) {{ deleteSession(conversationId: $id, hard: $hard) {{ {SESSION} }} }}",
+    "mute": f"""mutation ($id: ID!, $muted: Boolean!, $until: DateTime) {{
+        muteSession(conversationId: $id, muted: $muted, until: $until) {{ {SESSION} }} }}""",
+    "pin": f"mutation ($id: ID!, $priority: Int) {{ pinSession(conversationId: $id, priority: $priority) {{ {SESSION} }} }}",
+    "remind": f"mutation ($id: ID!) {{ setUnread(conversationId: $id) {{ {SESSION} }} }}",
+    "assign": f"""mutation ($ids: [ID!]!, $category: ID) {{
+        assignCategory(conversationIds: $ids, categoryId: $category) {{ {SESSION} }} }}""",
+    "invite": "mutation ($id: ID!, $users: [ID!]!) { inviteMembers(groupId: $id, userIds: $users) { id } }",
+}
+
+
+def variables(op: Op) -> Json:
+    """What a mutation's document takes."""
+    match op.kind:
+        case "send":
+            mentions, everybody = op.value
+            to: Json = message_to(op.target, mentions=mentions, mentionAll=everybody)
+            if op.target.startswith("p_"):
+                pair, _, sub_biz = op.target[2:].partition("~")
+                (peer,) = (user for user in pair.split("_") if user != op.user)
+                to = {"toUserId": peer, "subBiz": sub_biz or None, "content": "hello", "mentions": mentions}
+            return {"input": to}
+        case "read":
+            return {"id": op.target, "seq": op.value}
+        case "delete":
+            return {"id": op.target, "hard": op.value}
+        case "mute":
+            until = date_time(op.value) if op.value else None
+            return {"id": op.target, "muted": op.value is not False, "until": until}
+        case "pin":
+            return {"id": op.target, "priority": op.value}
+        case "assign":
+            return {"ids": op.value[0], "category": op.value[1]}
+        case "invite":
+            return {"id": op.target, "users": op.value}
+        case _:
+            return {"id": op.target}
+
+
+class World:
+    """The processes, their loop, and harm to what Redis holds of them."""
+
+    def __init__(self, mongo_url: str, redis_url: str, mongo: MongoClient[Json], redis: Redis) -> None:
+        mark = secrets.token_hex(6)
+        self.steps: Counter[str] = Counter()
+        self.clocks = (ManualClock(), ManualClock())
+        self._prefix, self._database = f"t{mark}:", f"test_{mark}"
+        self._settings = load_settings(
+            mongo_url=mongo_url, redis_url=redis_url, mongo_database=self._database, redis_prefix=self._prefix
+        )
+        self._mongo, self._redis = mongo, redis
+        self._runner = asyncio.Runner()
+        self._open = AsyncExitStack()
+        self.apis: tuple[Api, ...] = ()
+
+    def open(self) -> None:
+        self.apis = tuple(self.run(self._process(clock)) for clock in self.clocks)
+
+    async def _process(self, clock: ManualClock) -> Api:
+        services = await self._open.enter_async_context(open_services(self._settings, clock))
+        return Api(services, self._mongo, self._database)
+
+    def close(self) -> None:
+        self.run(self._open.aclose())
+        self._runner.close()
+        self.lose()
+        self._mongo.drop_database(self._database)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._runner.run(work)
+
+    @property
+    def now(self) -> int:
+        """The time of the deployment."""
+        times = {api.services.app.store.clock.now_ms() for api in self.apis}
+        assert len(times) == 1, "the processes disagree about the time"
+        return times.pop()
+
+    def move_clocks(self, by: Sequence[int]) -> None:
+        for clock, ms in zip(self.clocks, by, strict=True):
+            clock.ms += ms
+
+    async def call(self, op: Op, process: int) -> Any:
+        """Carries out a mutation, and answers its field's value."""
+        data = await self.apis[process].data(op.user, DOCUMENTS[op.kind], **variables(op))
+        (value,) = data.values()
+        return value
+
+    async def quiet(self) -> None:
+        """Waits until nothing is under way any more."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            for api in (*self.apis, *self.apis):
+                await api.settled()
+                while api.services.app.bus._sending:  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+
+    async def housekeeping(self) -> None:
+        """What every process does now and then, in real time, does it now: clocks were moved, or Redis was."""
+        for api in (*self.apis, *self.apis):
+            # The second time round, each knows what the other's clock says.
+            store = api.services.app.store
+            await store.deployment.lease(store.ids, 0)
+        for api in self.apis:
+            await api.services.housekeeper.check_redis()
+            await api.services.app.hub.refresh()
+
+    def lose(self, share: float = 1, seed: int | None = None, marks: dict[str, str] | None = None) -> list[str]:
+        """Takes keys from Redis: with a seed, each with that chance, and only such as may go one by one at a quiet moment.
+        What goes depends on the seed and the keys' names with marks replaced. Answers the names."""
+        lost = {}
+        for key in self._redis.scan_iter(match=f"{self._prefix}*", count=1000):
+            name = re.sub(r"\{p:\d+\}", "{p}", key.decode().removeprefix(self._prefix))
+            for mark, plain in (marks or {}).items():
+                name = name.replace(mark, plain)
+            if seed is None:
+                lost[key] = name
+            elif name not in ("epoch", "sweeper") and not name.endswith("outbox") and ":key:" not in name:
+                chance = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:4]) / 2**32
+                if chance < share:
+                    lost[key] = name
+        if lost:
+            self._redis.delete(*lost)
+        return sorted(lost.values())
