@@ -1,0 +1,90 @@
+"""What people may do next, picked by small numbers, so that what is picked shrinks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.invariants.session_model import Json, Op, SessionModel, gateway, private_room
+from tests.invariants.session_watch import FOLDERS, SUB_BIZ
+from tests.invariants.session_world import DOCUMENTS, World
+from tests.schema.api import Refusal
+
+BURST = ("send", "send", "read", "delete", "mute", "pin", "remind", "assign")
+BAD = 14
+PAST = "2026-01-02T03:04:05.678Z"
+FUTURE = "2099-01-02T03:04:05.678Z"
+
+
+class Acts:
+    """Mutations by the people of one example. `any_` is whatever number: it picks from what there is."""
+
+    def __init__(self, users: Sequence[str], world: World) -> None:
+        self.users = users
+        self._world = world
+
+    def send(self, model: SessionModel, user: str, any_: int, mention: bool = False, everybody: bool = False) -> Op:
+        """A message to somebody, in the subBiz or not, or to a group."""
+        groups = [name for name in model.names(user) if name.startswith("g_")]
+        if any_ >= 8 and groups:
+            name = groups[any_ % len(groups)]
+            room = model.rooms[name]
+            return Op("send", user, name, (room.members[:2] if mention else [], everybody and room.owner == user))
+        peer = [other for other in self.users if other != user][any_ % 4]
+        name = private_room(user, peer, SUB_BIZ if any_ % 8 >= 4 else None)
+        return Op("send", user, name, ([peer] if mention else [], False))
+
+    def change(self, model: SessionModel, kind: str, user: str, any_: int, value: object = None) -> Op:
+        """A change of one of the user's sessions, gateways included where it applies to them; a message where they have none."""
+        gateways = kind in ("read", "mute", "pin")
+        names = [name for name in model.names(user) if gateways or not name.startswith("b_")]
+        if not names:
+            return self.send(model, user, any_)
+        if kind == "mute" and isinstance(value, int) and value is not False:
+            value = self._world.now + value
+        return Op(kind, user, names[any_ % len(names)], value)
+
+    def assign(self, model: SessionModel, user: str, which: Sequence[int], folder: str | None) -> Op:
+        """Some sessions into a folder, some of them twice perhaps."""
+        names = [name for name in model.names(user) if not name.startswith("b_")]
+        return Op("assign", user, "", ([names[any_ % len(names)] for any_ in which if names], folder))
+
+    def invite(self, model: SessionModel, user: str, any_: int, whom: Sequence[int]) -> Op:
+        """People into a group, some of whom are in it perhaps; a message where there is no group."""
+        groups = [name for name in model.names(user) if name.startswith("g_")]
+        if not groups:
+            return self.send(model, user, any_)
+        return Op("invite", user, groups[any_ % len(groups)], [self.users[number] for number in whom])
+
+    def any(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
+        """Something of a kind; number: from 0 to 3."""
+        if kind == "send":
+            return self.send(model, user, any_, number == 1)
+        if kind == "assign":
+            return self.assign(model, user, (0, 1), FOLDERS[number % 2])
+        values = {"mute": (None, False, 3_600_000, None), "delete": (False, True, False, True), "pin": (0, 1, 5, 5)}
+        return self.change(model, kind, user, any_, values.get(kind, (None,) * 4)[number])
+
+    def bad(self, model: SessionModel, user: str, any_: int, number: int) -> tuple[str, Json, Refusal]:
+        """What is refused, and how. number: below BAD."""
+        own = self.change(model, "remind", user, any_).target
+        strange = private_room(*[other for other in self.users if other != user][:2])
+        b_shop = gateway(SUB_BIZ)
+        cases: list[tuple[str, Json, str]] = [
+            ("remind", {"id": strange}, "conversationId"),
+            ("pin", {"id": "g_1", "priority": 1}, "conversationId"),
+            ("read", {"id": "", "seq": None}, "conversationId"),
+            ("assign", {"ids": [own, strange], "category": "work"}, "conversationIds"),
+            ("read", {"id": own, "seq": -1}, "upToSeq"),
+            ("pin", {"id": own, "priority": 1001}, "priority"),
+            ("pin", {"id": own, "priority": -1}, "priority"),
+            ("mute", {"id": own, "muted": True, "until": PAST}, "until"),
+            ("mute", {"id": own, "muted": False, "until": FUTURE}, "until"),
+            ("assign", {"ids": [own], "category": " "}, "categoryId"),
+            ("assign", {"ids": [own], "category": "x" * 129}, "categoryId"),
+            ("remind", {"id": b_shop}, "conversationId"),
+            ("delete", {"id": b_shop, "hard": True}, "conversationId"),
+            ("assign", {"ids": [b_shop], "category": "work"}, "conversationIds"),
+        ]
+        kind, variables, field = cases[number]
+        malformed = number in range(4, 11) or (number > 10 and (user, b_shop) in model.kept)
+        return DOCUMENTS[kind], variables, Refusal("INVALID_INPUT" if malformed else "NOT_FOUND", field)
