@@ -49,11 +49,13 @@ class Acts:
         return Op("assign", user, "", ([names[any_ % len(names)] for any_ in which if names], folder))
 
     def invite(self, model: SessionModel, user: str, any_: int, whom: Sequence[int]) -> Op:
-        """People into a group, some of whom are in it perhaps; a message where there is no group."""
+        """People into a group: somebody who is not in it, where there is, and others; a message where there is no group."""
         groups = [name for name in model.names(user) if name.startswith("g_")]
         if not groups:
             return self.send(model, user, any_)
-        return Op("invite", user, groups[any_ % len(groups)], [self.users[number] for number in whom])
+        group = groups[any_ % len(groups)]
+        outside = [other for other in self.users if other not in model.rooms[group].members]
+        return Op("invite", user, group, outside[:1] + [self.users[number] for number in whom])
 
     def any(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
         """Something of a kind; number: from 0 to 3."""

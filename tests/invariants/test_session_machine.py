@@ -117,7 +117,7 @@ class SessionMachine(RuleBasedStateMachine):
     def assign(self, who: int, which: list[int], folder: str | None, process: int) -> None:
         self.do(self.acts.assign(self.model, self.users[who], which, folder), process)
 
-    @rule(who=WHO, which=ANY, whom=st.lists(WHO, min_size=1, max_size=2), process=PROCESS)
+    @rule(who=WHO, which=ANY, whom=st.lists(WHO, max_size=1), process=PROCESS)
     def invite(self, who: int, which: int, whom: list[int], process: int) -> None:
         self.do(self.acts.invite(self.model, self.users[who], which, whom), process)
 
