@@ -52,7 +52,7 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
                 extensions["field"] = original.field
             formatted["message"] = original.message
         case StoreError():
-            _log.warning("a database did not answer", request_id=request_id, reason=str(original))
+            _log.warning("the store could not carry it out", request_id=request_id, reason=str(original))
             busy = isinstance(original, LockTimeout)
             formatted["message"] = (
                 "Too many changes at once, please try again."
