@@ -16,16 +16,16 @@ from subscriptions.hub import Position
 
 def encode_sync(deployment: str, user: UserId, at: Position) -> str:
     """A position on the user's clock as the API gives it out."""
-    return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.tick), *map(str, at.ahead))))
+    return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.began), str(at.tick), *map(str, at.ahead))))
 
 
 def decode_sync(deployment: str, user: UserId, text: str) -> Position | None:
     """The position, or None for what is nonsense, another user's or another deployment's."""
     parts = (_decode(text) or "").split("\n")
-    if len(parts) < 5 or parts[:3] != ["c1", deployment, user] or not all(map(_is_number, parts[4:])):
+    if len(parts) < 6 or parts[:3] != ["c1", deployment, user] or not all(map(is_number, parts[4:])):
         return None
-    tick, *ahead = map(int, parts[4:])
-    return Position(parts[3], tick, tuple(ahead))
+    began, tick, *ahead = map(int, parts[4:])
+    return Position(parts[3], tick, tuple(ahead), began)
 
 
 def encode_page(kind: str, *parts: str | int) -> str:
@@ -44,12 +44,13 @@ def decode_page(kind: str, text: str, field: str) -> list[str]:
 def decode_page_number(kind: str, text: str, field: str) -> int:
     """Like decode_page, for a position that is one number."""
     parts = decode_page(kind, text, field)
-    if len(parts) != 1 or not _is_number(parts[0]):
+    if len(parts) != 1 or not is_number(parts[0]):
         raise InvalidInput(f"{field} is not a cursor of this list", field=field)
     return int(parts[0])
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether text is a number as cursors hold them."""
     return text.isascii() and text.isdigit() and len(text) < 17
 
 

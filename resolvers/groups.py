@@ -92,7 +92,14 @@ async def _find_first(app: Confab, creator: UserId, claim: GroupClaim) -> Access
         return None
     if held.digest != claim.digest:
         raise IdempotencyConflict("this idempotencyKey stands for another group", field="idempotencyKey")
-    return await access_conversation(app, creator, held.conversation)
+    access = await access_conversation(app, creator, held.conversation)
+    # Whoever made it may have died before its members' states knew.
+    members = [member.user for member in await app.store.conversations.list_members(held.conversation)]
+    doubt = {"c": held.conversation, "at": 0}
+    for start in range(0, len(members), _MEMBERS_AT_ONCE):
+        slice_ = members[start : start + _MEMBERS_AT_ONCE]
+        await app.store.cache.run([app.store.sessions.change(user, "doubt", doubt) for user in slice_])
+    return access
 
 
 async def _announce_members(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from resolvers.app import Confab
-from resolvers.errors import InvalidInput
+from resolvers.errors import InvalidInput, NotFound
 from resolvers.session_changes import announce, apply_held, existing_session, hold_and, known_conversation
-from store.ids import ConversationId, UserId
+from store.errors import Fenced, Unreachable
+from store.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.locks import Held
 from store.receipts import Mark, ReceiptKind
 from store.records import Session
 from store.sessions import list_name
 from subscriptions.events import ReceiptAdvanced, SessionChanged, SyncReason, log_session
 
-_INSIDE_AT_ONCE = 500
 _TOGETHER = 200
 
 
@@ -43,23 +43,42 @@ async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int
         raise InvalidInput("upToSeq must not be negative", field="upToSeq")
     wanted = known_conversation(conversation, "conversationId")
 
+    if kind_of(wanted) is ConversationKind.SUB_BIZ:
+        return await _read_inside(app, user, wanted)
+
     async def work(held: Held) -> Session:
         session = existing_session(held, wanted, "conversationId")
-        if session.is_gateway:
-            due = [_reading(inside) for inside in await _list_inside(app, user, wanted)]
-        elif up_to_seq is None or up_to_seq >= session.write_seq:
-            due = [_reading(session)]
+        if up_to_seq is None or up_to_seq >= session.write_seq:
+            due = _reading(session)
         else:
-            due = [await _read_in_part(app, session, up_to_seq)]
-        readings = [reading for reading in due if reading is not None]
-        changed = await _carry_out(app, user, held, readings) if readings else {}
-        if wanted in changed or not readings:
-            return changed.get(wanted, session)
-        found = await app.store.sessions.find(user, wanted)
-        assert found is not None
-        return found
+            due = await _read_in_part(app, session, up_to_seq)
+        if due is None:
+            return session
+        return (await _carry_out(app, user, held, [due])).get(wanted) or await _find(app, user, wanted)
 
     return await hold_and(app, user, [wanted], work)
+
+
+async def _read_inside(app: Confab, user: UserId, gateway: ConversationId) -> Session:
+    """Everything that is in a subBiz at the moment, some hundred sessions at a time: a lock lasts for so long."""
+    if await app.store.sessions.find(user, gateway) is None:
+        raise NotFound("there is no such conversation", field="conversationId")
+    inside = await app.store.sessions.list_names(user, list_name(gateway.removeprefix("b_"), None))
+
+    async def work(held: Held) -> dict[ConversationId, Session]:
+        due = [reading for session in held.sessions.values() if (reading := _reading(session)) is not None]
+        return await _carry_out(app, user, held, due) if due else {}
+
+    changed: dict[ConversationId, Session] = {}
+    for start in range(0, len(inside), _TOGETHER):
+        changed |= await hold_and(app, user, inside[start : start + _TOGETHER], work)
+    return changed.get(gateway) or await _find(app, user, gateway)
+
+
+async def _find(app: Confab, user: UserId, conversation: ConversationId) -> Session:
+    found = await app.store.sessions.find(user, conversation)
+    assert found is not None
+    return found
 
 
 def _reading(session: Session) -> _Reading | None:
@@ -79,59 +98,44 @@ def _unmarking(session: Session) -> _Reading | None:
 async def _read_in_part(app: Confab, session: Session, seq: int) -> _Reading | None:
     if seq <= session.read_seq or not session.valid:
         return _unmarking(session)
-    n = await app.store.messages.countable_at(session.conversation, seq)
-    return _Reading(session, seq, n, advanced=True)
-
-
-async def _list_inside(app: Confab, user: UserId, gateway: ConversationId) -> list[Session]:
-    """All valid sessions of a subBiz."""
-    found: list[Session] = []
-    after = None
-    while True:
-        name = list_name(gateway.removeprefix("b_"), None)
-        page = await app.store.sessions.list_page(user, name, _INSIDE_AT_ONCE, after)
-        found += page.sessions
-        if len(page.sessions) < _INSIDE_AT_ONCE:
-            return found
-        after = (page.positions[-1], page.sessions[-1].conversation)
+    # What is not durable yet, though later ones are, is not read.
+    place, n = await app.store.messages.find_place(session.conversation, seq)
+    return _Reading(session, place, n, advanced=True) if place > session.read_seq else _unmarking(session)
 
 
 async def _carry_out(
     app: Confab, user: UserId, held: Held, readings: Sequence[_Reading]
 ) -> dict[ConversationId, Session]:
-    """Reads in MongoDB; from then on it is certain, and the senders are told. Then in the user's cached state, to the user's devices. Answers the sessions as
+    """Reads in MongoDB, in the user's cached state, to the user's devices; and tells the senders. Answers the sessions as
     they are then, where the user's state is in use."""
     store, at = app.store, held.at
     times = {reading.before.conversation: at + offset for offset, reading in enumerate(readings)}
     marks = [Mark(r.before.conversation, user, ReceiptKind.READ, r.seq) for r in readings if r.advanced]
     also = [store.receipts.insert(marks, at), store.receipts.show_peers(marks, at)] if marks else []
+    changes = [("read", _change(reading, user, times[reading.before.conversation])) for reading in readings]
     held.in_doubt = True
     updates = {r.before.conversation: _row_update(r, times[r.before.conversation]) for r in readings}
-    await store.session_rows.write(user, held.fence, updates, also)
     try:
-        return await _apply(app, user, held, readings, times)
-    finally:
-        for reading in readings:
-            receipt = reading.receipt(user)
-            if receipt is not None and reading.n > reading.before.read_n:
-                app.receipts.advance(receipt, reading.before.acknowledged_seq)
+        await store.session_rows.write(user, held.fence, updates, also)
+        outcomes = await apply_held(app, user, held, changes, last=True)
+    except (Fenced, Unreachable):
+        # It may have been written, and then it is not due any more when it is tried again.
+        _tell_senders(app, user, readings)
+        raise
+    _tell_senders(app, user, readings)
+    events = [
+        (SessionChanged(SyncReason.READ, o.sessions, o.total_unread, reading.receipt(user)), o)
+        for reading, o in zip(readings, outcomes, strict=False)
+    ]
+    announce(app, user, events, times)
+    return {session.conversation: session for o in outcomes for session in o.sessions}
 
 
-async def _apply(
-    app: Confab, user: UserId, held: Held, readings: Sequence[_Reading], times: Mapping[ConversationId, int]
-) -> dict[ConversationId, Session]:
-    changed: dict[ConversationId, Session] = {}
-    for start in range(0, len(readings), _TOGETHER):
-        part = readings[start : start + _TOGETHER]
-        changes = [("read", _change(reading, user, times[reading.before.conversation])) for reading in part]
-        outcomes = await apply_held(app, user, held, changes, last=start + _TOGETHER >= len(readings))
-        events = [
-            (SessionChanged(SyncReason.READ, o.sessions, o.total_unread, reading.receipt(user)), o)
-            for reading, o in zip(part, outcomes, strict=False)
-        ]
-        announce(app, user, events, times)
-        changed |= {session.conversation: session for o in outcomes for session in o.sessions}
-    return changed
+def _tell_senders(app: Confab, user: UserId, readings: Sequence[_Reading]) -> None:
+    for reading in readings:
+        receipt = reading.receipt(user)
+        if receipt is not None and reading.n > reading.before.read_n:
+            app.receipts.advance(receipt, reading.before.acknowledged_seq)
 
 
 def _row_update(reading: _Reading, at: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ LATEST_MS = 253_402_300_799_999
 T = TypeVar("T")
 
 _ATTEMPTS = 3
-_TOGETHER = 500
+_TOGETHER = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ async def pin_session(app: Confab, user: UserId, conversation: str, priority: in
 
 
 async def set_unread(app: Confab, user: UserId, conversation: str) -> Session:
-    """A reminder to oneself, until the next change or reading. Raises InvalidInput for a gateway, NotFound."""
+    """A reminder to oneself, until the next change or reading; what is deleted takes none. Raises InvalidInput for a gateway, NotFound."""
 
     def decide(session: Session) -> Change | None:
-        if session.unread_status:
+        if session.unread_status or not session.valid:
             return None
         return Change(SyncReason.UNREAD, {"us": session.write_seq}, re_sorts=True)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from resolvers.app import Confab
 from resolvers.checks import check_category, check_sub_biz
-from resolvers.cursors import decode_page, decode_sync, encode_page, encode_sync
+from resolvers.cursors import decode_page, decode_sync, encode_page, encode_sync, is_number
 from resolvers.errors import InvalidInput
 from resolvers.pages import Edge, Page, check_page_size
 from store.ids import ConversationId, UserId, kind_of
@@ -21,6 +21,8 @@ A message takes its time when its commit begins and is applied when that ended, 
 
 OLDEST_CURSOR_MS = 30 * 24 * 3600 * 1000
 """How old a cursor may be that was given out before the state was loaded anew."""
+
+_ALL = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,15 @@ async def list_sessions(
     size = check_page_size(first, "first")
     check_sub_biz(sub_biz)
     check_category(category)
-    start = None
+    name, start = list_name(sub_biz, category), None
     if after is not None:
         parts = decode_page("s", after, "after")
-        if len(parts) != 2 or not parts[0].isdecimal() or len(parts[0]) > 16:
+        if len(parts) != 4 or parts[:2] != [user, name] or not is_number(parts[2]):
             raise InvalidInput("after is not a cursor of this list", field="after")
-        start = (int(parts[0]), parts[1])
-    snapshot = await app.store.sessions.list_page(user, list_name(sub_biz, category), size + 1, start)
+        start = (int(parts[2]), parts[3])
+    snapshot = await app.store.sessions.list_page(user, name, size + 1, start)
     edges = [
-        Edge(session, encode_page("s", position, session.conversation))
+        Edge(session, encode_page("s", user, name, position, session.conversation))
         for session, position in zip(snapshot.sessions[:size], snapshot.positions, strict=False)
     ]
     page = Page(edges, has_next=len(snapshot.sessions) > size, has_previous=after is not None)
@@ -103,20 +105,23 @@ async def sync_sessions(app: Confab, user: UserId, since: str | None, first: int
 
 async def changed_since(app: Confab, user: UserId, cursor: Position | None, size: int, *, asked: bool) -> Delta:
     """Like sync_sessions, for a cursor already read. asked: the client gave one, whether or not it could be read."""
-    after = cursor.tick if cursor else 0
-    snapshot = await app.store.sessions.list_changed(user, after, size + 1, only_valid=cursor is None)
+    after, began = (cursor.tick, cursor.began) if cursor else (0, _ALL)
+    snapshot = await app.store.sessions.list_changed(user, after, size + 1, valid_until=began)
     if cursor is not None:
         if cursor.epoch != snapshot.epoch:
             if after < app.store.clock.now_ms() - OLDEST_CURSOR_MS:
                 return await changed_since(app, user, None, size, asked=True)
             # The state was loaded anew since: its times are those of MongoDB, close to but not the same as before.
             after = max(0, min(after, snapshot.clock) - SYNC_MARGIN_MS)
-            snapshot = await app.store.sessions.list_changed(user, after, size + 1, only_valid=False)
+            snapshot = await app.store.sessions.list_changed(user, after, size + 1, valid_until=0)
         elif after > snapshot.clock:
             return await changed_since(app, user, None, size, asked=True)
     sessions = [session for session in snapshot.sessions[:size] if session.exists]
     has_more = len(snapshot.sessions) > size
-    end = Position(snapshot.epoch, snapshot.sessions[size - 1].active_ts) if has_more else _now(snapshot)
+    end = _now(snapshot)
+    if has_more:
+        began = snapshot.clock if cursor is None else began
+        end = Position(snapshot.epoch, snapshot.sessions[size - 1].active_ts, began=began)
     return Delta(sessions, end, has_more, snapshot.total_unread, reset=asked and cursor is None)
 
 

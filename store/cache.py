@@ -21,7 +21,7 @@ from store.errors import Unreachable, translated
 _SCRIPTS = Path(__file__).parent / "scripts"
 _USER = ("_user.lua", "_sessions.lua")
 _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
-    _USER: ("load_begin", "load_part", "lock", "unlock", "list_page", "folders", "changed", "sessions_get", "attach",
+    _USER: ("load_begin", "load_part", "lock", "unlock", "list_page", "list_names", "folders", "changed", "sessions_get", "attach",
             "log_read"),
     (*_USER, "_changes.lua"): ("apply", "load_finish"),
     ("_conversation.lua",): ("reserve", "join", "committed", "head_load_begin", "head_load_finish", "head_drop"),

@@ -9,13 +9,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+import structlog
+
 from store.cache import Cache, Call
 from store.clock import Clock
-from store.errors import LockTimeout
+from store.errors import LockTimeout, StoreError
 from store.ids import ConversationId, UserId
 from store.keys import Keys
 from store.records import Session, session_from
 from store.sessions import SessionStore
+
+_log = structlog.get_logger()
 
 HELD_MS = 6_000
 """How long the lock of a holder that died keeps others waiting."""
@@ -132,7 +136,11 @@ class UserLocks:
 
     async def _leave(self, user: UserId, token: str, *, in_doubt: bool) -> None:
         args = (self._clock.now_ms(), token, self._server, int(in_doubt))
-        await self._cache.one(Call("unlock", self._keys.user(user), args))
+        try:
+            await self._cache.one(Call("unlock", self._keys.user(user), args))
+        except StoreError as error:
+            # The lock ends by itself, and with it the doubt.
+            _log.warning("a lock was not given back", user=user, reason=str(error))
 
 
 def _timeout(user: UserId) -> LockTimeout:

@@ -266,11 +266,11 @@ class MessageStore:
         )
         return [message_from(row) for row in rows]
 
-    async def countable_at(self, conversation: ConversationId, seq: int) -> int:
-        """How many countable messages there are up to and with seq."""
+    async def find_place(self, conversation: ConversationId, seq: int) -> tuple[int, int]:
+        """The newest message up to and with seq, and how many countable ones there are up to and with it."""
         query = {"c": conversation, "b": {"$lte": bucket_of(seq)}, "s": {"$lte": seq}}
         row = await self._mongo.find_one(MESSAGES, query, sort=[("c", -1), ("b", -1), ("s", -1)])
-        return int(row["n"]) if row else 0
+        return (row["s"], row["n"]) if row else (0, 0)
 
     async def list_senders(self, conversation: ConversationId, after: int, upto: int) -> set[UserId]:
         """Who wrote countable messages after a seq, up to and with another."""

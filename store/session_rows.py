@@ -13,10 +13,11 @@ from operator import itemgetter
 from typing import Any
 
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import BulkWriteError
 
 from store.clock import Clock
-from store.errors import Fenced
+from store.effects import MOST_MENTIONS
+from store.errors import Fenced, Unreachable
 from store.ids import ConversationId, ConversationKind, UserId, gateway_id, kind_of, parse_private
 from store.mongo import Document, Mongo
 from store.rows import CONVERSATIONS, SESSIONS, session_row_id, sessions_of
@@ -75,13 +76,21 @@ class SessionRows:
         Raises Fenced where a later holder of the lock wrote one of the rows before: the others may have been written.
         """
         operations = [_guarded(user, conversation, fence, update) for conversation, update in updates.items()]
+
+        async def guarded() -> None:
+            try:
+                matched = await self._mongo.bulk_write(SESSIONS, operations)
+            except BulkWriteError as error:
+                # The row of a gateway is there, and a later holder's.
+                raise Fenced(f"{user} was changed by a later holder of the lock") from error
+            if matched < len(operations):
+                raise Fenced(f"{user} was changed by a later holder of the lock")
+
         try:
-            matched, *_ = await self._mongo.together(self._mongo.bulk_write(SESSIONS, operations), *also)
-        except (BulkWriteError, DuplicateKeyError) as error:
-            # The row of a gateway is there, and a later holder's.
-            raise Fenced(f"{user} was changed by a later holder of the lock") from error
-        if matched < len(operations):
-            raise Fenced(f"{user} was changed by a later holder of the lock")
+            await self._mongo.together(guarded(), *also)
+        except BulkWriteError as error:
+            # Two upserts of one mark met. Repeating is safe.
+            raise Unreachable("marks of one reader collided") from error
 
     async def keep_ticks(self, ticks: Sequence[tuple[UserId, ConversationId, int]]) -> None:
         """Makes sure that sessions, loaded anew, have moved at least as late as this. Not counted: nobody waits for it."""
@@ -138,7 +147,7 @@ def record_from(
     rec["w"] = max(row.get("w", 0), head.get("w", 0))
     mentions = sorted(seq for seq in {*row.get("ms", ()), *head.get("ma", ())} if rec["r"] < seq <= rec["s"])
     if mentions:
-        rec["ms"] = mentions
+        rec["ms"] = mentions[-MOST_MENTIONS:]
     people = parse_private(conversation)
     sub_biz = people[2] if people is not None else head.get("sb")
     if sub_biz is not None:

@@ -21,6 +21,9 @@ from store.session_rows import SessionRows
 _PART = 250
 """Sessions that are put into Redis at a time: it does nothing else meanwhile."""
 
+_NAMED = 1_000
+"""Sessions that a script is asked for by name at a time: Lua takes no more than some thousand values at once."""
+
 _LOADS = 10
 """How often a state is loaded that is gone again before it was read."""
 
@@ -102,9 +105,14 @@ class SessionStore:
         positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
 
-    async def list_changed(self, user: UserId, after: int, limit: int, *, only_valid: bool) -> Snapshot:
-        """Sessions whose activeTs is past a position, oldest change first. No two of a user's have the same."""
-        answer = await self._warm(user, "changed", (after, limit, int(only_valid)))
+    async def list_names(self, user: UserId, name: str) -> list[ConversationId]:
+        """The conversations in a list, all as of one moment."""
+        return [_c(conversation) for conversation in (await self._warm(user, "list_names", (name,)))[1:]]
+
+    async def list_changed(self, user: UserId, after: int, limit: int, *, valid_until: int) -> Snapshot:
+        """Sessions whose activeTs is past a position, oldest change first; up to another position only valid ones. No two of
+        a user's have the same."""
+        answer = await self._warm(user, "changed", (after, limit, valid_until))
         rows = answer[3:]
         sessions = tuple(session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
@@ -120,10 +128,12 @@ class SessionStore:
 
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
         """Those of the conversations that the user has a session of."""
-        answer = await self._warm(user, "sessions_get", tuple(conversations) or ("",))
-        found = zip(conversations, answer[3:], strict=False)
-        sessions = tuple(session_from(user, c, text) for c, text in found if text)
-        return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
+        sessions: list[Session] = []
+        for start in range(0, len(conversations) or 1, _NAMED):
+            part = conversations[start : start + _NAMED]
+            answer = await self._warm(user, "sessions_get", tuple(part) or ("",))
+            sessions += [session_from(user, c, text) for c, text in zip(part, answer[3:], strict=False) if text]
+        return Snapshot(answer[0].decode(), int(answer[1]), answer[2], tuple(sessions))
 
     async def find(self, user: UserId, conversation: ConversationId) -> Session | None:
         """One session, or None. Deleted ones too."""

@@ -133,17 +133,22 @@ class Bus:
     def send(self, parcel: Parcel, also: Sequence[Call] = ()) -> None:
         """Hands over what is for this server, and sends the rest, one frame for each other server, after this returned. Other
         calls are made in the same round trip, after the ticks are kept."""
-        calls = [*self._frames(parcel), *also]
-        if calls or parcel.ticks:
-            task = asyncio.create_task(self._send(calls, parcel.ticks))
+        frames = self._frames(parcel)
+        if frames or also or parcel.ticks:
+            task = asyncio.create_task(self._send(frames, parcel.ticks, also))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _send(self, calls: Sequence[Call], ticks: Sequence[tuple[UserId, ConversationId, int]]) -> None:
+    async def _send(
+        self, frames: Sequence[Call], ticks: Sequence[tuple[UserId, ConversationId, int]], also: Sequence[Call]
+    ) -> None:
         try:
+            if frames and ticks:
+                await self._cache.run_aside(frames)
+                frames = ()
             await self._rows.keep_ticks(ticks)
-            if calls:
-                await self._cache.run_aside(calls)
+            if frames or also:
+                await self._cache.run_aside([*frames, *also])
         except StoreError as error:
             # Chains show what did not arrive; what stays in the outbox is finished later.
             _log.warning("not all could be sent to other servers", reason=str(error))

@@ -34,12 +34,14 @@ _REFRESHED_AT_ONCE = 64
 class Position:
     """A place on a user's clock. Ticks can be compared within one epoch: one stay of the user's state in the cache.
 
-    `ahead`: ticks past it whose events have been told as well.
+    `ahead`: ticks past it whose events have been told as well. `began`: where the clock stood when sessions began to be told
+    from the first one on, of which this is not the last page.
     """
 
     epoch: str
     tick: int
     ahead: tuple[int, ...] = ()
+    began: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,10 @@ class Hub:
             self._suspect(feed)
 
     def _note_mute(self, feed: _Feed, ends: int | None) -> None:
-        if ends is not None and (feed.mute_ends is None or ends < feed.mute_ends):
+        # What ends later is noted by one of the rounds that renew routes.
+        if ends is None or ends > self._clock.now_ms() + ROUTE_MS:
+            return
+        if feed.mute_ends is None or ends < feed.mute_ends:
             feed.mute_ends = ends
             heappush(self._mutes, (ends, feed.user))
 

@@ -22,6 +22,10 @@ LARGEST_GROUP = 200
 """Members of a group in which receipts are pushed at most; in larger ones senders ask."""
 
 
+_AT_ONCE = 16
+_RETRY_SECONDS = (0.2, 6.0)
+
+
 class ReceiptNotifier:
     """Tells those who sent what an acknowledgement covers, after the acknowledging request was answered."""
 
@@ -29,6 +33,8 @@ class ReceiptNotifier:
         self._store = store
         self._bus = bus
         self._tasks: set[asyncio.Task[None]] = set()
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._closing = False
 
     def advance(self, receipt: ReceiptAdvanced, after: int, *, keep: bool = False) -> None:
         """Somebody acknowledged what came after a seq, up to the receipt's. keep: its mark is not stored yet. Returns at once."""
@@ -36,6 +42,7 @@ class ReceiptNotifier:
 
     async def close(self) -> None:
         """Waits for what is under way."""
+        self._closing = True
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -44,17 +51,28 @@ class ReceiptNotifier:
         task.add_done_callback(self._tasks.discard)
 
     async def _notify(self, receipt: ReceiptAdvanced, after: int, keep: bool) -> None:
-        try:
-            if keep:
-                now = self._store.clock.now_ms()
-                mark = Mark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
-                await self._store.receipts.insert([mark], now)
-            await self._tell(await self._senders(receipt, after), receipt)
-        except StoreError as error:
-            # The mark is kept: who asks learns of it.
-            _log.warning("senders not told of a receipt", conversation=receipt.conversation, reason=str(error))
-        except Exception:
-            _log.exception("senders not told of a receipt", conversation=receipt.conversation)
+        pause, longest = _RETRY_SECONDS
+        while True:
+            try:
+                async with self._at_once:
+                    await self._try_to_tell(receipt, after, keep)
+                return
+            except StoreError as error:
+                if pause > longest or self._closing:
+                    # The mark is kept: who asks learns of it.
+                    _log.warning("senders not told of a receipt", conversation=receipt.conversation, reason=str(error))
+                    return
+            except Exception:
+                _log.exception("senders not told of a receipt", conversation=receipt.conversation)
+                return
+            await asyncio.sleep(pause)
+            pause *= 3
+
+    async def _try_to_tell(self, receipt: ReceiptAdvanced, after: int, keep: bool) -> None:
+        if keep:
+            mark = Mark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
+            await self._store.receipts.insert([mark], self._store.clock.now_ms())
+        await self._tell(await self._senders(receipt, after), receipt)
 
     async def _senders(self, receipt: ReceiptAdvanced, after: int) -> list[UserId]:
         people = parse_private(receipt.conversation)

@@ -158,8 +158,9 @@ function changes.join(change)
   return { moves = { { c = change.c, rec = rec, was = was, fresh = before == nil } }, at = change.at, event = change.e }
 end
 
--- MongoDB holds more than this state can be brought to know.
-function changes.doubt()
+-- MongoDB may hold more than this state was told: c, a session it must know of (absent: it surely does).
+function changes.doubt(change)
+  if change.c and get(change.c) then return applied(change.c) end
   return UNKNOWN
 end
 

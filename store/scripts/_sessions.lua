@@ -169,16 +169,20 @@ local function record_event(moves, at, event)
   return tick, previous, changed
 end
 
--- Ends the mutes that are due, each as a change of its own that is told to whoever listens.
+-- Ends the mutes that are due, those that end at once as one change, and tells whoever listens. Loading gives them the same ticks.
 local function end_mutes(epoch)
-  local due = redis.call('ZRANGEBYSCORE', MUTES, '-inf', int(NOW), 'WITHSCORES')
-  for i = 1, #due, 2 do
-    local conversation, at = due[i], tonumber(due[i + 1])
-    local rec = get(conversation)
-    local move = { c = conversation, rec = rec, was = standing(conversation, rec) }
-    rec.m, rec.mu = nil, nil
-    local event = '{"k":"s","r":"UNMUTE","c":["' .. conversation .. '"]}'
-    local tick, previous, changed = record_event({ move }, at, event)
+  local due, first = redis.call('ZRANGEBYSCORE', MUTES, '-inf', int(NOW), 'WITHSCORES', 'LIMIT', 0, 500), 1
+  while due[first] do
+    local at, moves, names = due[first + 1], {}, {}
+    while due[first + 1] == at do
+      local rec = get(due[first])
+      moves[#moves + 1] = { c = due[first], rec = rec, was = standing(due[first], rec) }
+      names[#names + 1] = '"' .. due[first] .. '"'
+      rec.m, rec.mu = nil, nil
+      first = first + 2
+    end
+    local event = '{"k":"s","r":"UNMUTE","c":[' .. table.concat(names, ',') .. ']}'
+    local tick, previous, changed = record_event(moves, tonumber(at), event)
     local sessions = {}
     for j = 1, #changed, 2 do sessions[#sessions + 1] = '["' .. changed[j] .. '",' .. changed[j + 1] .. ']' end
     local frame = '{"events":[[{"k":"s","r":"UNMUTE","u":"' .. USER .. '","t":' .. int(total()) .. ',"o":['
@@ -191,6 +195,9 @@ end
 local function loaded()
   local epoch, due = whole()
   if not epoch then return nil end
-  if due and due <= NOW then end_mutes(epoch) end
+  while due and due <= NOW do
+    end_mutes(epoch)
+    due = tonumber(redis.call('HGET', META, 'due'))
+  end
   return epoch
 end

@@ -9,7 +9,7 @@ for i = 6, #ARGV do put_gateway(ARGV[i], 0) end
 for _, field in ipairs({ 'count', 'listed', 'timed', 'total' }) do redis.call('HINCRBY', META, field, 0) end
 redis.call('HSET', META, 'epoch', ARGV[3], 'clock', ARGV[4])
 local held = redis.call('GET', LOCK)
-if held then redis.call('HSET', META, 'held', held) end
+if held and string.find(held, ':', 1, true) then redis.call('HSET', META, 'held', held) end
 local pending = redis.call('LRANGE', PENDING, 0, -1)
 redis.call('DEL', PENDING)
 if tonumber(redis.call('HGET', META, 'count')) ~= tonumber(ARGV[5]) or #pending ~= (tonumber(loading[2]) or 0) then

@@ -169,7 +169,7 @@ async def test_reading_a_whole_sub_biz(meter: Meter) -> None:
     async def read() -> None:
         await meter.api.data(alice, LEAN_READ, id="b_shop")
 
-    await meter.costs("markRead of a subBiz, lock included", read, 1, 3, prepare=prepare)
+    await meter.costs("markRead of a subBiz, lock included", read, 1, 4, prepare=prepare)
 
 
 async def test_a_page_of_sessions_with_all_that_a_list_shows(meter: Meter, alice: str) -> None:

@@ -154,10 +154,10 @@ async def overtaken(
     begun, go_on = asyncio.Event(), asyncio.Event()
     commit = messages.commit
 
-    async def slow(*batch: Any) -> Any:
+    async def slow(*batch: Any, **options: Any) -> Any:
         begun.set()
         await go_on.wait()
-        return await commit(*batch)
+        return await commit(*batch, **options)
 
     monkeypatch.setattr(messages, "commit", slow)
     async with asyncio.TaskGroup() as tasks:

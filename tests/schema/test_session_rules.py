@@ -235,8 +235,8 @@ async def test_what_one_has_no_session_of_is_not_found(api: Api, other_api: Api,
     await api.send(alice, bob, subBiz="shop")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
-    stored = await api.stored()
     devices = [await process.listen(user, LIVE_SESSIONS) for process in (api, other_api) for user in (alice, bob, dave)]
+    stored = await api.stored()
     for conversation in foreign_to(dave, alice, bob, carol, group=group):
         refusal = await api.refusal(dave, call.query, **call.on(conversation))
         assert refusal == Refusal("NOT_FOUND", call.field), ascii(conversation)

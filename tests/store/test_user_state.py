@@ -87,7 +87,7 @@ async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: S
     assert await store.cache.one(Call("load_begin", keys, (START, "other", 5_000))) == b"busy"
     assert (await _apply(store, user, ConversationId("p_a_ann"), "message", _message(1, 1))).session is None
     assert await store.cache.one(Call("load_finish", keys, (START, "stale", "e", START, 0))) == 0
-    assert await store.cache.one(Call("load_finish", keys, (START, "mine", "e", START, 0))) == 1
+    assert await store.cache.one(Call("load_finish", keys, (START, "mine", "e", START, 0))) != 0
     session = await store.sessions.find(user, ConversationId("p_a_ann"))
     assert session is not None
     assert session.unread_count == 1
@@ -155,6 +155,6 @@ async def _compare(store: Store, steps: list[tuple[str, int, int]]) -> None:
     order = [session.conversation for session in page.sessions]
     last_moved = list(dict.fromkeys(reversed(moved)))
     assert order[: len(last_moved)] == last_moved
-    changed = await store.sessions.list_changed(user, 0, 10, only_valid=False)
+    changed = await store.sessions.list_changed(user, 0, 10, valid_until=0)
     times = [session.active_ts for session in changed.sessions]
     assert times == sorted(set(times))
