@@ -111,7 +111,7 @@ class SessionModel:
             return
         room, kept = self.rooms[op.target], self.kept[op.user, op.target]
         seq = room.seq if op.value is None else min(op.value, room.seq)
-        if seq > self._shown_read(op.user, op.target):
+        if self.valid(op.user, op.target) and seq > self._shown_read(op.user, op.target):
             kept.read, kept.reminder = seq, False
             self._move(op.user, op.target)
             if op.target.startswith("p_"):
@@ -155,7 +155,7 @@ class SessionModel:
 
     def _remind(self, op: Op) -> None:
         kept = self.kept[op.user, op.target]
-        if not kept.reminder:
+        if not kept.reminder and self.valid(op.user, op.target):
             kept.reminder = True
             self._move(op.user, op.target, rewrite=True)
 
