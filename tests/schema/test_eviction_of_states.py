@@ -90,6 +90,18 @@ async def test_whatever_is_evicted_a_device_goes_on_seeing_what_happens(api: Api
         await device.agrees()
 
 
+@pytest.mark.parametrize("name", STATE_KEYS)
+async def test_whatever_is_evicted_a_device_that_asks_for_nothing_hears_of_the_next_message(
+    api: Api, other_api: Api, name: str
+) -> None:
+    alice, bob, *_ = await _busy(api)
+    listener = await other_api.listen(alice)
+    assert await _evict(api, alice, name) == 1
+    sent = await api.send(bob, alice)
+    event = await listener.next()
+    assert event.get("reset") or event["message"] == sent["message"]
+
+
 @pytest.mark.parametrize("name", USER_KEYS)
 async def test_whatever_is_evicted_changes_work_and_count_once(api: Api, other_api: Api, name: str) -> None:
     alice, bob, *_ = await _busy(api)

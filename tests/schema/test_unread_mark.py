@@ -74,6 +74,16 @@ async def test_it_moves_the_session_up_and_reads_nothing_anew(api: Api) -> None:
     assert await api.titles(alice) == [bob, carol]
 
 
+async def test_it_moves_the_session_up_though_no_time_went_by(open_api: OpenApi) -> None:
+    async with open_api("moment", ManualClock()) as api:
+        alice, *others = await api.people("alice", "bob", "carol", "dave")
+        for sender in others:
+            await api.send(sender, alice)
+        for sender in others:
+            await api.set_unread(alice, private(alice, sender))
+            assert (await api.titles(alice))[0] == sender
+
+
 async def test_it_counts_nothing_and_is_nobody_elses(api: Api) -> None:
     alice, bob, conversation = await read_talk(api)
     await api.settled()

@@ -224,3 +224,34 @@ async def test_a_change_that_was_cancelled_half_way_is_seen_or_not_but_the_same_
     assert session is not None
     assert session.priority == 5
     assert await store.cache.one(Call("EXISTS", None, (_lock_key(store),))) == 0
+
+
+async def test_who_is_cancelled_just_as_the_lock_becomes_theirs_keeps_nobody_waiting(
+    servers: list[Services], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, _ = (server.app.store for server in servers)
+    ask, taken = one.cache.one, asyncio.Event()
+
+    async def unanswered(call: Call) -> Any:
+        answer = await ask(call)
+        if call.name == "lock":
+            taken.set()
+            await asyncio.sleep(10)
+        return answer
+
+    monkeypatch.setattr(one.cache, "one", unanswered)
+    cancelled = asyncio.create_task(_take(one.locks))
+    await taken.wait()
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    async with asyncio.timeout(1):
+        await _take(two.locks)
+
+
+async def test_who_takes_over_from_a_dead_holder_is_not_handed_the_lock_again(servers: list[Services]) -> None:
+    store = servers[0].app.store
+    args = (store.clock.now_ms(), "dead", "dead-server", 200, CONVERSATION)
+    assert (await store.cache.one(Call("lock", store.keys.user(BEN), args)))[0] == 1
+    await _take(servers[1].app.store.locks)
+    async with asyncio.timeout(0.7):
+        await _take(servers[2].app.store.locks)

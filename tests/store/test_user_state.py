@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.cache import Call
-from store.ids import ConversationId, UserId
-from store.sessions import Applied, applied
+from store.effects import MOST_MENTIONS
+from store.ids import ConversationId, UserId, private_id
+from store.rows import SESSIONS, session_row_id
+from store.sessions import Applied, applied, applied_each
 from store.store import Store
 
 USER = UserId("ann")
@@ -70,6 +72,53 @@ async def test_own_messages_read_and_system_messages_never_count(store: Store) -
     assert outcome.session is not None
     assert (outcome.session.unread_count, outcome.session.read_seq, outcome.old_unread) == (0, 3, 1)
     assert outcome.total_unread == 0
+
+
+async def test_a_membership_that_is_told_again_takes_nothing_away(store: Store) -> None:
+    """A server that finishes what a dead one left tells it once more, after messages have come."""
+    user = await _member_of(store)
+    record = {"s": 1, "n": 0, "r": 1, "rn": 0, "d": 1, "p": 0, "a": START, "w": START}
+    joining = {"rec": record, "at": START, "e": "{}"}
+    assert (await _apply(store, user, GROUP, "join", joining)).changed
+    for seq in (2, 3):
+        await _apply(store, user, GROUP, "message", _message(seq, seq - 1))
+    session = await store.sessions.find(user, GROUP)
+    assert session is not None and session.unread_count == 2
+    again = await _apply(store, user, GROUP, "join", joining)
+    assert (again.changed, again.session) == (False, session)
+
+
+async def test_mentions_are_counted_up_to_the_number_that_mongodb_keeps(store: Store) -> None:
+    user = await _member_of(store, GROUP)
+    seqs = range(1, MOST_MENTIONS + 6)
+    changes = [("message", {"c": GROUP, "me": 1} | _message(seq, seq)) for seq in seqs]
+    answer = await store.cache.one(store.sessions.changes(user, changes, "", release=False))
+    session = applied_each(user, answer)[-1].session
+    assert session is not None
+    assert (session.unread_count, session.unread_mention_count) == (len(seqs), MOST_MENTIONS)
+    # The newest ones are kept.
+    await _apply(store, user, GROUP, "read", {"r": 105, "rn": 105, "at": START + 20, "e": "{}"})
+    session = await store.sessions.find(user, GROUP)
+    assert session is not None and session.unread_mention_count == MOST_MENTIONS - 100
+
+
+async def test_every_part_of_a_state_that_is_loaded_gives_the_loader_more_time(store: Store) -> None:
+    user = UserId(f"{USER}{next(_names)}")
+    keys = store.keys.user(user)
+    assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
+    assert await store.cache.one(Call("load_part", keys, (START, "mine", 60_000))) == 1
+    assert await store.cache.one(Call("PTTL", None, (store.keys.of_user(user, "loading"),))) > 50_000
+
+
+async def test_a_tick_that_is_kept_late_turns_nothing_back(store: Store) -> None:
+    user, gateway = UserId(f"{USER}{next(_names)}"), ConversationId("b_shop")
+    talk = private_id(user, UserId("ben"))
+    await store.conversations.open_private(talk, START)
+    for tick in (START + 7, START + 3):
+        await store.session_rows.keep_ticks([(user, talk, tick), (user, gateway, tick)])
+    for conversation in (talk, gateway):
+        row = await store.mongo.find_one(SESSIONS, {"_id": session_row_id(user, conversation)})
+        assert row is not None and row["a"] == START + 7
 
 
 async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: Store) -> None:
