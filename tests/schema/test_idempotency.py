@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from contextlib import AsyncExitStack
@@ -106,6 +107,31 @@ async def test_twins_through_two_processes_give_one_message(api: Api, other_api:
     assert len({payload["message"]["id"] for payload in sent}) == 1
     assert [payload["replayed"] for payload in sent].count(False) == 1
     assert len(await other_api.history(bob, private(alice, bob))) == 1
+
+
+async def test_a_first_request_that_wakes_up_after_its_twin_took_over_takes_no_second_place(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resolvers.idempotency._BRIEF_SECONDS", 0.0)
+    alice, bob = await api.people("alice", "bob")
+    messages = api.services.app.store.messages
+    reserve, asleep, wake = messages.reserve, asyncio.Event(), asyncio.Event()
+
+    async def sleepy(*args: Any, **how: Any) -> Any:
+        asleep.set()
+        await wake.wait()
+        return await reserve(*args, **how)
+
+    monkeypatch.setattr(messages, "reserve", sleepy)
+    first = asyncio.create_task(api.send(alice, bob, "twin", idempotencyKey="k"))
+    await asleep.wait()
+    second = await other_api.send(alice, bob, "twin", idempotencyKey="k")
+    wake.set()
+    assert (await first)["message"] == second["message"]
+    assert await api.total_unread(bob) == 1
+    after = await api.send(alice, bob, "next")
+    assert after["message"]["seq"] == 2
+    assert await api.total_unread(bob) == 2
 
 
 async def test_unequal_twins_give_one_message_and_conflicts(api: Api) -> None:

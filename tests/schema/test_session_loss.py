@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from store.errors import Unreachable
+from store.ids import ConversationId
 from tests.schema.api import Api, Json, private, together
 from tests.schema.conftest import OpenApi, Places
 
@@ -136,3 +138,30 @@ async def test_what_is_shown_is_the_same_after_any_sequence_of_deeds(
             after = await together(*(shown(api, user, life.conversations(user)) for user in people))
             for one, other in zip(before, after, strict=True):
                 assert different(one, other) == {}
+
+
+async def test_a_message_that_got_no_place_after_a_loss_reads_nothing(
+    open_api: OpenApi, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis is behind MongoDB, and the message does not get another place before it is lost for good."""
+    async with open_api("no place") as api:
+        store = api.services.app.store
+        alice, bob = await api.people("alice", "bob")
+        for _ in range(3):
+            await api.send(bob, alice)
+        await api.settled()
+        places.lose_redis("no place")
+        await store.deployment.check_redis()
+        conversation = ConversationId(private(alice, bob))
+        assert await api.unread(alice, conversation) == 3
+        await store.conversations.find(conversation)
+        await store.cache._redis.hset(store.keys.conversation(conversation)[0], mapping={"s": 0, "n": 0})
+
+        async def unreachable(*_: object) -> None:
+            raise Unreachable("for a moment")
+
+        monkeypatch.setattr(store.conversations, "drop", unreachable)
+        assert (await api.refused_to_send(alice, bob)).code == "UNAVAILABLE"
+        monkeypatch.undo()
+        places.lose_redis("no place")
+        assert await api.unread(alice, conversation) == 3

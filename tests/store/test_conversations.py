@@ -93,6 +93,33 @@ async def test_a_message_that_took_the_place_of_another_has_a_head_read_again_th
     assert reads == 2
 
 
+async def test_a_message_that_became_durable_while_its_head_was_being_loaded_has_it_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = private_id(ALICE, BOB)
+    await store.conversations.open_private(conversation, NOW)
+    await store.conversations.find(conversation)
+    message = Message(MessageId(store.ids.next()), conversation, ALICE, MessageKind.TEXT, "hello")
+    reserved = await store.messages.reserve(message)
+    assert isinstance(reserved, Reserved)
+    await store.cache.one(Call("DEL", None, store.keys.conversation(conversation)[:1]))
+    read, reads = store.conversations._read_mongo, 0
+
+    async def reading(*args: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        found = await read(*args)
+        if reads == 1:
+            (durable,), _ = await store.messages.commit([reserved], [NOW], careful=False)
+            await store.cache.run([store.messages.show(durable), store.messages.clear(reserved)])
+        return found
+
+    monkeypatch.setattr(store.conversations, "_read_mongo", reading)
+    head = await store.conversations.find(conversation)
+    assert head is not None and head.last is not None
+    assert head.last.id == message.id
+
+
 @pytest.mark.parametrize(("stored", "expected"), [((0, 0), (2, 2)), ((5, 0), (6, 1))], ids=["new place", "taken place"])
 async def test_places_in_the_outbox_are_given_unless_mongodb_has_other_messages_there(
     store: Store, stored: tuple[int, int], expected: tuple[int, int]

@@ -1,0 +1,73 @@
+"""Storing messages again, and at places that are taken: what follows from them follows once, and where they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.ids import ConversationId, MessageId, UserId, private_id
+from store.messages import Committed
+from store.records import Message, MessageKind, Reserved
+from store.rows import CONVERSATIONS, SESSIONS, session_row_id
+from store.store import Store
+
+ALICE, BOB = UserId("alice"), UserId("bob")
+TALK = private_id(ALICE, BOB)
+
+
+@pytest.fixture
+async def talk(store: Store) -> ConversationId:
+    """A conversation in which nothing was said yet."""
+    await store.conversations.open_private(TALK, 1)
+    await store.conversations.find(TALK)
+    return TALK
+
+
+async def _reserved(store: Store, conversation: ConversationId, *mentions: UserId) -> Reserved:
+    message = Message(MessageId(store.ids.next()), conversation, ALICE, MessageKind.TEXT, "hello", mentions=mentions)
+    place = await store.messages.reserve(message)
+    assert isinstance(place, Reserved)
+    return place
+
+
+async def _commit(
+    store: Store, reserved: Reserved, *, after_ms: int = 0, careful: bool = False
+) -> tuple[list[Committed], list[Reserved]]:
+    return await store.messages.commit([reserved], [reserved.message.created_at_ms + after_ms], careful=careful)
+
+
+async def test_a_message_that_is_stored_again_keeps_its_time(store: Store, talk: ConversationId) -> None:
+    reserved = await _reserved(store, talk)
+    await _commit(store, reserved)
+    before = await store.mongo.find_one(CONVERSATIONS, {"_id": talk})
+    assert before is not None and before["w"] == reserved.message.created_at_ms
+    (durable,), again = await _commit(store, reserved, after_ms=60_000, careful=True)
+    assert (durable.at_ms, again) == (reserved.message.created_at_ms, [])
+    assert await store.mongo.find_one(CONVERSATIONS, {"_id": talk}) == before
+
+
+async def test_a_message_that_has_a_place_stays_there_whatever_place_it_is_given_later(
+    store: Store, talk: ConversationId
+) -> None:
+    first = await _reserved(store, talk)
+    await _commit(store, first)
+    later = await store.messages.reserve(first.message.at(0, 0), again=first)
+    assert isinstance(later, Reserved) and later.message.seq == 2
+    (durable,), again = await _commit(store, later, careful=True)
+    assert (durable.reserved.message.seq, durable.reserved.message.n, again) == (1, 1, [])
+    head = await store.mongo.find_one(CONVERSATIONS, {"_id": talk})
+    assert head is not None and (head["s"], head["n"]) == (1, 1)
+
+
+@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("mentioned", [False, True], ids=["nobody", "the same one"])
+async def test_a_message_whose_place_is_taken_leaves_no_mention_there_and_takes_none_away(
+    store: Store, talk: ConversationId, mentioned: bool, careful: bool
+) -> None:
+    await _commit(store, await _reserved(store, talk, *[BOB] * mentioned))
+    # Redis is behind MongoDB, and gives the place out once more.
+    head = store.keys.conversation(talk)[0]
+    await store.cache._redis.hset(head, mapping={"s": 0, "n": 0})
+    late = await _reserved(store, talk, BOB)
+    assert await _commit(store, late, careful=careful) == ([], [late])
+    row = await store.mongo.find_one(SESSIONS, {"_id": session_row_id(BOB, talk)})
+    assert row is not None and row.get("ms", []) == [1] * mentioned
