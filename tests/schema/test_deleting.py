@@ -269,3 +269,21 @@ async def test_twins_delete_once(api: Api, other_api: Api) -> None:
     assert all(answer == answers[0] for answer in answers)
     assert (await device.next())["sessions"] == [answers[0]]
     await device.none(0.05)
+
+
+async def test_reading_what_is_deleted_reads_nothing_and_tells_nobody(api: Api) -> None:
+    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    group = await api.create_group(bob, alice, carol)
+    await api.send(bob, group)
+    await api.delete(alice, group)
+    # What the server writes doesn't bring it back, and lies past what was deleted.
+    await api.invite(bob, group, dave)
+    await api.settled()
+    before = await api.own(alice, group)
+    assert (before["status"], before["writeSeq"]) == ("INVALID", 2)
+    quiet = [await api.listen(alice, LIVE_SESSIONS), await api.listen(bob)]
+    for seq in (None, 1, 2):
+        assert await api.mark_read(alice, group, seq) == before
+    await api.settled()
+    for listener in quiet:
+        await listener.none(0.03)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from store.errors import Unreachable
 from tests.clock import ManualClock
 from tests.schema.api import LIVE_SESSIONS, SYNC, Api, Json, eventually, private, together
 from tests.schema.conftest import OpenApi, Places
@@ -346,3 +348,25 @@ async def test_what_ends_at_another_moment_is_not_touched(open_api: OpenApi) -> 
             assert [session["conversation"]["title"] for session in event["sessions"]] == [friend]
             assert event["totalUnread"] == number
         await device.none(0.3)
+
+
+async def test_a_device_is_told_though_nothing_could_be_asked_just_then(
+    open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    async with open_api("not to be asked", clock) as api:
+        until = clock.ms + 10_000
+        alice, _, _ = await muted_talk(api, until)
+        device = await api.listen(alice, LIVE_SESSIONS)
+        sessions = api.services.app.store.sessions
+        attach, failures = sessions.attach, [Unreachable("for a moment")]
+
+        async def failing(*args: Any) -> Any:
+            if clock.ms == until and failures:
+                raise failures.pop()
+            return await attach(*args)
+
+        monkeypatch.setattr(sessions, "attach", failing)
+        clock.ms = until
+        event = await device.next(within=SOON_SECONDS)
+        assert (event["reason"], event["totalUnread"], failures) == ("UNMUTE", 5, [])

@@ -172,6 +172,26 @@ async def test_where_the_log_is_gone_the_subscriber_is_told_to_begin_anew(somebo
     assert await somebody.hears(1) == ["c"]
 
 
+async def test_what_was_heard_while_the_log_was_read_is_not_gone_back_on(
+    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Frame] = []
+
+    async def log_is_gone(*_: object) -> None:
+        heard.append(await somebody.receive_message("meanwhile"))
+        somebody.deliver(*heard)
+
+    monkeypatch.setattr(somebody.hub, "_replay", log_is_gone)
+    somebody.hub.resync()
+    item = await somebody.next()
+    if isinstance(item, Delivered):
+        item = await somebody.next()
+    assert isinstance(item, Lagged)
+    assert (item.position.epoch, item.position.tick) == (heard[0].epoch, heard[0].tick)
+    somebody.deliver(*heard)
+    await somebody.hears_nothing_more()
+
+
 async def test_two_subscribers_hear_the_same_and_each_from_when_it_came(somebody: Somebody) -> None:
     somebody.deliver(await somebody.receive_message("a"))
     late = await somebody.hub.attach(somebody.user, 10)
