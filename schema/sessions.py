@@ -41,7 +41,9 @@ class Session(Node):
         description="Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled one counts "
         "until it is read."
     )
-    unread_mention_count: int = strawberry.field(description="Of those, the ones that mention the user or everybody.")
+    unread_mention_count: int = strawberry.field(
+        description="Of those, the ones that mention the user or everybody; the newest 1,000 are counted."
+    )
     unread_status: bool = strawberry.field(description="Set by setUnread: show a dot without a number.")
     mute_status: bool
     muted_until: DateTime | None
