@@ -162,7 +162,7 @@ async def test_what_one_chooses_for_a_deleted_one_does_not_bring_it_back(api: Ap
     await api.mute(alice, conversation)
     await api.assign(alice, "work", conversation)
     session = await api.set_unread(alice, conversation)
-    assert (kept(session), session["unreadStatus"], session["status"]) == ((9, True, "work"), True, "INVALID")
+    assert (kept(session), session["unreadStatus"], session["status"]) == ((9, True, "work"), False, "INVALID")
     assert await api.session(alice, conversation) == session
     assert await api.sessions(alice) == await api.sessions(alice, category="work") == await api.categories(alice) == []
     assert (await sync(api, alice))["sessions"] == []

@@ -173,8 +173,8 @@ async def test_many_who_ask_on_two_servers_load_a_state_once(api: Api, other_api
     before = sum(store.mongo.trips for store in stores)
     answers = await together(*(_shown(process, alice) for process in (api, other_api) for _ in range(25)))
     assert all(answer == shown for answer in answers)
-    # Its rows, the heads they belong to, and ticks of what moved just now.
-    assert sum(store.mongo.trips for store in stores) - before <= 3
+    # Its rows, the heads they belong to, ticks of what moved just now; and what housekeeping does.
+    assert sum(store.mongo.trips for store in stores) - before <= 10
 
 
 async def test_a_device_whose_routes_and_state_are_both_gone_is_found_by_housekeeping(api: Api) -> None:
