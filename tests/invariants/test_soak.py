@@ -9,7 +9,7 @@ import pytest
 from server.embedded import EmbeddedServers
 from tests.invariants.soak import Plan, run_soak
 
-SECONDS = 6.0
+SECONDS = 4.0
 
 
 @pytest.mark.parametrize("lossy", [False, True], ids=["nothing lost", "cache lost at times"])
