@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from server.embedded import EmbeddedServers
 from tests.invariants.soak import Plan, run_soak
 
 SECONDS = 4.0
 
 
-@pytest.mark.parametrize("lossy", [False, True], ids=["nothing lost", "cache lost at times"])
-async def test_what_is_shown_after_a_load_is_what_counting_gives(
-    own_servers: EmbeddedServers, tmp_path: Path, lossy: bool
-) -> None:
-    report = await run_soak(own_servers, tmp_path, Plan(SECONDS, lossy, seed=7, listeners=4, pause=0.5))
+async def test_what_is_shown_after_a_load_is_what_counting_gives(own_servers: EmbeddedServers, tmp_path: Path) -> None:
+    """While the cache is lost at times; the long form runs without that too."""
+    report = await run_soak(own_servers, tmp_path, Plan(SECONDS, True, seed=7, listeners=4, pause=0.5))
     told = "\n".join(report.lines())
     assert report.tally.problems == [], told
-    assert {code for _, code in report.tally.errors} <= ({"UNAVAILABLE"} if lossy else set()), told
+    assert {code for _, code in report.tally.errors} <= {"UNAVAILABLE"}, told
     for kind in (
         "sendMessage",
         "markRead",
