@@ -42,7 +42,6 @@ async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int
     if up_to_seq is not None and up_to_seq < 0:
         raise InvalidInput("upToSeq must not be negative", field="upToSeq")
     wanted = known_conversation(conversation, "conversationId")
-
     if kind_of(wanted) is ConversationKind.SUB_BIZ:
         return await _read_inside(app, user, wanted)
 
@@ -117,7 +116,7 @@ async def _carry_out(
     updates = {r.before.conversation: _row_update(r, times[r.before.conversation]) for r in readings}
     try:
         await store.session_rows.write(user, held.fence, updates, also)
-        outcomes = await apply_held(app, user, held, changes, last=True)
+        outcomes = await apply_held(app, user, held, changes)
     except (Fenced, Unreachable):
         # It may have been written, and then it is not due any more when it is tried again.
         _tell_senders(app, user, readings)

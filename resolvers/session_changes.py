@@ -1,4 +1,4 @@
-"""Changes of sessions: reading, deleting, muting, pinning, marking unread, filing. Each is one step on the user's clock, ordered
+"""Changes of sessions: deleting, muting, pinning, marking unread, filing; reading is in `reading`. Each is one step on the user's clock, ordered
 by the user's lock; one that changes nothing takes no step and tells nobody."""
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ LATEST_MS = 253_402_300_799_999
 T = TypeVar("T")
 
 _ATTEMPTS = 3
-_TOGETHER = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,8 @@ async def pin_session(app: Confab, user: UserId, conversation: str, priority: in
 
 
 async def set_unread(app: Confab, user: UserId, conversation: str) -> Session:
-    """A reminder to oneself, until the next change or reading; what is deleted takes none. Raises InvalidInput for a gateway, NotFound."""
+    """A reminder to oneself, until the next change or reading; what is deleted takes none. Raises InvalidInput for a gateway,
+    NotFound."""
 
     def decide(session: Session) -> Change | None:
         if session.unread_status or not session.valid:
@@ -157,20 +157,18 @@ async def _carry_out(
     held.in_doubt = True
     await store.session_rows.write(user, held.fence, {c: _row_update(change, at) for c, at in times.items()})
     gone = [name for name, value in change.fields.items() if value is None]
-    shared = {
+    fields = {
+        "cs": conversations,
         "f": {name: value for name, value in change.recorded.items() if value is not None},
         "u": gone if "us" in change.fields else [*gone, "us"],
         "w": int(change.re_sorts),
+        "at": held.at,
+        "e": log_session(change.reason, conversations),
     }
-    changed: dict[ConversationId, Session] = {}
-    for start in range(0, len(conversations), _TOGETHER):
-        part = conversations[start : start + _TOGETHER]
-        fields = {"cs": part, "at": times[part[0]], "e": log_session(change.reason, part)} | shared
-        last = start + _TOGETHER >= len(conversations)
-        (outcome,) = await apply_held(app, user, held, [("set", fields)], last=last)
-        event = SessionChanged(change.reason, outcome.sessions, outcome.total_unread)
-        announce(app, user, [(event, outcome)], times)
-        changed |= {session.conversation: session for session in outcome.sessions}
+    (outcome,) = await apply_held(app, user, held, [("set", fields)])
+    event = SessionChanged(change.reason, outcome.sessions, outcome.total_unread)
+    announce(app, user, [(event, outcome)], times)
+    changed = {session.conversation: session for session in outcome.sessions}
     missing = [c for c in conversations if c not in changed]
     if missing:
         snapshot = await store.sessions.find_many(user, missing)
@@ -186,17 +184,17 @@ def _row_update(change: Change, at: int) -> dict[str, Any]:
 
 
 async def apply_held(
-    app: Confab, user: UserId, held: Held, changes: Sequence[tuple[str, dict[str, Any]]], *, last: bool
+    app: Confab, user: UserId, held: Held, changes: Sequence[tuple[str, dict[str, Any]]]
 ) -> list[Applied]:
-    """Applies changes that MongoDB holds to the user's cached state; with the last of them the lock is given back.
+    """Applies changes that MongoDB holds to the user's cached state, and gives the lock back.
 
     Answers an outcome for each, or one for all where the state isn't in use. Raises Fenced.
     """
     store = app.store
-    answer = await store.cache.one(store.sessions.changes(user, changes, held.token, release=last))
+    answer = await store.cache.one(store.sessions.changes(user, changes, held.token))
     if answer[0] == b"fenced":
         raise Fenced("the lock ended before the change was applied")
-    held.given_back = last
+    held.given_back = True
     return applied_each(user, answer)
 
 

@@ -111,6 +111,7 @@ class UserLocks:
                 except TimeoutError:
                     continue
         except BaseException:
+            # Its place in line, or the lock if it is the owner's by now.
             await asyncio.shield(self._leave(user, owner, in_doubt=False))
             raise
         finally:
@@ -121,17 +122,13 @@ class UserLocks:
     ) -> Held:
         _, fence, epoch, clock, *records = answer
         token = f"{owner}:{int(fence)}"
-        try:
-            if epoch:
-                found = {c: session_from(user, c, text) for c, text in zip(conversations, records, strict=True) if text}
-                tick = int(clock)
-            else:
-                snapshot = await self._sessions.find_many(user, conversations)
-                found = {session.conversation: session for session in snapshot.sessions}
-                tick = snapshot.clock
-        except BaseException:
-            await asyncio.shield(self._leave(user, token, in_doubt=False))
-            raise
+        if epoch:
+            found = {c: session_from(user, c, text) for c, text in zip(conversations, records, strict=True) if text}
+            tick = int(clock)
+        else:
+            snapshot = await self._sessions.find_many(user, conversations)
+            found = {session.conversation: session for session in snapshot.sessions}
+            tick = snapshot.clock
         return Held(int(fence), token, max(self._clock.now_ms(), tick + 1), found)
 
     async def _leave(self, user: UserId, token: str, *, in_doubt: bool) -> None:

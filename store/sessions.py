@@ -159,15 +159,13 @@ class SessionStore:
 
     def change(self, user: UserId, kind: str, change: Mapping[str, Any]) -> Call:
         """The call that applies a change to the user's cached state at its time `at`. `applied` reads its answer."""
-        return self.changes(user, [(kind, change)], "", release=False)
+        return self.changes(user, [(kind, change)], "")
 
-    def changes(
-        self, user: UserId, changes: Sequence[tuple[str, Mapping[str, Any]]], token: str, *, release: bool
-    ) -> Call:
-        """Like change, for several, in one step and under the user's lock, which is given back with the last."""
+    def changes(self, user: UserId, changes: Sequence[tuple[str, Mapping[str, Any]]], token: str) -> Call:
+        """Like change, for several, in one step and under the user's lock, which is given back with it."""
         now = max(self._clock.now_ms(), *(change["at"] for _, change in changes))
         flat = [part for kind, change in changes for part in (kind, orjson.dumps(change))]
-        return Call("apply", self._keys.user(user), (now, token, int(release), *flat))
+        return Call("apply", self._keys.user(user), (now, token, *flat))
 
     async def _warm(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
         """A script's answer over the loaded state: loads it first where it isn't."""

@@ -1,5 +1,5 @@
 -- Applies changes to a user's cached state, in order, if it is loaded.
--- ARGV: now (ms), lock token or '', give the lock back (0/1), then kind and change (JSON) in turn.
+-- ARGV: now (ms), token of the lock, which is given back, or '', then kind and change (JSON) in turn.
 -- Answers {'ok', epoch, routes, outcome, ...} with an outcome for each change (see _changes.lua), or {status}: cold (not loaded),
 -- pending (a load under way will apply them), fenced (the lock is not the caller's any more).
 local token = ARGV[2]
@@ -7,7 +7,7 @@ if token ~= '' and redis.call('GET', LOCK) ~= token then return { 'fenced' } end
 local epoch, answer = loaded(), nil
 if epoch then
   answer = { 'ok', epoch, routes() }
-  for i = 4, #ARGV, 2 do
+  for i = 3, #ARGV, 2 do
     local outcome = apply(ARGV[i], cjson.decode(ARGV[i + 1]))
     if outcome[1] == 'cold' then
       answer = { 'cold' }
@@ -17,14 +17,14 @@ if epoch then
   end
   touch()
 elseif redis.call('HEXISTS', LOADING, 'token') == 1 then
-  for i = 4, #ARGV, 2 do redis.call('RPUSH', PENDING, ARGV[i], ARGV[i + 1]) end
+  for i = 3, #ARGV, 2 do redis.call('RPUSH', PENDING, ARGV[i], ARGV[i + 1]) end
   redis.call('PEXPIRE', PENDING, 60000)
-  redis.call('HINCRBY', LOADING, 'pending', #ARGV - 3)
+  redis.call('HINCRBY', LOADING, 'pending', #ARGV - 2)
   answer = { 'pending' }
 else
   answer = { 'cold' }
 end
 -- Who listens to a state that is gone hears of it from here.
 if not epoch then remind() end
-if token ~= '' and ARGV[3] == '1' then release(token) end
+if token ~= '' then release(token) end
 return answer

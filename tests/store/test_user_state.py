@@ -92,7 +92,7 @@ async def test_mentions_are_counted_up_to_the_number_that_mongodb_keeps(store: S
     user = await _member_of(store, GROUP)
     seqs = range(1, MOST_MENTIONS + 6)
     changes = [("message", {"c": GROUP, "me": 1} | _message(seq, seq)) for seq in seqs]
-    answer = await store.cache.one(store.sessions.changes(user, changes, "", release=False))
+    answer = await store.cache.one(store.sessions.changes(user, changes, ""))
     session = applied_each(user, answer)[-1].session
     assert session is not None
     assert (session.unread_count, session.unread_mention_count) == (len(seqs), MOST_MENTIONS)
