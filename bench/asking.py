@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
 from typing import Any
 
-import httpx
 import orjson
 
-from tests.processes import ServerProcess, token
-
-_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+from tests.processes import ServerProcess
 
 
 class Asker:
@@ -20,13 +16,7 @@ class Asker:
         self.user = user
         self.received = 0
         """Bytes of all answers so far."""
-        self._http = httpx.AsyncClient(
-            base_url=server.url,
-            headers={"authorization": f"Bearer {token(user)}", "content-type": "application/json"},
-            timeout=120,
-            verify=_NO_TLS,
-            trust_env=False,
-        )
+        self._http = server.client(user, timeout=120)
 
     async def close(self) -> None:
         await self._http.aclose()

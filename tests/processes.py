@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -19,6 +20,9 @@ from server.embedded import EmbeddedServers, launch, ports
 from tests.server.tokens import SECRET
 
 ROOT = Path(__file__).parents[1]
+
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Making one reads the system's certificates, which takes longer than the whole set-up otherwise."""
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -39,6 +43,16 @@ class ServerProcess:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    def client(self, user: str, *, timeout: float) -> httpx.AsyncClient:
+        """A kept-alive connection of a user."""
+        return httpx.AsyncClient(
+            base_url=self.url,
+            headers={"authorization": f"Bearer {token(user)}", "content-type": "application/json"},
+            timeout=timeout,
+            verify=_NO_TLS,
+            trust_env=False,
+        )
 
     def stop(self) -> int:
         """Ends it as an orchestrator does. Answers its exit code."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
 import orjson
 
-from tests.processes import ServerProcess, token
+from tests.processes import ServerProcess
 
 Json = dict[str, Any]
 
@@ -58,9 +56,6 @@ LIVE_MESSAGES = f"""subscription ($since: Cursor) {{ messageEvents(since: $since
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
     ... on CaughtUp {{ cursor reset }} }} }}"""
 
-# Making one reads the system's certificates, which takes longer than the whole set-up otherwise.
-_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
 
 class Failed(Exception):
     """An error that the API answered."""
@@ -91,13 +86,7 @@ class Client:
     def __init__(self, tally: Tally, server: ServerProcess, user: str) -> None:
         self.user = user
         self._tally = tally
-        self._http = httpx.AsyncClient(
-            base_url=server.url,
-            headers={"authorization": f"Bearer {token(user)}", "content-type": "application/json"},
-            timeout=60,
-            verify=_NO_TLS,
-            trust_env=False,
-        )
+        self._http = server.client(user, timeout=60)
 
     async def close(self) -> None:
         await self._http.aclose()
