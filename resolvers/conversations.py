@@ -46,6 +46,6 @@ def _access(head: Head, member: Member | None) -> Access | None:
     if head.kind is ConversationKind.PRIVATE:
         # A private conversation exists from its first message on.
         return Access(head, [(1, None)]) if head.last is not None else None
-    if member is None or head.group is None:
+    if member is None or head.group is None or head.dismissed:
         return None
     return Access(head, visible_ranges(member, full_history=head.group.full_history), member)

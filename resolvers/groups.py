@@ -1,4 +1,4 @@
-"""Groups: making them, who is in them."""
+"""Groups: making them, who is in them. Changes are in `group_changes`."""
 
 from __future__ import annotations
 
@@ -18,25 +18,19 @@ from resolvers.errors import (
     GroupTooSmall,
     IdempotencyConflict,
     InvalidInput,
-    NotFound,
     Unavailable,
 )
-from resolvers.messages import refusal
 from resolvers.pages import Edge, Page, check_page_size
 from resolvers.users import access_users, check_user_ids
 from store.groups import GroupClaim
-from store.ids import ConversationId, ConversationKind, MessageId, UserId, group_id, kind_of
-from store.messages import Refused
-from store.records import GroupInfo, Member, Message, MessageKind, Reserved
+from store.ids import ConversationId, ConversationKind, UserId, group_id, kind_of
+from store.records import GroupInfo, Member
 from store.sessions import applied
 from subscriptions.bus import Parcel
 from subscriptions.events import SessionChanged, SyncReason, log_session
 
 SMALLEST_GROUP = 3
-MOST_NAMED = 20
-
 _MEMBERS_AT_ONCE = 500
-_ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,70 +113,6 @@ async def _announce_members(
             event = SessionChanged(SyncReason.MEMBERSHIP, outcome.sessions, outcome.total_unread)
             parcel.add(event, [(user, outcome)], told_at=at)
         app.bus.send(parcel)
-
-
-async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequence[str]) -> Access:
-    """Makes users members from now on; those who are already are passed over. One SYSTEM message tells of it.
-
-    Raises NotFound, NotAMember, GroupFull: nothing is stored then.
-    """
-    if kind_of(group) is not ConversationKind.GROUP:
-        raise NotFound("there is no such group", field="groupId")
-    conversation = ConversationId(group)
-    access = await access_conversation(app, inviter, conversation)
-    if access is None:
-        raise NotFound("there is no such group", field="groupId")
-    if len(set(users)) > app.limits.max_group_members:
-        raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="userIds")
-    wanted = await access_users(app, users, "userIds")
-    members = {m.user for m in await app.store.conversations.list_members(conversation) if m.is_current}
-    new = [user for user in wanted if user not in members]
-    place = await _reserve_join(app, inviter, conversation, new) if new else None
-    if place is not None:
-        await app.delivery.send(place)
-    access = await access_conversation(app, inviter, conversation)
-    assert access is not None
-    return access
-
-
-async def _reserve_join(
-    app: Confab, inviter: UserId, conversation: ConversationId, users: Sequence[UserId]
-) -> Reserved | None:
-    store = app.store
-    message = Message(
-        id=MessageId(store.ids.next()),
-        conversation=conversation,
-        sender=inviter,
-        kind=MessageKind.SYSTEM,
-        text=await _invitation(app, inviter, users),
-    )
-    for _ in range(_ATTEMPTS):
-        place = await store.messages.reserve_join(
-            message, users, limit=app.limits.max_group_members, now_ms=store.clock.now_ms()
-        )
-        match place:
-            case Reserved():
-                return place
-            case Refused("none"):
-                return None
-            case Refused("full"):
-                raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="userIds")
-            case Refused("cold"):
-                if not await store.conversations.load((conversation,), with_members=True):
-                    raise NotFound("there is no such group", field="groupId")
-            case _:
-                raise refusal(place)
-    raise Unavailable("the group could not be loaded")
-
-
-async def _invitation(app: Confab, inviter: UserId, users: Sequence[UserId]) -> str:
-    """What the SYSTEM message says to clients that show its text; others use sender and mentions."""
-    found = await app.store.users.find_many([inviter, *users[:MOST_NAMED]])
-    names = [found[user].display_name for user in users[:MOST_NAMED] if user in found]
-    more = len(users) - len(names)
-    listed = ", ".join(names) + (f" and {more} more" if more else "")
-    host = found[inviter].display_name if inviter in found else inviter
-    return f"{host} joined" if list(users) == [inviter] else f"{host} added {listed}"
 
 
 async def find_group(app: Confab, viewer: UserId, group: str) -> Access | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from resolvers.app import Confab
-from resolvers.conversations import access_conversation
+from resolvers.conversations import Access, access_conversation, access_conversations
 from resolvers.cursors import decode_page_number, encode_page
 from resolvers.errors import InvalidInput
 from resolvers.pages import Edge, Page, check_page_size
 from resolvers.visibility import clip, is_visible
-from store.ids import UserId, parse_message_id
+from store.ids import ConversationId, UserId, parse_message_id
 from store.records import Message
 
 DEFAULT_PAGE = 50
@@ -36,7 +38,7 @@ async def list_messages(
     low = decode_page_number("m", after, "after") + 1 if after is not None else 1
     high = decode_page_number("m", before, "before") - 1 if before is not None else None
     access = await access_conversation(app, viewer, conversation)
-    if access is None or (access.head.dissolved and access.head.last is None):
+    if access is None:
         return None
     top = access.head.seq if high is None else min(high, access.head.seq)
     spans = clip(access.ranges, low, top)
@@ -61,3 +63,38 @@ async def find_message(app: Confab, viewer: UserId, message: str) -> Message | N
         return None
     access = await access_conversation(app, viewer, found.conversation)
     return found if access is not None and is_visible(found.seq, access.ranges) else None
+
+
+async def list_last_messages(
+    app: Confab, viewer: UserId, conversations: Sequence[ConversationId]
+) -> list[Message | None]:
+    """The newest message that the viewer may read of each conversation: of those they are in without a read of MongoDB, of
+    all others with one."""
+    accesses = await access_conversations(app, viewer, conversations)
+    newest = [_newest(access) if access is not None else None for access in accesses]
+    places = [
+        (a.head.conversation, p) for a, p in zip(accesses, newest, strict=True) if a is not None and isinstance(p, int)
+    ]
+    found = await app.store.messages.find_many(places)
+    shown: list[Message | None] = []
+    for access, place in zip(accesses, newest, strict=True):
+        if access is None or not isinstance(place, int):
+            shown.append(place if isinstance(place, Message) else None)
+            continue
+        message = found.get((access.head.conversation, place))
+        if message is None:
+            # A place that was never filled.
+            spans = clip(access.ranges, 1, place)
+            before = await app.store.messages.list_between(access.head.conversation, spans, 1, newest_first=True)
+            message = before[0] if before else None
+        shown.append(message)
+    return shown
+
+
+def _newest(access: Access) -> Message | int | None:
+    """The conversation's newest message if it may be read, else the place of the newest that may."""
+    last = access.head.last
+    if last is None or is_visible(last.seq, access.ranges):
+        return last
+    ends = [last_seq for _, last_seq in clip(access.ranges, 1, last.seq)]
+    return max(ends) if ends else None

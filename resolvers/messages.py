@@ -134,7 +134,7 @@ async def _reserve(app: Confab, message: Message, *, opens: bool) -> Reserved | 
 def refusal(refused: Refused) -> InvalidInput | NotFound | NotAMember | Forbidden | Unavailable:
     """The failure that a refused place means to the caller."""
     match refused.reason:
-        case "outsider" | "dissolved":
+        case "outsider":
             return NotFound("there is no such conversation", field="conversationId")
         case "former":
             return NotAMember("you are no longer in this conversation", field="conversationId")

@@ -12,6 +12,7 @@ from resolvers.app import Confab
 from resolvers.callers import Caller
 from resolvers.conversations import Access, access_conversations
 from resolvers.errors import Unauthenticated
+from resolvers.history import list_last_messages
 from store.ids import ConversationId, UserId
 from store.records import Head, Message, Session, User
 
@@ -26,6 +27,7 @@ class Loaders:
         self.heads: DataLoader[ConversationId, Head | None] = DataLoader(self._load_heads)
         self.accesses: DataLoader[ConversationId, Access | None] = DataLoader(self._load_accesses)
         self.sessions: DataLoader[ConversationId, Session | None] = DataLoader(self._load_sessions)
+        self.last_messages: DataLoader[ConversationId, Message | None] = DataLoader(self._load_last_messages)
         self.messages: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_messages)
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
@@ -45,6 +47,10 @@ class Loaders:
         snapshot = await self._app.store.sessions.find_many(self._viewer, conversations)
         found = {session.conversation: session for session in snapshot.sessions}
         return [found.get(conversation) for conversation in conversations]
+
+    async def _load_last_messages(self, conversations: list[ConversationId]) -> list[Message | None]:
+        assert self._viewer is not None
+        return await list_last_messages(self._app, self._viewer, conversations)
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)

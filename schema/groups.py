@@ -206,12 +206,3 @@ class GroupMutations:
             key=input.idempotency_key,
         )
         return group_from((await use_cases.create_group(info.context.app, info.context.viewer, new)).head)
-
-    @strawberry.mutation(
-        description="Any member may. Those who are members already are passed over. Who joins, or joins again, gets an ACTIVE "
-        "session and starts with everything so far read and delivered, without receipts to anybody: readable as "
-        "historyVisibility says, never unread."
-    )
-    async def invite_members(self, info: Info, group_id: strawberry.ID, user_ids: list[strawberry.ID]) -> Group:
-        access = await use_cases.invite_members(info.context.app, info.context.viewer, group_id, user_ids)
-        return group_from(access.head)

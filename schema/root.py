@@ -9,6 +9,7 @@ from schema.context import Info
 from schema.conversations import ConversationQueries, PrivateConversation, SubBizGateway, find_conversation
 from schema.errors import ErrorCode
 from schema.events import Subscription
+from schema.group_changes import GroupChangeMutations
 from schema.groups import Group, GroupMutations, GroupQueries
 from schema.messages import MessageMutations, MessageQueries, find_message
 from schema.nodes import Node
@@ -37,7 +38,7 @@ class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, Gr
 
 
 @strawberry.type
-class Mutation(UserMutations, SessionMutations, MessageMutations, GroupMutations):
+class Mutation(UserMutations, SessionMutations, MessageMutations, GroupMutations, GroupChangeMutations):
     pass
 
 

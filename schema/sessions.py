@@ -103,9 +103,9 @@ def session_from(session: records.Session) -> Session:
 
 
 async def load_last_message(context: Context, conversation: ConversationId) -> Message | None:
-    """The newest message of a conversation that the viewer is in."""
-    head = await context.loaders.heads.load(conversation)
-    return message_from(head.last) if head is not None and head.last is not None else None
+    """The newest message of a conversation that the viewer may read."""
+    message = await context.loaders.last_messages.load(conversation)
+    return message_from(message) if message is not None else None
 
 
 @strawberry.type

@@ -10,7 +10,8 @@ from dataclasses import replace
 from resolvers.app import Confab
 from resolvers.callers import Caller, CallerRole
 from resolvers.errors import IdempotencyConflict
-from resolvers.groups import NewGroup, create_group, find_group, invite_members, list_groups
+from resolvers.group_changes import invite_members
+from resolvers.groups import NewGroup, create_group, find_group, list_groups
 from resolvers.pages import LARGEST_PAGE
 from resolvers.users import MOST_USERS, upsert_users
 from server.chat_people import IMPORTER

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from resolvers.app import Confab
-from resolvers.groups import invite_members
+from resolvers.group_changes import invite_members
 from resolvers.messages import NewMessage, send_message
 from server.chat_people import IMPORTER, Join, Rename, Say, Step
 from server.chat_turns import Turn, Turns, in_turn

@@ -83,10 +83,10 @@ class _PlacesInTurn(MessageStore):
         await turn.come()
         return _taken(turn, await super().reserve(*args, **options))
 
-    async def reserve_join(self, *args: Any, **options: Any) -> Reserved | Refused:
+    async def reserve_change(self, *args: Any, **options: Any) -> Reserved | Refused:
         turn = _turn.get()
         await turn.come()
-        return _taken(turn, await super().reserve_join(*args, **options))
+        return _taken(turn, await super().reserve_change(*args, **options))
 
 
 def _taken(turn: Turn, place: Reserved | Refused) -> Reserved | Refused:

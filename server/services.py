@@ -69,7 +69,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
     store = build_store(mongo, cache, DeploymentClock(clock or SystemClock()), settings.data_center)
-    replayer = Replayer(store.sessions, store.messages)
+    replayer = Replayer(store.sessions, store.conversations, store.messages)
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
     delivery = Delivery(store, bus)

@@ -1,8 +1,9 @@
 """Conversations: heads and memberships.
 
 `conversations` {_id, k (P or G), s, n, at, w (ms: newest commit, newest countable one's), r0 r1 d0 d1 (private: how far
-the first and second person have read and received), and of groups: name, av, own, hv (full history), by, ct (ms),
-mc (members), ms (seq that mc is of), sb (subBiz), st (D: dissolved)}; ma: seqs of the newest messages that mention everybody.
+the first and second person have read and received), and of groups: name, av, own, hv (full history), by, ct (ms), mc (members),
+sb (subBiz), gv (changes so far), gi and ga (id and ms of the last), st (D: dissolved, X: dismissed), ds (at which seq), dt (ms)}; ma: seqs of the
+newest messages that mention everybody.
 `members` {_id: "<conversation> <user>", r role, i intervals, j joined (ms)}: its one index finds and guards both.
 The newest message is not kept in the head: it is read from `messages`, so the two can't disagree.
 """
@@ -12,7 +13,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import orjson
@@ -20,6 +23,7 @@ from pymongo import UpdateOne
 
 from store.cache import Cache, Call
 from store.errors import Unreachable
+from store.group_changes import DISMISSED
 from store.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 from store.keys import Keys
 from store.loading import CLAIM_MS, SingleFlight, until_settled
@@ -27,7 +31,7 @@ from store.mongo import Document, Mongo
 from store.records import GroupInfo, Head, Member, Message, member_from, message_from
 from store.rows import CONVERSATIONS, MEMBERS, SESSIONS, members_of, session_row_id
 
-_HEAD_FIELDS = ("ls", "last", "mc", "j", "k", "st")
+_HEAD_FIELDS = ("ls", "last", "mc", "j", "k", "st", "ds")
 _MEMBER_LISTS = 2_000
 _READS = 4
 
@@ -44,6 +48,15 @@ def group_info_from(row: Document) -> GroupInfo:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A group and memberships in it at one moment. `version`: a change decided on it is made only while it is so."""
+
+    version: str
+    head: Head
+    members: dict[UserId, Member]
+
+
 class ConversationStore:
     """Heads and memberships in Redis, read from MongoDB on a miss."""
 
@@ -52,7 +65,7 @@ class ConversationStore:
         self._cache = cache
         self._keys = keys
         self._flights = SingleFlight()
-        self._member_lists: dict[ConversationId, tuple[str, tuple[tuple[int, UserId], ...]]] = {}
+        self._member_lists: dict[ConversationId, _MemberList] = {}
 
     async def find_many(self, conversations: Iterable[ConversationId]) -> dict[ConversationId, Head]:
         """Heads of those that exist: one round trip to Redis where all are cached."""
@@ -150,12 +163,12 @@ class ConversationStore:
         seq, n = (max(row["s"], newest.seq), max(row["n"], newest.n)) if newest else (row["s"], row["n"])
         fields: dict[str, Any] = {
             "s": seq, "n": n, "ls": newest.seq if newest else 0, "at": row.get("at", 0), "w": row.get("w", 0),
-            "k": row["k"], "mc": row.get("mc", 0), "mv": secrets.randbits(40),
+            "k": row["k"], "mc": row.get("mc", 0), "mv": secrets.randbits(40), "gv": row.get("gv", 0),
         }  # fmt: skip
         if newest:
             fields["last"] = newest.to_json()
         if row.get("st"):
-            fields["st"] = row["st"]
+            fields |= {"st": row["st"], "ds": row["ds"]}
         if row["k"] == "G":
             info = {name: row[name] for name in ("name", "own", "ct", "hv", "av", "sb") if name in row}
             fields["j"] = orjson.dumps(info)
@@ -167,11 +180,11 @@ class ConversationStore:
         return Call(
             "head_load_finish",
             self._keys.conversation(conversation),
-            (token, int(flag and row["k"] == "G"), conversation, len(fields), *flat),
+            (token, int(flag and row["k"] == "G"), conversation, fields["gv"], len(fields), *flat),
         )
 
-    async def drop(self, conversation: ConversationId, taken_seq: int) -> None:
-        """MongoDB holds another message at a seq that this head gave out: forget the head."""
+    async def drop(self, conversation: ConversationId, taken_seq: int = 1 << 53) -> None:
+        """MongoDB holds another message at a seq that this head gave out, or another group: forget the head."""
         await self._cache.one(Call("head_drop", self._keys.conversation(conversation), (taken_seq,)))
 
     async def open_private(self, conversation: ConversationId, now_ms: int) -> None:
@@ -234,19 +247,43 @@ class ConversationStore:
             if row[0] is None or (row[4] == b"G" and int(row[-1] or -1) != held):
                 missing.append(conversation)
                 continue
-            member = member_from(viewer, orjson.loads(text)) if text else None
-            found[conversation] = (_head_from(conversation, row[:-1]), member)
+            shown = _head_from(conversation, row[:-1])
+            found[conversation] = (shown, _member_of(shown.ended_at, viewer, text) if text else None)
         return missing
+
+    async def find_standing(self, group: ConversationId, users: Sequence[UserId]) -> Standing | None:
+        """A group with the memberships of some users as they are, changes on their way included. None where there is no such
+        group. One round trip where all is cached."""
+        head, members, *_ = self._keys.conversation(group)
+        calls = [
+            Call("HMGET", None, (head, "mv", "mt", *_HEAD_FIELDS)),
+            Call("HMGET", None, (members, *users)),
+            Call("HLEN", None, (members,)),
+        ]
+        for _ in range(_READS):
+            (version, total, *row), texts, held = await self._cache.run(calls)
+            if row[0] is not None and int(total or -1) == held:
+                shown = _head_from(group, row)
+                found = {
+                    user: _member_of(shown.ended_at, user, text)
+                    for user, text in zip(users, texts, strict=True)
+                    if text is not None
+                }
+                return Standing(version.decode(), shown, found)
+            if not await self.load((group,), with_members=True):
+                return None
+        raise _not_kept()
 
     async def list_members(self, conversation: ConversationId) -> list[Member]:
         """All memberships of a group, current and former, ordered by user id."""
         head, members, *_ = self._keys.conversation(conversation)
-        calls = [Call("HGET", None, (head, "mt")), Call("HGETALL", None, (members,))]
+        calls = [Call("HMGET", None, (head, "mt", "ds")), Call("HGETALL", None, (members,))]
         for _ in range(_READS):
-            total, flat = await self._cache.run(calls)
+            (total, ended), flat = await self._cache.run(calls)
             pairs = list(flat.items()) if isinstance(flat, dict) else list(zip(flat[::2], flat[1::2], strict=True))
             if total is not None and int(total) == len(pairs):
-                found = [member_from(UserId(user.decode()), orjson.loads(text)) for user, text in pairs]
+                ended_at = int(ended) if ended is not None else None
+                found = [_member_of(ended_at, UserId(user.decode()), text) for user, text in pairs]
                 return sorted(found, key=lambda member: member.user)
             if not await self.load((conversation,), with_members=True):
                 return []
@@ -261,36 +298,61 @@ class ConversationStore:
         if people is not None:
             return people[:2]
         known = self._member_lists.get(conversation)
-        if known is None or known[0] != version:
-            # What is read now may be newer than the version: who joined after the message is told apart by seq.
-            current = await self.list_members(conversation)
-            known = (version, tuple((m.intervals[-1][0], m.user) for m in current if m.is_current))
+        if known is None or known.version != version:
+            # What is read now may be newer than the version: who joined or left after the message is told apart by seq.
+            known = _member_list(version, await self.list_members(conversation))
             if version:
                 self._remember_members(conversation, known)
-        return [user for first, user in known[1] if first <= seq]
+        return known.at(seq)
 
-    def _remember_members(
-        self, conversation: ConversationId, known: tuple[str, tuple[tuple[int, UserId], ...]]
-    ) -> None:
+    def _remember_members(self, conversation: ConversationId, known: _MemberList) -> None:
         if len(self._member_lists) >= _MEMBER_LISTS:
             self._member_lists.pop(next(iter(self._member_lists)))
         self._member_lists[conversation] = known
+
+
+@dataclass(frozen=True, slots=True)
+class _MemberList:
+    """Who is in a group under one version of its membership. `now`: since which seq; `before`: stretches that have ended, the
+    one that ended last first."""
+
+    version: str
+    now: tuple[tuple[int, UserId], ...]
+    before: tuple[tuple[int, int, UserId], ...]
+
+    def at(self, seq: int) -> list[UserId]:
+        """Who was in it when a message took a seq."""
+        users = [user for first, user in self.now if first <= seq]
+        ended = takewhile(lambda stretch: stretch[1] >= seq, self.before)
+        return users + [user for first, _, user in ended if first <= seq]
+
+
+def _member_list(version: str, members: Iterable[Member]) -> _MemberList:
+    stretches = [(first, last, m.user) for m in members for first, last in m.intervals]
+    now = tuple((first, user) for first, last, user in stretches if last is None)
+    before = [(first, last, user) for first, last, user in stretches if last is not None]
+    return _MemberList(version, now, tuple(sorted(before, key=lambda stretch: -stretch[1])))
 
 
 def _not_kept() -> Unreachable:
     return Unreachable("the cache does not keep what is put into it")
 
 
+def _member_of(ended_at: int | None, user: UserId, text: bytes) -> Member:
+    member = member_from(user, orjson.loads(text))
+    return member if ended_at is None else member.until(ended_at)
+
+
 def _head_from(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
-    ls, last, mc, info, kind, st = row
+    ls, last, mc, info, kind, st, ended = row
     message: Message | None = message_from(orjson.loads(last)) if last else None
-    is_group = kind == b"G"
     return Head(
         conversation=conversation,
-        kind=ConversationKind.GROUP if is_group else ConversationKind.PRIVATE,
+        kind=ConversationKind.GROUP if kind == b"G" else ConversationKind.PRIVATE,
         seq=int(ls or 0),
         last=message,
         member_count=int(mc or 0),
-        dissolved=st == b"D",
         group=group_info_from(orjson.loads(info)) if info else None,
+        ended_at=int(ended) if ended is not None else None,
+        dismissed=st == DISMISSED.encode(),
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
 from pymongo import UpdateOne
 
 from store.ids import ConversationId, parse_private
-from store.records import Message, Reserved, member_from
-from store.rows import member_row_id, session_row_id
+from store.records import Message, Reserved
+from store.rows import session_row_id
 
 MOST_MENTIONS = 1_000
 """Unread messages that mention a user, or everybody, of which a conversation keeps count."""
@@ -32,19 +31,14 @@ def head_updates(batch: Sequence[Reserved], stamps: Sequence[int]) -> list[Updat
                 head[f"r{side}"] = head[f"d{side}"] = max(m.seq, head.get(f"r{side}", 0))
     updates = [UpdateOne({"_id": c}, {"$max": head}) for c, head in folded.items()]
     for reserved in batch:
-        if reserved.joined:
-            m = reserved.message
-            # The count belongs to the newest change of the membership, in whatever order they are stored.
-            newer = {"_id": m.conversation, "$or": [{"ms": {"$exists": False}}, {"ms": {"$lt": m.seq}}]}
-            updates.append(UpdateOne(newer, {"$set": {"mc": reserved.member_count, "ms": m.seq}}))
         if reserved.message.mentions_all:
             m = reserved.message
             updates.append(UpdateOne({"_id": m.conversation, "ma": {"$ne": m.seq}}, _push("ma", m.seq)))
     return updates
 
 
-def row_updates(reserved: Reserved, at_ms: int) -> list[UpdateOne]:
-    """Sessions: of the sender, of those who are mentioned, of those whom the message makes members."""
+def row_updates(reserved: Reserved) -> list[UpdateOne]:
+    """Sessions: of the sender, of those who are mentioned."""
     m = reserved.message
     marks = {"r": m.seq, "rn": m.n, "d": m.seq}
     updates = []
@@ -56,27 +50,6 @@ def row_updates(reserved: Reserved, at_ms: int) -> list[UpdateOne]:
             if user != m.sender:
                 theirs = {"_id": session_row_id(user, m.conversation), "r": {"$lt": m.seq}, "ms": {"$ne": m.seq}}
                 updates.append(UpdateOne(theirs, _push("ms", m.seq)))
-    for joined in reserved.joined:
-        row = session_row_id(joined.user, m.conversation)
-        again = {"$max": marks | {"a": at_ms}, "$unset": {"x": "", "xn": ""}, "$pull": {"ms": {"$lte": m.seq}}}
-        updates.append(UpdateOne({"_id": row, "r": {"$lt": m.seq}}, again))
-        updates.append(UpdateOne({"_id": row}, {"$setOnInsert": marks | {"a": at_ms, "w": at_ms}}, upsert=True))
-    return updates
-
-
-def member_updates(reserved: Reserved) -> list[UpdateOne]:
-    """Memberships that begin with the message."""
-    updates = []
-    m = reserved.message
-    for joined in reserved.joined:
-        member = member_from(joined.user, orjson.loads(joined.member))
-        row = member_row_id(m.conversation, joined.user)
-        # Only ever replaced by what is newer: an interval that begins later.
-        older = {"_id": row, "v": {"$lt": m.seq}}
-        spans = [[first, last if last is not None else -1] for first, last in member.intervals]
-        fields = {"r": member.role, "i": spans, "j": member.joined_at_ms, "v": m.seq}
-        updates.append(UpdateOne(older, {"$set": fields}))
-        updates.append(UpdateOne({"_id": row}, {"$setOnInsert": fields}, upsert=True))
     return updates
 
 

@@ -3,7 +3,8 @@
 StoreError
 ├── Unreachable      MongoDB or Redis did not answer in time; the outcome of a write is unknown
 ├── LockTimeout      the user's lock was not to be had within the deadline
-└── Fenced           the lock was lost before the change was applied
+├── Fenced           the lock was lost before the change was applied
+└── Superseded       the group is not the one that a change was decided on
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ class LockTimeout(StoreError):
 
 class Fenced(StoreError):
     """The lock ended before the change was applied. What was written is monotonic, so trying again is safe."""
+
+
+class Superseded(StoreError):
+    """A change of a group was decided on what is not so any more: nothing was stored. To be decided anew."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Making groups."""
+"""Groups in MongoDB: making them, and changing them one change after the other."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
+from store.errors import Unreachable
+from store.group_changes import GroupChange
 from store.ids import ConversationId, UserId
 from store.mongo import Mongo
-from store.records import GroupInfo, Member
-from store.rows import CLAIMS, CONVERSATIONS, MEMBERS, SESSIONS, member_row_id, session_row_id
+from store.records import GroupInfo, Member, Message, Reserved
+from store.rows import CLAIMS, CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, member_row_id, session_row_id
 
 CLAIM_SECONDS = 24 * 3600
 """How long the same idempotency key of the same creator answers the first group."""
@@ -67,16 +71,7 @@ class GroupStore:
             head["hv"] = True
         if info.sub_biz:
             head["sb"] = info.sub_biz
-        rows = [
-            {
-                "_id": member_row_id(conversation, m.user),
-                "r": m.role,
-                "i": [[first, -1 if last is None else last] for first, last in m.intervals],
-                "j": m.joined_at_ms,
-                "v": 0,
-            }
-            for m in members
-        ]
+        rows = [{"_id": member_row_id(conversation, m.user)} | m.to_fields() for m in members]
         sessions = [
             {"_id": session_row_id(m.user, conversation), "r": 0, "rn": 0, "d": 0, "a": at, "w": at} for m in members
         ]
@@ -95,6 +90,78 @@ class GroupStore:
         except (DuplicateKeyError, BulkWriteError):
             return False
         return True
+
+    async def commit(self, reserved: Reserved, at_ms: int) -> int | None:
+        """Makes a change durable, with the message that tells of it and everybody's session that it begins or ends: all or
+        nothing, one waited transaction. Idempotent: answers the time that it was made durable with.
+
+        None where MongoDB's group is not the one that the change was decided on, or holds another message at its place: then
+        nothing was stored. Raises Unreachable: then nothing is known of the outcome.
+        """
+        message, change = reserved.message, reserved.change
+        assert change is not None
+        before = {"_id": message.conversation, "gv": change.version - 1 if change.version > 1 else {"$in": [0, None]}}
+
+        async def work(session: Any) -> None:
+            head = await self._mongo.find_one_and_update(
+                CONVERSATIONS, before, _head_update(reserved, at_ms), session=session
+            )
+            if head is None:
+                raise _NotAsSupposed
+            if change.told:
+                await self._mongo.insert_one(MESSAGES, message.to_document(), session=session)
+            if change.members:
+                await self._mongo.bulk_write(MEMBERS, _member_updates(message.conversation, change), session=session)
+            rows = _session_updates(message, change, at_ms, head["w"])
+            if rows:
+                await self._mongo.bulk_write(SESSIONS, rows, session=session)
+
+        try:
+            await self._mongo.transaction(work)
+        except (_NotAsSupposed, DuplicateKeyError):
+            row = await self._mongo.find_one(CONVERSATIONS, {"_id": message.conversation})
+            return row["ga"] if row is not None and row.get("gi") == int(message.id) else None
+        except BulkWriteError as error:
+            raise Unreachable("rows of a group's members collided") from error
+        return at_ms
+
+
+class _NotAsSupposed(Exception):
+    """The group is not the one that a change was decided on."""
+
+
+def _head_update(reserved: Reserved, at_ms: int) -> dict[str, Any]:
+    message, change = reserved.message, reserved.change
+    assert change is not None
+    kept: dict[str, Any] = {"gv": change.version, "gi": int(message.id), "ga": at_ms, "mc": change.member_count}
+    kept |= {name: value for name, value in change.fields.items() if value is not None}
+    update: dict[str, Any] = {"$set": kept}
+    if change.dissolves:
+        kept["dt"] = at_ms
+    if change.told:
+        update["$max"] = {"s": message.seq, "n": message.n, "at": at_ms}
+    gone = {name: "" for name, value in change.fields.items() if value is None}
+    return update | {"$unset": gone} if gone else update
+
+
+def _member_updates(conversation: ConversationId, change: GroupChange) -> list[UpdateOne]:
+    return [
+        UpdateOne({"_id": member_row_id(conversation, user)}, {"$set": orjson.loads(member)}, upsert=True)
+        for user, member in change.members
+    ]
+
+
+def _session_updates(message: Message, change: GroupChange, at_ms: int, written_ms: int) -> list[UpdateOne]:
+    """Who joins begins with everything so far read; the session of who leaves stays as it is, up to the message before."""
+    seq, n, conversation = message.seq, message.n, message.conversation
+    begin = {
+        "$max": {"r": seq, "rn": n, "d": seq, "a": at_ms, "w": at_ms},
+        "$unset": dict.fromkeys(("x", "xn", "us", "fs", "fn"), ""),
+        "$pull": {"ms": {"$lte": seq}},
+    }
+    end = {"$set": {"fs": seq - 1, "fn": n}, "$max": {"a": at_ms, "w": written_ms}}
+    rows = [UpdateOne({"_id": session_row_id(user, conversation)}, begin, upsert=True) for user in change.joined]
+    return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, end) for user in change.left]
 
 
 def _claim_id(creator: UserId, key: str) -> str:

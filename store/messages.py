@@ -6,7 +6,7 @@ here: a seq that is taken stays taken, so two servers that believe to own the sa
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,19 +14,20 @@ import orjson
 from pymongo.errors import BulkWriteError
 
 from store.cache import Cache, Call
-from store.effects import head_updates, member_updates, row_updates, unmention
+from store.effects import head_updates, row_updates, unmention
 from store.errors import Unreachable
+from store.group_changes import group_change_from
 from store.ids import ConversationId, MessageId, UserId, bucket_of
 from store.keys import Keys
 from store.mongo import Mongo
-from store.records import Joined, Message, MessageKind, Reserved, member_from, message_from
-from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
+from store.records import Message, MessageKind, Reserved, message_from
+from store.rows import CONVERSATIONS, MESSAGES, SESSIONS
 from store.snowflakes import first_at
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a message got no place: cold, dissolved, outsider, former, forbidden, mention, twice (`reserve.lua`), full or none."""
+    """Why a message or a change got no place: see `reserve.lua` and `change_group.lua`."""
 
     reason: str
 
@@ -54,13 +55,12 @@ class MessageStore:
     ) -> Reserved | Refused:
         """Checks that the sender may write, gives the message its place and puts it into the outbox, in one step.
 
-        again: it had a place that turned out to be taken; the rights were checked then, and what follows from it stays.
-        One with an idempotency key gets no second place otherwise: Refused("twice").
+        again: it had a place that turned out to be taken; the rights were checked then. One with an idempotency key gets no second place otherwise: Refused("twice").
         """
         args = (
             message.sender,
             int(message.kind.countable),
-            _outbox_json(message, again),
+            message.to_json(),
             int(by_moderator),
             int(again is not None),
             message.conversation,
@@ -78,22 +78,29 @@ class MessageStore:
         if answer[0] != b"ok":
             return Refused(answer[0].decode())
         _, seq, n, version, entry = answer
-        place = Reserved(message.at(seq, n), version.decode(), entry.decode(), sender_in_use=bool(in_use))
-        if again is None:
-            return place
-        place = replace(place, joined=again.joined, member_count=again.member_count, sub_biz=again.sub_biz)
-        return moved(place, again.message.seq)
+        return Reserved(message.at(seq, n), version.decode(), entry.decode(), sender_in_use=bool(in_use))
 
-    async def reserve_join(
-        self, message: Message, users: Sequence[UserId], *, limit: int, now_ms: int
+    async def reserve_change(
+        self,
+        message: Message,
+        version: str,
+        moves: Sequence[tuple[UserId, str]],
+        fields: Mapping[str, Any],
+        *,
+        told: bool,
     ) -> Reserved | Refused:
-        """Makes users members from this SYSTEM message on; those who are already are passed over."""
-        args = (message.sender, limit, now_ms, message.to_json(), *users)
-        answer = await self._cache.one(Call("join", self._keys.conversation(message.conversation), args))
+        """Changes a group in the cache, gives the SYSTEM message that tells of it its place and puts both into the outbox, in
+        one step; not told: it goes without a place. `moves`: what becomes of whom: join, leave, or a role.
+
+        Only if the membership is still of the version that the change was decided on, and no other one is on its way.
+        """
+        flat = [part for move in moves for part in move]
+        args = (version, message.created_at_ms, message.to_json(), int(told), orjson.dumps(dict(fields)), *flat)
+        answer = await self._cache.one(Call("change_group", self._keys.conversation(message.conversation), args))
         if answer[0] != b"ok":
             return Refused(answer[0].decode())
-        _, seq, n, version, entry, text = answer
-        return _reserved_from(entry.decode(), {b"s": seq, b"n": n, b"m": text}, version.decode())
+        _, seq, n, after, entry, text = answer
+        return Reserved(message.at(seq, n), after.decode(), entry.decode(), group_change_from(orjson.loads(text)))
 
     async def list_outbox(self, partitions: Iterable[int], idle_ms: int, limit: int) -> list[Reserved]:
         """What has been waiting in outboxes for longer than idle_ms of Redis's own time: one round trip and a bit."""
@@ -117,12 +124,14 @@ class MessageStore:
 
     def show(self, committed: Committed) -> Call:
         """The call that makes a durable message the newest one its readers see."""
-        message = committed.reserved.message
-        joined = [part for j in committed.reserved.joined for part in (j.user, j.member)]
+        reserved = committed.reserved
+        message, change = reserved.message, reserved.change
+        at_ms = committed.at_ms if change is None or change.told or change.dissolves else 0
+        changed = (reserved.entry, change.to_json()) if change is not None else ()
         return Call(
             "committed",
             self._keys.conversation(message.conversation),
-            (message.seq, message.to_json(), committed.at_ms, int(message.kind.countable), *joined),
+            (message.seq, message.to_json(), at_ms, int(message.kind.countable), *changed),
         )
 
     # --- storage
@@ -160,12 +169,9 @@ class MessageStore:
     def _effects(self, durable: Sequence[Committed]) -> list[Awaitable[Any]]:
         batch, stamps = [committed.reserved for committed in durable], [committed.at_ms for committed in durable]
         writes: list[Awaitable[Any]] = [self._mongo.bulk_write(CONVERSATIONS, head_updates(batch, stamps))]
-        rows = [update for committed in durable for update in row_updates(committed.reserved, committed.at_ms)]
+        rows = [update for committed in durable for update in row_updates(committed.reserved)]
         if rows:
             writes.append(self._mongo.bulk_write(SESSIONS, rows))
-        members = [update for reserved in batch for update in member_updates(reserved)]
-        if members:
-            writes.append(self._mongo.bulk_write(MEMBERS, members))
         return writes
 
     async def _write(self, *writes: Awaitable[Any]) -> None:
@@ -284,37 +290,8 @@ class MessageStore:
         return {UserId(row["_id"]) for row in rows}
 
 
-def _outbox_json(message: Message, again: Reserved | None) -> bytes:
-    if again is None or not again.joined:
-        return message.to_json()
-    effects: dict[str, Any] = {"join": [[j.user, j.member] for j in again.joined], "mc": again.member_count}
-    if again.sub_biz:
-        effects["sb"] = again.sub_biz
-    return orjson.dumps(orjson.loads(message.to_json()) | effects)
-
-
-def moved(reserved: Reserved, old_seq: int) -> Reserved:
-    """A reservation whose message got another place: who joins with it joins there."""
-    joined = []
-    for j in reserved.joined:
-        member = member_from(j.user, orjson.loads(j.member))
-        spans = tuple((reserved.message.seq if a == old_seq else a, b) for a, b in member.intervals)
-        joined.append(Joined(j.user, replace(member, intervals=spans).to_json()))
-    return replace(reserved, joined=tuple(joined))
-
-
 def _reserved_from(entry: str, fields: Any, version: str) -> Reserved:
     values = fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
-    body = orjson.loads(values[b"m"])
-    message = message_from(body).at(int(values[b"s"]), int(values[b"n"]))
-    # Who joins with a message joins at its place, also where that is not the one it had at first.
-    joined = tuple(Joined(UserId(user), _joining_at(member, message.seq)) for user, member in body.get("join", ()))
-    return Reserved(message, version, entry, joined, body.get("mc", 0), body.get("sb"))
-
-
-def _joining_at(member: str, seq: int) -> str:
-    fields = orjson.loads(member)
-    if fields["i"][-1][0] == seq:
-        return member
-    fields["i"][-1][0] = seq
-    return orjson.dumps(fields).decode()
+    message = message_from(orjson.loads(values[b"m"])).at(int(values[b"s"]), int(values[b"n"]))
+    change = group_change_from(orjson.loads(values[b"g"])) if b"g" in values else None
+    return Reserved(message, version, entry, change)

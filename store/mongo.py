@@ -117,11 +117,13 @@ class Mongo:
             rows: list[Document] = await cursor.to_list(None)
         return rows
 
-    async def find_one(self, collection: str, query: Mapping[str, Any], *, sort: Sort | None = None) -> Document | None:
+    async def find_one(
+        self, collection: str, query: Mapping[str, Any], *, sort: Sort | None = None, session: Any = None
+    ) -> Document | None:
         """The first document that matches."""
         self._count()
-        with translated():
-            found: Document | None = await self._database[collection].find_one(query, sort=sort)
+        with _translated_outside(session):
+            found: Document | None = await self._database[collection].find_one(query, sort=sort, session=session)
         return found
 
     async def aggregate(self, collection: str, pipeline: Sequence[Mapping[str, Any]]) -> list[Document]:
@@ -168,14 +170,21 @@ class Mongo:
         return matched
 
     async def find_one_and_update(
-        self, collection: str, query: Mapping[str, Any], update: Any, *, upsert: bool = False, after: bool = False
+        self,
+        collection: str,
+        query: Mapping[str, Any],
+        update: Any,
+        *,
+        upsert: bool = False,
+        after: bool = False,
+        session: Any = None,
     ) -> Document | None:
         """Changes one document and answers it as it was before, or is after. Raises DuplicateKeyError if an upsert collides."""
         self._count()
         side = ReturnDocument.AFTER if after else ReturnDocument.BEFORE
-        with translated():
+        with _translated_outside(session):
             found: Document | None = await self._database[collection].find_one_and_update(
-                query, update, upsert=upsert, return_document=side
+                query, update, upsert=upsert, return_document=side, session=session
             )
         return found
 

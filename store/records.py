@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from store.group_changes import GroupChange
 from store.ids import ConversationId, ConversationKind, MessageId, UserId, bucket_of
 from store.snowflakes import created_at_ms
 
@@ -105,27 +106,17 @@ def message_from(fields: dict[str, Any]) -> Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """Somebody whom a SYSTEM message makes a member: the membership as it is from then on (JSON, as cached)."""
-
-    user: UserId
-    member: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reserved:
     """A message with its place, in the outbox and not yet durable.
 
     `version` is the membership's at that moment; `entry` the outbox entry, cleared when all is delivered; `sender_in_use`
-    whether the sender's state was in the cache. Of a message that makes members: the count of members, and the group's subBiz.
+    whether the sender's state was in the cache. `change`: what it tells of. One that is not told has no place: its seq is 0.
     """
 
     message: Message
     version: str
     entry: str
-    joined: tuple[Joined, ...] = ()
-    member_count: int = 0
-    sub_biz: str | None = None
+    change: GroupChange | None = None
     sender_in_use: bool = True
 
 
@@ -143,10 +134,18 @@ class Member:
         """Whether the user is a member now."""
         return bool(self.intervals) and self.intervals[-1][1] is None
 
+    def until(self, seq: int) -> Member:
+        """The same membership in a group that ended at a seq."""
+        return replace(self, intervals=tuple((first, seq if last is None else last) for first, last in self.intervals))
+
+    def to_fields(self) -> dict[str, Any]:
+        """As kept."""
+        spans = [[first, -1 if last is None else last] for first, last in self.intervals]
+        return {"r": self.role, "i": spans, "j": self.joined_at_ms}
+
     def to_json(self) -> str:
         """As cached in Redis."""
-        spans = [[first, -1 if last is None else last] for first, last in self.intervals]
-        return orjson.dumps({"r": self.role, "i": spans, "j": self.joined_at_ms}).decode()
+        return orjson.dumps(self.to_fields()).decode()
 
 
 def member_from(user: UserId, fields: dict[str, Any]) -> Member:
@@ -173,15 +172,24 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A conversation as its readers see it: only what is durable."""
+    """A conversation as its readers see it: only what is durable.
+
+    A group that was dissolved stays readable to those who were in it, up to `ended_at`; a dismissed one is gone.
+    """
 
     conversation: ConversationId
     kind: ConversationKind
     seq: int
     last: Message | None
     member_count: int
-    dissolved: bool
     group: GroupInfo | None
+    ended_at: int | None = None
+    dismissed: bool = False
+
+    @property
+    def dissolved(self) -> bool:
+        """Whether it is a group that has ended, one way or the other."""
+        return self.ended_at is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +208,11 @@ class Session:
 
     @property
     def valid(self) -> bool:
-        """Not deleted, or alive again since a countable message came after the deletion; a gateway: one inside is."""
+        """Not deleted, or alive again since a countable message came after the deletion; of no group that has ended. A gateway: one
+        inside is."""
         if self.is_gateway:
             return bool(self.record.get("gn"))
-        if self.write_seq == 0 and self.conversation.startswith("p_"):
+        if "dd" in self.record or (self.write_seq == 0 and self.conversation.startswith("p_")):
             return False
         return "xn" not in self.record or self.n > self.record["xn"]
 

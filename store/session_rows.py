@@ -1,6 +1,6 @@
 """Sessions in MongoDB: what each user has. `sessions` {_id: "<user> <conversation>", r read, rn countable read, d delivered,
-x deleted at, xn countable then, p priority, m muted, mu until, us marked unread at, ca category, ms unread mentions, f fence,
-a activeTs, w writeTs}, short because there are many; what is zero or unset is left out.
+x deleted at, xn countable then, p priority, m muted, mu until, us marked unread at, ca category, ms unread mentions, fs last readable
+seq of a former member, fn countable then, f fence, a activeTs, w writeTs}, short because there are many; what is zero or unset is left out.
 
 A new message writes none of these but its sender's and those of who is mentioned: writeSeq and the unread count come from
 the conversation's head. The gateway of a subBiz has a row once something about it itself was set.
@@ -30,7 +30,8 @@ LATE_PLACES = 500
 
 _HEADS_AT_ONCE = 2_000
 _KEPT = ("x", "xn", "p", "m", "mu", "us", "ca")
-_HEAD_PROJECTION = {"s": 1, "n": 1, "at": 1, "w": 1, "r0": 1, "r1": 1, "d0": 1, "d1": 1, "sb": 1, "ma": 1}
+_HEAD_PROJECTION = {"s": 1, "n": 1, "at": 1, "w": 1, "r0": 1, "r1": 1, "d0": 1, "d1": 1, "sb": 1, "ma": 1,
+                    "dt": 1}  # fmt: skip
 
 Records = list[tuple[ConversationId, dict[str, Any]]]
 
@@ -137,6 +138,13 @@ def record_from(
 ) -> dict[str, Any]:
     """The record that the scripts keep, from a session's row and its conversation's head."""
     rec = _settings_from(row, now_ms)
+    if "fs" in row:
+        # What happened in the conversation since is not theirs.
+        head = {"s": row["fs"], "n": row["fn"], "at": rec["a"], "w": 0, "ma": head.get("ma", ())} | _lasting(head)
+        rec["f"] = row["fs"]
+    if "dt" in head:
+        rec["dd"] = 1
+        rec["a"] = max(rec["a"], head["dt"])
     rec["s"], rec["n"] = head["s"], head["n"]
     # Nobody has read further than there is, whatever a writer that died half way left behind.
     rec["r"], rec["rn"], rec["d"] = (min(row["r"], rec["s"]), min(row["rn"], rec["n"]), min(row["d"], rec["s"]))
@@ -156,6 +164,10 @@ def record_from(
         peer = 1 if people[0] == user else 0
         rec["pr"], rec["pd"] = head.get(f"r{peer}", 0), head.get(f"d{peer}", 0)
     return rec
+
+
+def _lasting(head: Document) -> Document:
+    return {name: head[name] for name in ("sb", "dt") if name in head}
 
 
 def _settings_from(row: Document, now_ms: int) -> dict[str, Any]:

@@ -10,25 +10,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from store.cache import Call
 from store.claims import Claim
-from store.errors import StoreError, Unreachable
+from store.errors import StoreError, Superseded, Unreachable
 from store.ids import UserId
 from store.messages import Committed, Refused
 from store.records import Message, Reserved
 from store.sessions import NOT_IN_USE, Applied, applied
 from store.store import Store
 from subscriptions.bus import Bus, Parcel
-from subscriptions.events import MessageCreated, SessionChanged, SyncReason, log_message, log_session
+from subscriptions.effects import Effect, membership_effects, recipients_of, shown_to
 from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
+
+T = TypeVar("T")
 
 BATCH = 500
 """Messages that share one write at most."""
@@ -60,10 +62,6 @@ class _Parcelled:
     recovered: bool
     committed: Committed | None = None
     rest: list[UserId] = field(default_factory=list)
-    mentioned: frozenset[UserId] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.mentioned = frozenset(self.reserved.message.mentions)
 
 
 class Delivery:
@@ -135,39 +133,37 @@ class Delivery:
             await self._commit(await self._take("commit", self._waiting, BATCH))
 
     async def _commit(self, batch: list[_Parcelled]) -> None:
-        """One write for all that wait. Tried again until the deadline: MongoDB may be electing a primary."""
+        """One write for all that wait; a change of a group is a transaction of its own, which others don't wait for."""
+        for parcelled in batch:
+            if parcelled.reserved.change is not None:
+                self._aside(self._commit_change(parcelled))
+        messages = [parcelled for parcelled in batch if parcelled.reserved.change is None]
+        if messages:
+            await self._commit_messages(messages)
+
+    async def _commit_messages(self, batch: list[_Parcelled]) -> None:
         by_id = {parcelled.reserved.message.id: parcelled for parcelled in batch}
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _COMMIT_SECONDS
-        pause, longest = _RETRY_SECONDS
         store = self._store
         # Stored before by whom it was taken over from, or given places by a Redis that knew less.
         lost_lately = store.clock.now_ms() - store.deployment.redis_lost_at_ms < _LOST_MS
         careful = lost_lately or any(parcelled.recovered for parcelled in batch)
-        while True:
-            try:
-                durable, again = await store.messages.commit(
-                    [parcelled.reserved for parcelled in batch], self._stamps(len(batch)), careful=careful
-                )
-                break
-            except StoreError as error:
-                if loop.time() + pause > deadline:
-                    for parcelled in batch:
-                        self._give_up(parcelled, error)
-                    return
-                _log.warning("a batch of messages is not confirmed yet", messages=len(batch), reason=str(error))
-                careful = True
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, longest)
-            except Exception as error:
-                if len(batch) == 1:
-                    _log.exception("a message could not be stored", message=batch[0].reserved.message.id)
-                    self._give_up(batch[0], Unreachable(str(error)))
-                    return
-                # One that can't be stored must not take the others with it.
-                for parcelled in batch:
-                    await self._commit([parcelled])
+
+        async def attempt(again: bool) -> tuple[list[Committed], list[Reserved]]:
+            reserved = [parcelled.reserved for parcelled in batch]
+            return await store.messages.commit(reserved, self._stamps(len(batch)), careful=careful or again)
+
+        try:
+            done = await self._until_confirmed(batch, attempt)
+        except Exception as error:
+            if len(batch) == 1:
+                _log.exception("a message could not be stored", message=batch[0].reserved.message.id)
+                self._give_up(batch[0], Unreachable(str(error)))
                 return
+            # One that can't be stored must not take the others with it.
+            for parcelled in batch:
+                await self._commit_messages([parcelled])
+            return
+        durable, again = done or ((), ())
         ready = []
         for committed in durable:
             parcelled = by_id[committed.reserved.message.id]
@@ -176,6 +172,50 @@ class Delivery:
         self._push("show", self._durable, ready)
         for reserved in again:
             self._aside(self._place_again(by_id[reserved.message.id]))
+
+    async def _commit_change(self, parcelled: _Parcelled) -> None:
+        store, reserved = self._store, parcelled.reserved
+        (stamp,) = self._stamps(1)
+
+        async def attempt(_again: bool) -> tuple[int | None]:
+            return (await store.groups.commit(reserved, stamp),)
+
+        try:
+            done = await self._until_confirmed([parcelled], attempt)
+            if done is None:
+                return
+            (at_ms,) = done
+            if at_ms is not None:
+                parcelled.committed = Committed(reserved, at_ms)
+                self._push("show", self._durable, [parcelled])
+                return
+            # Redis was behind: what it was decided on is not so. Whoever asked decides anew on what is.
+            await store.cache.run([store.messages.clear(reserved)])
+            await store.conversations.drop(reserved.message.conversation)
+            self._give_up(parcelled, Superseded("the group was changed meanwhile"))
+        except Exception as error:
+            if not isinstance(error, StoreError):
+                _log.exception("a group could not be changed", group=reserved.message.conversation)
+            self._give_up(parcelled, Unreachable(str(error)))
+
+    async def _until_confirmed(self, batch: Sequence[_Parcelled], attempt: Callable[[bool], Awaitable[T]]) -> T | None:
+        """Tried again until the deadline: MongoDB may be electing a primary. None where all of the batch were given up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _COMMIT_SECONDS
+        pause, longest = _RETRY_SECONDS
+        again = False
+        while True:
+            try:
+                return await attempt(again)
+            except StoreError as error:
+                if loop.time() + pause > deadline:
+                    for parcelled in batch:
+                        self._give_up(parcelled, error)
+                    return None
+                _log.warning("a batch of messages is not confirmed yet", messages=len(batch), reason=str(error))
+                again = True
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
 
     def _stamps(self, count: int) -> list[int]:
         """A time for each message of a batch, no two the same while this process is not far ahead of its clock: a tick
@@ -191,7 +231,8 @@ class Delivery:
         """Tells the sender that the outcome is unknown. The message stays in the outbox."""
         self._under_way.pop(parcelled.reserved.message.id, None)
         if not parcelled.done.done():
-            parcelled.done.set_exception(error if isinstance(error, Unreachable) else Unreachable(str(error)))
+            known = isinstance(error, Unreachable | Superseded)
+            parcelled.done.set_exception(error if known else Unreachable(str(error)))
             parcelled.done.exception()
 
     async def _place_again(self, parcelled: _Parcelled) -> None:
@@ -203,6 +244,9 @@ class Delivery:
             await store.conversations.load((conversation,), with_members=True)
             place = await store.messages.reserve(old.message.at(0, 0), again=old)
             if isinstance(place, Refused):
+                if place.reason != "cold":
+                    # Its group has ended: nobody is to try any further.
+                    await store.cache.one(store.messages.clear(old))
                 raise Unreachable(f"no place for a message: {place.reason}")
             await store.cache.one(store.messages.clear(old))
         except Exception as error:
@@ -232,36 +276,27 @@ class Delivery:
         store = self._store
         batch.sort(key=_order)
         calls: list[Call] = []
-        targets: list[tuple[_Parcelled, list[UserId], int]] = []
-        joining: list[tuple[_Parcelled, int]] = []
-        heads: list[int] = []
+        shown: list[tuple[_Parcelled, int, list[Effect], int]] = []
         for parcelled in batch:
-            assert parcelled.committed is not None
-            message = parcelled.reserved.message
-            heads.append(len(calls))
-            calls.append(store.messages.show(parcelled.committed))
+            committed = parcelled.committed
+            assert committed is not None
+            message = committed.reserved.message
+            head = len(calls)
+            calls.append(store.messages.show(committed))
             if message.key and message.digest:
                 claim = Claim(message.id, message.conversation, message.digest, message.seq)
                 calls.append(store.claims.settle(message.sender, message.key, claim))
-            members = await store.conversations.list_recipients(
-                message.conversation, parcelled.reserved.version, message.seq
-            )
-            others = [user for user in members if user != message.sender]
-            first = [message.sender, *others[: FIRST_MEMBERS - 1]]
-            parcelled.rest = others[FIRST_MEMBERS - 1 :]
-            joining.append((parcelled, len(calls)))
-            calls += self._joins(parcelled)
-            targets.append((parcelled, first, len(calls)))
-            calls += [self._change(parcelled, user) for user in first]
+            members = await recipients_of(store, committed)
+            effects = membership_effects(committed)
+            effects += shown_to(committed, members[:FIRST_MEMBERS])
+            parcelled.rest = members[FIRST_MEMBERS:]
+            shown.append((parcelled, head, effects, len(calls)))
+            calls += [effect.call(store) for effect in effects]
         answers = await store.cache.run(calls)
-        await self._doubt([p for p, head in zip(batch, heads, strict=True) if answers[head] > p.reserved.message.seq])
+        await self._doubt([p for p, head, _, _ in shown if answers[head] > p.reserved.message.seq])
         parcel = Parcel()
-        for parcelled, start in joining:
-            self._post_joined(parcel, parcelled, answers[start:])
-        for parcelled, first, start in targets:
-            outcomes = self._outcomes(first, answers[start : start + len(first)])
-            self._post(parcel, parcelled, outcomes)
-            self._finish(parcelled, outcomes[0][1])
+        for parcelled, _, effects, start in shown:
+            self._finish(parcelled, self._post(parcel, parcelled, effects, answers[start : start + len(effects)]))
         done = [parcelled for parcelled in batch if not parcelled.rest]
         self._push("lane", self._lane, [parcelled for parcelled in batch if parcelled.rest])
         self._publish(parcel, done)
@@ -269,7 +304,8 @@ class Delivery:
     async def _doubt(self, overtaken: Sequence[_Parcelled]) -> None:
         """Has the states of those loaded anew whom messages made members that were overtaken: what came after was shown before
         they had a session to see it in."""
-        users = [joined.user for parcelled in overtaken for joined in parcelled.reserved.joined]
+        changes = [parcelled.reserved.change for parcelled in overtaken]
+        users = [user for change in changes if change is not None for user in change.joined]
         if users:
             await self._store.cache.run([self._store.sessions.change(user, "doubt", {"at": 0}) for user in users])
 
@@ -280,9 +316,11 @@ class Delivery:
                 try:
                     while parcelled.rest:
                         members, parcelled.rest = parcelled.rest[:_LANE_MEMBERS], parcelled.rest[_LANE_MEMBERS:]
-                        answers = await self._store.cache.run_aside([self._change(parcelled, user) for user in members])
+                        assert parcelled.committed is not None
+                        effects = shown_to(parcelled.committed, members)
+                        answers = await self._store.cache.run_aside([effect.call(self._store) for effect in effects])
                         parcel = Parcel()
-                        self._post(parcel, parcelled, self._outcomes(members, answers))
+                        self._post(parcel, parcelled, effects, answers)
                         self._publish(parcel, [] if parcelled.rest else [parcelled])
                 except Exception as error:
                     if not isinstance(error, StoreError):
@@ -291,53 +329,28 @@ class Delivery:
 
     # --- what the stages share
 
-    def _joins(self, parcelled: _Parcelled) -> list[Call]:
-        """The sessions of those whom this message makes members: before the message, so that it finds them."""
+    def _post(
+        self, parcel: Parcel, parcelled: _Parcelled, effects: Sequence[Effect], answers: Sequence[list[Any]]
+    ) -> Applied:
+        """Addresses what happened to users to their devices. Answers what happened to the sender by the message."""
         assert parcelled.committed is not None
-        message, at = parcelled.reserved.message, parcelled.committed.at_ms
-        record: dict[str, Any] = {
-            "s": message.seq - 1, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
-            "p": 0, "a": at, "w": at,
-        }  # fmt: skip
-        if parcelled.reserved.sub_biz:
-            record["sb"] = parcelled.reserved.sub_biz
-        event = log_session(SyncReason.MEMBERSHIP, [message.conversation])
-        change = {"c": message.conversation, "rec": record, "at": at, "e": event}
-        return [self._store.sessions.change(j.user, "join", change) for j in parcelled.reserved.joined]
-
-    def _change(self, parcelled: _Parcelled, user: UserId) -> Call:
-        assert parcelled.committed is not None
-        message, at = parcelled.reserved.message, parcelled.committed.at_ms
-        own, countable = user == message.sender, message.kind.countable
-        mentioned = message.mentions_all or user in parcelled.mentioned
-        change = {
-            "c": message.conversation,
-            "s": message.seq,
-            "n": message.n,
-            "k": int(countable),
-            "o": int(own and countable),
-            "me": int(mentioned and countable and not own),
-            "at": at,
-            "e": log_message(message.conversation, message.seq),
-        }
-        return self._store.sessions.change(user, "message", change)
-
-    def _outcomes(self, users: Sequence[UserId], answers: Sequence[list[Any]]) -> list[tuple[UserId, Applied]]:
-        return [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)]
-
-    def _post(self, parcel: Parcel, parcelled: _Parcelled, outcomes: Sequence[tuple[UserId, Applied]]) -> None:
-        assert parcelled.committed is not None
-        parcel.add(MessageCreated(parcelled.reserved.message), outcomes, told_at=parcelled.committed.at_ms)
+        at_ms, sender, alike = parcelled.committed.at_ms, NOT_IN_USE, []
+        for effect, answer in zip(effects, answers, strict=True):
+            outcome = applied(effect.user, answer)
+            if effect.event is None:
+                parcel.add(effect.session_event(outcome), [(effect.user, outcome)], told_at=at_ms)
+                continue
+            alike.append((effect.user, outcome))
+            if effect.user == parcelled.reserved.message.sender:
+                sender = outcome
+        if alike:
+            event = effects[-1].event
+            assert event is not None
+            parcel.add(event, alike, told_at=at_ms)
         if parcelled.recovered:
             # Whoever died may have applied the message and not told: let those who listen look at their clocks.
-            parcel.remind([pair for pair in outcomes if not pair[1].changed])
-
-    def _post_joined(self, parcel: Parcel, parcelled: _Parcelled, answers: Sequence[list[Any]]) -> None:
-        assert parcelled.committed is not None
-        for joined, answer in zip(parcelled.reserved.joined, answers, strict=False):
-            outcome = applied(joined.user, answer)
-            event = SessionChanged(SyncReason.MEMBERSHIP, outcome.sessions, outcome.total_unread)
-            parcel.add(event, [(joined.user, outcome)], told_at=parcelled.committed.at_ms)
+            parcel.remind([pair for pair in alike if not pair[1].changed])
+        return sender
 
     def _publish(self, parcel: Parcel, done: Sequence[_Parcelled]) -> None:
         for parcelled in done:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
+from store.conversations import ConversationStore
 from store.ids import ConversationId, UserId, gateway_id
 from store.messages import MessageStore
-from store.records import Session
+from store.records import Message, Session
 from store.sessions import SessionStore
 from subscriptions.events import (
     MessageCreated,
@@ -28,8 +29,9 @@ LONGEST_REPLAY = 5_000
 class Replayer:
     """Reads logs back into events."""
 
-    def __init__(self, sessions: SessionStore, messages: MessageStore) -> None:
+    def __init__(self, sessions: SessionStore, conversations: ConversationStore, messages: MessageStore) -> None:
         self._sessions = sessions
+        self._conversations = conversations
         self._messages = messages
 
     async def since(self, user: UserId, position: Position) -> list[Delivered] | None:
@@ -38,7 +40,7 @@ class Replayer:
         if rows is None or len(rows) >= LONGEST_REPLAY:
             return None
         entries = [(Position(position.epoch, tick), parse_logged(text)) for tick, _, text in rows]
-        messages = await self._messages.find_many(
+        messages = await self._readable(
             {(e.conversation, e.seq) for _, e in entries if isinstance(e, MessageReference)}
         )
         references = [entry for _, entry in entries if isinstance(entry, SessionReference)]
@@ -59,6 +61,14 @@ class Replayer:
                     if changed:
                         replayed.append(Delivered(at, SessionChanged(reason, tuple(changed), total, receipt)))
         return replayed
+
+    async def _readable(
+        self, places: Collection[tuple[ConversationId, int]]
+    ) -> dict[tuple[ConversationId, int], Message]:
+        """Messages that were told before, and may be again: the group is not dismissed."""
+        heads = await self._conversations.find_many({conversation for conversation, _ in places})
+        gone = {conversation for conversation, head in heads.items() if head.dismissed}
+        return await self._messages.find_many({place for place in places if place[0] not in gone})
 
     async def _present(
         self, user: UserId, conversations: Collection[ConversationId]

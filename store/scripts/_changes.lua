@@ -74,6 +74,7 @@ function changes.message(change)
     if not private then return UNKNOWN end
     rec = { s = 0, n = 0, r = 0, rn = 0, d = 0, p = 0, a = 0, w = 0, sb = string.match(change.c, '~(.*)$') }
   end
+  if rec.f and change.s > rec.f then return applied(change.c) end
   -- For the sender: how many messages of others the own one makes read.
   local old = { r = rec.r, unread = math.max(0, change.n - change.k - rec.rn) }
   if change.s > rec.s then
@@ -146,16 +147,36 @@ function changes.receipt(change)
   return { moves = { move }, at = change.at, event = change.e }
 end
 
--- The user became a member: c, rec (the record to begin with), at, e.
+-- The user became a member: c, rec (the record to begin with; r is the message that made it so), at, e.
 function changes.join(change)
   local before = get(change.c)
-  if before and before.f == nil and before.s >= change.rec.s then return applied(change.c) end
+  if before and (before.f or before.s) >= change.rec.r - (before.f and 0 or 1) then return applied(change.c) end
   local rec, was = change.rec, standing(change.c, before)
   if before then
     rec.p, rec.m, rec.mu, rec.ca = before.p, before.m, before.mu, before.ca
     rec.w = math.max(rec.w, before.w)
   end
   return { moves = { { c = change.c, rec = rec, was = was, fresh = before == nil } }, at = change.at, event = change.e }
+end
+
+-- The user is no member any more: c, f (last readable seq), at, e. Done before, or since when they joined again: nothing.
+function changes.leave(change)
+  local rec = get(change.c)
+  if rec == nil then return UNKNOWN end
+  if rec.f or rec.r > change.f then return applied(change.c) end
+  local was = standing(change.c, rec)
+  rec.f = change.f
+  return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
+end
+
+-- A group that the user is or was in has ended: c, at, e.
+function changes.dissolve(change)
+  local rec = get(change.c)
+  if rec == nil then return UNKNOWN end
+  if rec.dd then return applied(change.c) end
+  local was = standing(change.c, rec)
+  rec.dd = 1
+  return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
 end
 
 -- MongoDB may hold more than this state was told: c, a session it must know of (absent: it surely does).

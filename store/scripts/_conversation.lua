@@ -2,10 +2,12 @@
 -- KEYS, always in this order: head, members, outbox, loading.
 --
 -- head, a hash: s, n (reserved so far), ls, last (newest committed message), at, w (ms: its commit, the newest
--- countable one's), k (P or G), st (D: dissolved), mv (version of the membership), mc (members now), mt (members and former
--- members in the hash; absent: not loaded), j (what rarely changes: JSON).
+-- countable one's), k (P or G), mv (version of the membership), mc (members now), mt (members and former members in the hash;
+-- absent: not loaded), j (what rarely changes: JSON), st (D: dissolved, X: dismissed) and ds (at which seq), gv (changes of the group
+-- so far), pc (outbox entry of the one that is on its way: the next one waits for it).
 -- members, a hash: user -> JSON {r role, i intervals [[from, to or -1], ...], j joined (ms)}.
--- outbox, a stream of the whole partition's messages that have a place: s, n, c conversation, m message (JSON).
+-- outbox, a stream of the whole partition's messages that have a place: s, n, c conversation, m message (JSON), g what it
+-- changes of its group (JSON).
 -- loading: who reads MongoDB; with a '+' behind where the head was there when that began.
 --
 -- Any of them may be evicted at any time. What has a place and is not durable is in the outbox only.
@@ -49,11 +51,35 @@ local function is_current(m)
   return m ~= nil and m.i[#m.i][2] == -1
 end
 
--- Calls take with seq, n and message (JSON) of each of the conversation's messages in the outbox, in the order they came.
+-- Calls take with seq, n, change (JSON, or nil) and id of each of the conversation's entries in the outbox, in the order they came.
 local function each_reserved(conversation, take)
   for _, row in ipairs(redis.call('XRANGE', OUTBOX, '-', '+')) do
     local entry = {}
     for i = 1, #row[2], 2 do entry[row[2][i]] = row[2][i + 1] end
-    if entry.c == conversation then take(tonumber(entry.s), tonumber(entry.n), entry.m) end
+    if entry.c == conversation then take(tonumber(entry.s), tonumber(entry.n), entry.g, row[1]) end
   end
+end
+
+-- Puts the memberships that a change of the group makes into the cache.
+local function put_members(change)
+  for _, pair in ipairs(change.mem or {}) do
+    if redis.call('HSET', MEMBERS, pair[1], pair[2]) == 1 then redis.call('HINCRBY', HEAD, 'mt', 1) end
+  end
+end
+
+-- Brings head and membership to where they are after a change, unless they are there.
+local function apply_change(change)
+  local head = redis.call('HMGET', HEAD, 'gv', 'j')
+  if (tonumber(head[1]) or 0) >= change.v then return end
+  local info = cjson.decode(head[2])
+  for name, value in pairs(change.set or {}) do
+    if name == 'st' or name == 'ds' then
+      redis.call('HSET', HEAD, name, value)
+    else
+      info[name] = value ~= cjson.null and value or nil
+    end
+  end
+  redis.call('HSET', HEAD, 'gv', change.v, 'mc', change.mc, 'j', cjson.encode(info))
+  redis.call('HINCRBY', HEAD, 'mv', 1)
+  if members_loaded() then put_members(change) end
 end

@@ -5,7 +5,7 @@
 --   x deleted at seq   xn countable up to x (absent: never deleted)   p priority  m muted  mu muted until (ms, as text: Lua's JSON keeps
 --   14 digits)
 --   us writeSeq when it was marked unread   ca category  sb subBiz  a activeTs  w writeTs
---   ms seqs of unread messages that mention the user  f last readable seq of a former member
+--   ms seqs of unread messages that mention the user  f last readable seq of a former member  dd the group has ended
 --   pr, pd how far the peer of a private conversation has read and received, pt how far this user was told so
 --   g seqs up to s that may still come, as first and last of each stretch in turn (absent: none)
 -- The gateway of a subBiz (b_…) has p, m, mu, a, w and: ow its own writeTs, gn gu gq how many sessions inside are valid, their
@@ -22,7 +22,7 @@ end
 -- A private conversation exists from its first message; a deleted session lives again once a countable message passed.
 local function valid(conversation, rec)
   if is_gateway(conversation) then return (rec.gn or 0) > 0 end
-  if rec.s == 0 and string.sub(conversation, 1, 2) == 'p_' then return false end
+  if rec.dd or (rec.s == 0 and string.sub(conversation, 1, 2) == 'p_') then return false end
   return rec.x == nil or rec.n > rec.xn
 end
 

@@ -2,15 +2,15 @@
 -- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), anybody may (1: written by the server),
 -- conversation, then users mentioned.
 -- A fifth key remembers for a while that this very message got a place: it gets no other.
--- Answers {'ok', seq, n, version of the membership, outbox entry}, or {refusal}: cold, dissolved, outsider, former,
--- forbidden, mention, twice.
+-- Answers {'ok', seq, n, version of the membership, outbox entry}, or {refusal}: cold, outsider, former, forbidden, mention,
+-- twice.
 local PLACED_MS = 60000
 if not loaded() then return { 'cold' } end
-if redis.call('HGET', HEAD, 'st') == 'D' then return { 'dissolved' } end
 if is_group() then
+  local ended, sender = redis.call('HGET', HEAD, 'st'), member(ARGV[1])
+  if ended == 'X' or sender == nil then return { 'outsider' } end
+  if ended then return { 'former' } end
   if ARGV[5] ~= '1' then
-    local sender = member(ARGV[1])
-    if sender == nil then return { 'outsider' } end
     if not is_current(sender) then return { 'former' } end
     if ARGV[4] == '1' and sender.r == 'MEMBER' then return { 'forbidden' } end
   end

@@ -9,7 +9,10 @@ if #ARGV > 1 then
 else
   local all = redis.call('HGETALL', SESSIONS)
   for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 'g_' and cjson.decode(all[i + 1]).f == nil then answer[#answer + 1] = all[i] end
+    if string.sub(all[i], 1, 2) == 'g_' then
+      local rec = cjson.decode(all[i + 1])
+      if not rec.f and not rec.dd then answer[#answer + 1] = all[i] end
+    end
   end
 end
 touch()

@@ -1,0 +1,283 @@
+"""Changes of groups: who is in them and as what, what they are called, their end.
+
+Each is decided on the group as it is at one moment, and made only if it is still so: of changes that conflict, the second one
+is decided anew on what the first one left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from resolvers.app import Confab
+from resolvers.checks import check_avatar_url, check_name
+from resolvers.conversations import Access, access_conversation
+from resolvers.errors import (
+    GroupFull,
+    InvalidInput,
+    NotAMember,
+    NotFound,
+    PrivateCannotDelete,
+    Unavailable,
+)
+from resolvers.group_rules import (
+    ADMIN,
+    MEMBER,
+    OWNER,
+    check_leaving,
+    check_moderator,
+    check_owner,
+    check_removal,
+    check_target,
+)
+from resolvers.users import access_users
+from store.conversations import Standing
+from store.errors import Superseded
+from store.group_changes import DISMISSED, DISSOLVED
+from store.ids import ConversationId, ConversationKind, MessageId, UserId, is_user_id, kind_of
+from store.messages import Refused
+from store.records import Member, Message, MessageKind
+
+MOST_NAMED = 20
+
+_PATIENCE_SECONDS = 12.0
+_PAUSE_SECONDS = (0.005, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """What is to become of a group. `moves`: of whom what: join, leave, or a role. `says`: the SYSTEM message that tells of
+    it and whom it is about; None: nothing does."""
+
+    moves: Sequence[tuple[UserId, str]] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    says: tuple[str, Sequence[UserId]] | None = None
+
+
+_Decide = Callable[[Standing, Member], _Decision | None]
+
+
+async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequence[str]) -> Access:
+    """Makes users members from now on; those who are already are passed over. Raises NotFound, NotAMember, GroupFull."""
+    conversation = await _access_group(app, inviter, group)
+    most = app.limits.max_group_members
+    if len(set(users)) > most:
+        raise GroupFull(f"a group has at most {most} members", field="userIds")
+    wanted = await access_users(app, users, "userIds")
+    names = await _names(app, [inviter, *wanted[:MOST_NAMED]])
+
+    def decide(standing: Standing, _actor: Member) -> _Decision | None:
+        new = [user for user in wanted if not _is_current(standing, user)]
+        if not new:
+            return None
+        if standing.head.member_count + len(new) > most:
+            raise GroupFull(f"a group has at most {most} members", field="userIds")
+        return _Decision([(user, "join") for user in new], says=(_invitation(names, inviter, new), new))
+
+    return await _change(app, inviter, conversation, wanted, decide)
+
+
+async def remove_member(app: Confab, actor: UserId, group: str, user: str) -> Access:
+    """Ends somebody's membership. Raises NotFound, NotAMember, Forbidden, InvalidInput."""
+    conversation, target = await _access_group(app, actor, group), UserId(user)
+    names = await _names(app, [actor, target])
+
+    def decide(standing: Standing, by: Member) -> _Decision:
+        check_removal(by, user, standing.members.get(target))
+        return _Decision([(target, "leave")], says=(f"{names[actor]} removed {names[target]}", [target]))
+
+    return await _change(app, actor, conversation, [target], decide)
+
+
+async def leave_group(app: Confab, user: UserId, group: str) -> None:
+    """Ends one's own membership. Raises NotFound, NotAMember, OwnerCannotLeave."""
+    conversation = await _access_group(app, user, group)
+    names = await _names(app, [user])
+
+    def decide(_standing: Standing, by: Member) -> _Decision:
+        check_leaving(by)
+        return _Decision([(user, "leave")], says=(f"{names[user]} left", [user]))
+
+    await _change(app, user, conversation, [], decide)
+
+
+async def transfer_owner(app: Confab, actor: UserId, group: str, user: str) -> Access:
+    """Makes another member the OWNER, and the actor a MEMBER. Raises NotFound, NotAMember, Forbidden, InvalidInput."""
+    conversation, target = await _access_group(app, actor, group), UserId(user)
+    names = await _names(app, [actor, target])
+
+    def decide(standing: Standing, by: Member) -> _Decision:
+        check_owner(by)
+        check_target(by, user, standing.members.get(target))
+        says = f"{names[actor]} made {names[target]} the owner", [target]
+        return _Decision([(actor, MEMBER), (target, OWNER)], {"own": target}, says)
+
+    return await _change(app, actor, conversation, [target], decide)
+
+
+async def set_member_role(app: Confab, actor: UserId, group: str, user: str, role: str) -> Access:
+    """Makes a member an ADMIN or a MEMBER. Raises NotFound, NotAMember, Forbidden, InvalidInput."""
+    conversation, target = await _access_group(app, actor, group), UserId(user)
+
+    def decide(standing: Standing, by: Member) -> _Decision | None:
+        check_owner(by)
+        if role not in (ADMIN, MEMBER):
+            raise InvalidInput("the role may be ADMIN or MEMBER; transferOwner makes an owner", field="role")
+        member = check_target(by, user, standing.members.get(target))
+        return _Decision([(target, role)]) if member.role != role else None
+
+    return await _change(app, actor, conversation, [target], decide)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUpdate:
+    """What is to be different. None: as it is. sets_avatar: avatar_url counts, None taking the picture away."""
+
+    name: str | None = None
+    avatar_url: str | None = None
+    sets_avatar: bool = False
+    full_history: bool | None = None
+
+
+async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpdate) -> Access:
+    """Changes what a group says about itself, or who may read what. Raises InvalidInput, NotFound, NotAMember, Forbidden."""
+    if update.name is not None:
+        check_name(update.name, "name")
+    check_avatar_url(update.avatar_url)
+    conversation = await _access_group(app, actor, group)
+    names = await _names(app, [actor])
+
+    def decide(standing: Standing, by: Member) -> _Decision | None:
+        check_moderator(by)
+        info = standing.head.group
+        assert info is not None
+        fields: dict[str, Any] = {}
+        if update.name is not None and update.name != info.name:
+            fields["name"] = update.name
+        if update.sets_avatar and update.avatar_url != info.avatar_url:
+            fields["av"] = update.avatar_url
+        if update.full_history is not None and update.full_history != info.full_history:
+            fields["hv"] = True if update.full_history else None
+        says = (f"{names[actor]} renamed the group to {update.name}", ()) if "name" in fields else None
+        return _Decision(fields=fields, says=says) if fields else None
+
+    return await _change(app, actor, conversation, [], decide)
+
+
+async def dismiss_group(app: Confab, actor: UserId, group: str) -> None:
+    """Ends a group for good: nothing of it is to be seen afterwards. Raises NotFound, NotAMember, Forbidden."""
+    await _end(app, actor, await _access_group(app, actor, group), DISMISSED)
+
+
+async def delete_conversation(app: Confab, actor: UserId, conversation: str) -> None:
+    """Ends a group, which stays readable to those who were in it. Raises NotFound, NotAMember, Forbidden,
+    PrivateCannotDelete, InvalidInput for a subBiz."""
+    wanted = ConversationId(conversation)
+    if kind_of(conversation) is ConversationKind.SUB_BIZ and await app.store.sessions.find(actor, wanted) is not None:
+        raise InvalidInput("this does not apply to a subBiz", field="conversationId")
+    access = await access_conversation(app, actor, conversation)
+    if access is None:
+        raise NotFound("there is no such conversation", field="conversationId")
+    if access.member is None:
+        raise PrivateCannotDelete("a private conversation can't be deleted", field="conversationId")
+    await _end(app, actor, wanted, DISSOLVED)
+
+
+async def _end(app: Confab, actor: UserId, conversation: ConversationId, how: str) -> None:
+    def decide(_standing: Standing, by: Member) -> _Decision:
+        check_owner(by)
+        return _Decision(fields={"st": how})
+
+    await _change(app, actor, conversation, [], decide)
+
+
+async def _access_group(app: Confab, viewer: UserId, group: str) -> ConversationId:
+    """A group that the viewer is or was in: others learn nothing of it. Raises NotFound."""
+    access = await access_conversation(app, viewer, group) if kind_of(group) is ConversationKind.GROUP else None
+    if access is None:
+        raise NotFound("there is no such group", field="groupId")
+    if not access.is_current:
+        raise _former()
+    return ConversationId(group)
+
+
+def _former() -> NotAMember:
+    return NotAMember("you are no longer in this group", field="groupId")
+
+
+async def _change(
+    app: Confab, actor: UserId, group: ConversationId, others: Sequence[UserId], decide: _Decide
+) -> Access:
+    """Carries out what is decided on the group as it is. Answers what the actor sees afterwards.
+
+    decide raises what the actor is to be told, and answers None where there is nothing to do.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE_SECONDS
+    pause, longest = _PAUSE_SECONDS
+    while not await _try_to_change(app, actor, group, others, decide):
+        if loop.time() > deadline:
+            raise Unavailable("the group is being changed by many at once")
+        await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(2 * pause, longest)
+    access = await access_conversation(app, actor, group)
+    if access is None:
+        raise NotFound("there is no such group", field="groupId")
+    return access
+
+
+async def _try_to_change(
+    app: Confab, actor: UserId, group: ConversationId, others: Sequence[UserId], decide: _Decide
+) -> bool:
+    """Whether the group is as decided now; else it was changed meanwhile, or is being changed."""
+    store = app.store
+    standing = await store.conversations.find_standing(group, [actor, *(u for u in others if is_user_id(u))])
+    by = standing.members.get(actor) if standing is not None else None
+    if standing is None or by is None or standing.head.dismissed:
+        raise NotFound("there is no such group", field="groupId")
+    if not by.is_current:
+        raise _former()
+    decision = decide(standing, by)
+    if decision is None:
+        return True
+    text, about = decision.says or ("", ())
+    message = Message(
+        id=MessageId(store.ids.next()),
+        conversation=group,
+        sender=actor,
+        kind=MessageKind.SYSTEM,
+        text=text,
+        mentions=tuple(about),
+    )
+    place = await store.messages.reserve_change(
+        message, standing.version, decision.moves, decision.fields, told=decision.says is not None
+    )
+    if isinstance(place, Refused):
+        return False
+    try:
+        await app.delivery.send(place)
+    except Superseded:
+        return False
+    return True
+
+
+def _is_current(standing: Standing, user: UserId) -> bool:
+    member = standing.members.get(user)
+    return member is not None and member.is_current
+
+
+async def _names(app: Confab, users: Sequence[UserId]) -> dict[UserId, str]:
+    """What the text of a SYSTEM message calls people, for clients that show it; others use sender and mentions."""
+    found = await app.store.users.find_many([user for user in users if is_user_id(user)])
+    return {user: found[user].display_name if user in found else user for user in users}
+
+
+def _invitation(names: Mapping[UserId, str], inviter: UserId, users: Sequence[UserId]) -> str:
+    if list(users) == [inviter]:
+        return f"{names[inviter]} joined"
+    named = [names[user] for user in users if user in names]
+    more = len(users) - len(named)
+    return f"{names[inviter]} added {', '.join(named)}" + (f" and {more} more" if more else "")

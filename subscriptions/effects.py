@@ -1,0 +1,94 @@
+"""What a durable message, or a change of a group, does to whose sessions, and what their devices are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from store.cache import Call
+from store.ids import UserId
+from store.messages import Committed
+from store.sessions import Applied
+from store.store import Store
+from subscriptions.events import MessageCreated, SessionChanged, SyncReason, log_message, log_session
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A change of one user's cached state. `event`: what all whom it reaches are told alike; None: that their session
+    changed, for `reason`."""
+
+    user: UserId
+    kind: str
+    change: dict[str, Any]
+    event: MessageCreated | None = None
+    reason: SyncReason = SyncReason.MEMBERSHIP
+
+    def call(self, store: Store) -> Call:
+        """The call that carries it out."""
+        return store.sessions.change(self.user, self.kind, self.change)
+
+    def session_event(self, outcome: Applied) -> SessionChanged:
+        """What the user's devices are told of it."""
+        return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
+
+
+async def recipients_of(store: Store, committed: Committed) -> list[UserId]:
+    """Whom it reaches, its sender first if they are among them: those in the conversation when it took its place; all who ever
+    were, where the group ends with it."""
+    reserved = committed.reserved
+    message, change = reserved.message, reserved.change
+    if change is None or change.told:
+        members = await store.conversations.list_recipients(message.conversation, reserved.version, message.seq)
+    elif change.dissolves:
+        members = [member.user for member in await store.conversations.list_members(message.conversation)]
+    else:
+        members = []
+    if message.sender not in members:
+        return list(members)
+    return [message.sender, *(user for user in members if user != message.sender)]
+
+
+def membership_effects(committed: Committed) -> list[Effect]:
+    """The sessions of those who join and leave with it: before the message, so that it finds them so."""
+    message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
+    if change is None:
+        return []
+    told = {"c": message.conversation, "at": at_ms, "e": log_session(SyncReason.MEMBERSHIP, [message.conversation])}
+    record: dict[str, Any] = {
+        "s": message.seq - 1, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
+        "p": 0, "a": at_ms, "w": at_ms,
+    }  # fmt: skip
+    if change.sub_biz:
+        record["sb"] = change.sub_biz
+    joins = [Effect(user, "join", told | {"rec": record}) for user in change.joined]
+    return joins + [Effect(user, "leave", told | {"f": message.seq - 1}) for user in change.left]
+
+
+def shown_to(committed: Committed, users: Sequence[UserId]) -> list[Effect]:
+    """What it does to some of those whom it reaches."""
+    message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
+    if change is not None and not change.told:
+        gone = {"c": message.conversation, "at": at_ms, "e": log_session(SyncReason.DELETE, [message.conversation])}
+        return [Effect(user, "dissolve", gone, reason=SyncReason.DELETE) for user in users]
+    countable = message.kind.countable
+    mentioned = frozenset(users if message.mentions_all else message.mentions) - {message.sender}
+    fields = {
+        "c": message.conversation,
+        "s": message.seq,
+        "n": message.n,
+        "k": int(countable),
+        "at": at_ms,
+        "e": log_message(message.conversation, message.seq),
+    }
+    event = MessageCreated(message)
+    return [
+        Effect(
+            user,
+            "message",
+            fields | {"o": int(countable and user == message.sender), "me": int(countable and user in mentioned)},
+            event=event,
+        )
+        for user in users
+    ]
