@@ -32,17 +32,19 @@ async def access_conversation(app: Confab, viewer: UserId, conversation: str) ->
 
 async def access_conversations(app: Confab, viewer: UserId, conversations: Sequence[str]) -> list[Access | None]:
     """Like access_conversation, for many at once: one round trip where all are cached."""
-    candidates = [ConversationId(c) for c in conversations if _may_be_in(viewer, c)]
+    candidates = [ConversationId(c) for c in conversations if may_be_in(viewer, c)]
     found = await app.store.conversations.find_with_member(viewer, candidates)
-    return [_access(*found[ConversationId(c)]) if c in found else None for c in conversations]
+    return [access_from(*found[ConversationId(c)]) if c in found else None for c in conversations]
 
 
-def _may_be_in(viewer: UserId, conversation: str) -> bool:
+def may_be_in(viewer: UserId, conversation: str) -> bool:
+    """Whether an id names a conversation that the viewer can be in: a group, or a private one of theirs."""
     people = parse_private(conversation)
     return viewer in people[:2] if people is not None else kind_of(conversation) is ConversationKind.GROUP
 
 
-def _access(head: Head, member: Member | None) -> Access | None:
+def access_from(head: Head, member: Member | None) -> Access | None:
+    """What somebody may see of a conversation: one of their private ones, or a group with their membership if they have one."""
     if head.kind is ConversationKind.PRIVATE:
         # A private conversation exists from its first message on.
         return Access(head, [(1, None)]) if head.last is not None else None

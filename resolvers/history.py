@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resolvers.app import Confab
-from resolvers.conversations import Access, access_conversation, access_conversations
+from resolvers.conversations import Access, access_conversation
 from resolvers.cursors import decode_page_number, encode_page
 from resolvers.errors import InvalidInput
 from resolvers.pages import Edge, Page, check_page_size
 from resolvers.visibility import clip, is_visible
-from store.ids import ConversationId, UserId, parse_message_id
+from store.ids import UserId, parse_message_id
 from store.records import Message
 
 DEFAULT_PAGE = 50
@@ -65,12 +65,9 @@ async def find_message(app: Confab, viewer: UserId, message: str) -> Message | N
     return found if access is not None and is_visible(found.seq, access.ranges) else None
 
 
-async def list_last_messages(
-    app: Confab, viewer: UserId, conversations: Sequence[ConversationId]
-) -> list[Message | None]:
-    """The newest message that the viewer may read of each conversation: of those they are in without a read of MongoDB, of
+async def list_last_messages(app: Confab, accesses: Sequence[Access | None]) -> list[Message | None]:
+    """The newest message that may be read of each conversation: of those that the viewer is in without a read of MongoDB, of
     all others with one."""
-    accesses = await access_conversations(app, viewer, conversations)
     newest = [_newest(access) if access is not None else None for access in accesses]
     places = [
         (a.head.conversation, p) for a, p in zip(accesses, newest, strict=True) if a is not None and isinstance(p, int)

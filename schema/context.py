@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,13 @@ from strawberry.types import Info as StrawberryInfo
 
 from resolvers.app import Confab
 from resolvers.callers import Caller
-from resolvers.conversations import Access, access_conversations
+from resolvers.conversations import Access, access_from, may_be_in
 from resolvers.errors import Unauthenticated
 from resolvers.history import list_last_messages
 from store.ids import ConversationId, UserId
-from store.records import Head, Message, Session, User
+from store.records import Head, Member, Message, Session, User
+
+Found = tuple[Head, Member | None]
 
 
 class Loaders:
@@ -24,8 +27,7 @@ class Loaders:
         self._app = app
         self._viewer = viewer
         self.users: DataLoader[UserId, User] = DataLoader(self._load_users)
-        self.heads: DataLoader[ConversationId, Head | None] = DataLoader(self._load_heads)
-        self.accesses: DataLoader[ConversationId, Access | None] = DataLoader(self._load_accesses)
+        self.conversations: DataLoader[ConversationId, Found | None] = DataLoader(self._load_conversations)
         self.sessions: DataLoader[ConversationId, Session | None] = DataLoader(self._load_sessions)
         self.last_messages: DataLoader[ConversationId, Message | None] = DataLoader(self._load_last_messages)
         self.messages: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_messages)
@@ -34,13 +36,21 @@ class Loaders:
         found = await self._app.store.users.find_many(users)
         return [found.get(user) or User(user, None, None, False) for user in users]
 
-    async def _load_heads(self, conversations: list[ConversationId]) -> list[Head | None]:
-        found = await self._app.store.conversations.find_many(conversations)
-        return [found.get(conversation) for conversation in conversations]
+    async def head(self, conversation: ConversationId) -> Head | None:
+        """A conversation, whether or not the viewer may see anything of it. None where there is none."""
+        found = await self.conversations.load(conversation)
+        return found[0] if found is not None else None
 
-    async def _load_accesses(self, conversations: list[ConversationId]) -> list[Access | None]:
+    async def access(self, conversation: ConversationId) -> Access | None:
+        """What the viewer may see of a conversation."""
         assert self._viewer is not None
-        return await access_conversations(self._app, self._viewer, conversations)
+        found = await self.conversations.load(conversation) if may_be_in(self._viewer, conversation) else None
+        return access_from(*found) if found is not None else None
+
+    async def _load_conversations(self, conversations: list[ConversationId]) -> list[Found | None]:
+        assert self._viewer is not None
+        found = await self._app.store.conversations.find_with_member(self._viewer, conversations)
+        return [found.get(conversation) for conversation in conversations]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
         assert self._viewer is not None
@@ -49,8 +59,8 @@ class Loaders:
         return [found.get(conversation) for conversation in conversations]
 
     async def _load_last_messages(self, conversations: list[ConversationId]) -> list[Message | None]:
-        assert self._viewer is not None
-        return await list_last_messages(self._app, self._viewer, conversations)
+        accesses = await asyncio.gather(*map(self.access, conversations))
+        return await list_last_messages(self._app, accesses)
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)

@@ -106,7 +106,7 @@ async def load_conversation(context: Context, conversation: ConversationId) -> C
         return gateway_from(conversation)
     from schema.groups import group_from
 
-    head = await context.loaders.heads.load(conversation)
+    head = await context.loaders.head(conversation)
     assert head is not None
     return group_from(head)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from enum import Enum
 
 import strawberry
@@ -90,7 +91,7 @@ class Group(Conversation, Node):
         self, info: Info, first: int | None = 50, after: str | None = None
     ) -> GroupMemberConnection | None:
         context = info.context
-        access = await context.loaders.accesses.load(self.key)
+        access = await context.loaders.access(self.key)
         page = await use_cases.list_members(context.app, access, first, after) if access is not None else None
         if page is None:
             return None
@@ -101,7 +102,7 @@ class Group(Conversation, Node):
 
     @strawberry.field
     async def viewer_role(self, info: Info) -> GroupRole | None:
-        access = await info.context.loaders.accesses.load(self.key)
+        access = await info.context.loaders.access(self.key)
         member = access.member if access is not None else None
         return GroupRole(member.role) if member is not None and member.is_current else None
 
@@ -109,7 +110,7 @@ class Group(Conversation, Node):
         description="The stretches of seq the caller may read, oldest first; toSeq null while still a member."
     )
     async def visible_ranges(self, info: Info) -> list[SeqRange]:
-        access = await info.context.loaders.accesses.load(self.key)
+        access = await info.context.loaders.access(self.key)
         ranges = access.ranges if access is not None else []
         return [SeqRange(from_seq=first, to_seq=last) for first, last in ranges]
 
@@ -172,7 +173,7 @@ class GroupQueries:
     async def my_groups(self, info: Info, first: int | None = 50, after: str | None = None) -> GroupConnection:
         context = info.context
         page = await use_cases.list_groups(context.app, context.viewer, first, after)
-        heads = await context.loaders.heads.load_many([edge.node for edge in page.edges])
+        heads = await asyncio.gather(*(context.loaders.head(edge.node) for edge in page.edges))
         return GroupConnection(
             edges=[
                 GroupEdge(node=group_from(head), cursor=edge.cursor)

@@ -71,7 +71,7 @@ class Message(Node):
         if self.record.reply_to is None:
             return None
         place = (self.record.conversation, self.record.reply_to[1])
-        access = await info.context.loaders.accesses.load(self.record.conversation)
+        access = await info.context.loaders.access(self.record.conversation)
         if access is None or not is_visible(place[1], access.ranges):
             return None
         found = await info.context.loaders.messages.load(place)

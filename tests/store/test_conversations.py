@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 import pytest
 
 from store.cache import Call
 from store.ids import ConversationId, MessageId, UserId, group_id, partition_of, private_id
-from store.records import GroupInfo, Member, Message, MessageKind, Reserved, member_from
-from store.rows import CONVERSATIONS
+from store.messages import Committed, Refused
+from store.records import GroupInfo, Member, Message, MessageKind, Reserved
+from store.rows import CONVERSATIONS, MEMBERS
 from store.store import Store
 
 ALICE, BOB, CAROL, DAVE = (UserId(name) for name in ("alice", "bob", "carol", "dave"))
@@ -50,27 +50,70 @@ async def test_a_membership_of_unknown_version_is_never_taken_from_memory(store:
     group = await _group(store)
     message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
     assert await store.conversations.list_recipients(group, "", 10) == [ALICE, BOB, CAROL]
-    assert isinstance(await store.messages.reserve_join(message, [DAVE], limit=9, now_ms=NOW), Reserved)
+    assert isinstance(await _reserve_join(store, message, DAVE), Reserved)
     assert await store.conversations.list_recipients(group, "", 10) == [ALICE, BOB, CAROL, DAVE]
 
 
-async def test_who_joins_with_a_message_that_got_another_place_joins_there_also_if_another_server_finishes_it(
-    store: Store,
-) -> None:
+async def _reserve_join(store: Store, message: Message, user: UserId) -> Reserved | Refused:
+    standing = await store.conversations.find_standing(message.conversation, [user])
+    assert standing is not None
+    return await store.messages.reserve_change(message, standing.version, [(user, "join")], {}, told=True)
+
+
+async def test_of_changes_decided_on_the_same_state_one_is_made_and_the_next_waits_for_its_commit(store: Store) -> None:
+    group = await _group(store)
+    first = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
+    second = Message(MessageId(store.ids.next()), group, BOB, MessageKind.SYSTEM, "Bob added Dave")
+    standing = await store.conversations.find_standing(group, [DAVE])
+    assert standing is not None and standing.members == {}
+    places = [
+        await store.messages.reserve_change(message, standing.version, [(DAVE, "join")], {}, told=True)
+        for message in (first, second)
+    ]
+    (made, refused) = places
+    assert isinstance(made, Reserved) and made.change is not None and made.change.joined == (DAVE,)
+    assert refused == Refused("busy")
+    assert await store.groups.commit(made, NOW) == NOW
+    await store.cache.one(store.messages.show(Committed(made, NOW)))
+    assert await store.messages.reserve_change(second, standing.version, [(DAVE, "join")], {}, told=True) == Refused(
+        "moved"
+    )
+
+
+async def test_a_change_that_is_under_way_outlives_the_eviction_of_head_and_members(store: Store) -> None:
     group = await _group(store)
     message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
-    await store.conversations.list_members(group)
-    first = await store.messages.reserve_join(message, [DAVE], limit=9, now_ms=NOW)
-    assert isinstance(first, Reserved)
-    again = await store.messages.reserve(first.message.at(0, 0), again=first)
-    assert isinstance(again, Reserved) and again.message.seq == 2
-    await store.cache.run([store.messages.clear(first)])
-    left = await store.messages.list_outbox([partition_of(group)], -60_000, 10)
-    assert [reserved.message for reserved in left] == [again.message]
-    for reserved in (*left, again):
-        (joined,) = reserved.joined
-        member = member_from(joined.user, orjson.loads(joined.member))
-        assert member == Member(DAVE, "MEMBER", ((2, None),), NOW)
+    made = await _reserve_join(store, message, DAVE)
+    assert isinstance(made, Reserved)
+    head, members, *_ = store.keys.conversation(group)
+    await store.cache.one(Call("DEL", None, (head, members)))
+    standing = await store.conversations.find_standing(group, [DAVE])
+    assert standing is not None and standing.members == {
+        DAVE: Member(DAVE, "MEMBER", ((1, None),), message.created_at_ms)
+    }
+    assert standing.head.member_count == 4
+    refused = await store.messages.reserve_change(message, standing.version, [(BOB, "leave")], {}, told=True)
+    assert refused == Refused("busy")
+    (left,) = await store.messages.list_outbox([partition_of(group)], -60_000, 10)
+    assert (left.message, left.change) == (made.message, made.change)
+
+
+async def test_a_change_decided_on_a_group_that_mongodb_does_not_hold_stores_nothing(store: Store) -> None:
+    group = await _group(store)
+    messages = [Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, name) for name in "ab"]
+    ahead = await _reserve_join(store, messages[0], DAVE)
+    assert isinstance(ahead, Reserved)
+    # Redis forgets, and gives the same place and version for another change.
+    await store.cache.one(Call("FLUSHALL", None))
+    behind = await _reserve_join(store, messages[1], UserId("erin"))
+    assert isinstance(behind, Reserved)
+    assert await store.groups.commit(behind, NOW) == NOW
+    before = await store.mongo.find(MEMBERS, {}), await store.mongo.find(CONVERSATIONS, {})
+    assert await store.groups.commit(ahead, NOW + 1) is None
+    assert (await store.mongo.find(MEMBERS, {}), await store.mongo.find(CONVERSATIONS, {})) == before
+    # Repeating one that was made changes nothing, and tells when it was.
+    assert await store.groups.commit(behind, NOW + 2) == NOW
+    assert [row["u"] for row in await store.mongo.find("messages", {"c": group})] == [ALICE]
 
 
 async def test_a_message_that_took_the_place_of_another_has_a_head_read_again_that_was_being_loaded(
