@@ -77,7 +77,8 @@ async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequen
             raise GroupFull(f"a group has at most {most} members", field="userIds")
         return _Decision([(user, "join") for user in new], says=(_invitation(names, inviter, new), new))
 
-    return await _change(app, inviter, conversation, wanted, decide)
+    await _change(app, inviter, conversation, wanted, decide)
+    return await _seen(app, inviter, conversation)
 
 
 async def remove_member(app: Confab, actor: UserId, group: str, user: str) -> Access:
@@ -89,7 +90,8 @@ async def remove_member(app: Confab, actor: UserId, group: str, user: str) -> Ac
         check_removal(by, user, standing.members.get(target))
         return _Decision([(target, "leave")], says=(f"{names[actor]} removed {names[target]}", [target]))
 
-    return await _change(app, actor, conversation, [target], decide)
+    await _change(app, actor, conversation, [target], decide)
+    return await _seen(app, actor, conversation)
 
 
 async def leave_group(app: Confab, user: UserId, group: str) -> None:
@@ -115,7 +117,8 @@ async def transfer_owner(app: Confab, actor: UserId, group: str, user: str) -> A
         says = f"{names[actor]} made {names[target]} the owner", [target]
         return _Decision([(actor, MEMBER), (target, OWNER)], {"own": target}, says)
 
-    return await _change(app, actor, conversation, [target], decide)
+    await _change(app, actor, conversation, [target], decide)
+    return await _seen(app, actor, conversation)
 
 
 async def set_member_role(app: Confab, actor: UserId, group: str, user: str, role: str) -> Access:
@@ -129,7 +132,8 @@ async def set_member_role(app: Confab, actor: UserId, group: str, user: str, rol
         member = check_target(by, user, standing.members.get(target))
         return _Decision([(target, role)]) if member.role != role else None
 
-    return await _change(app, actor, conversation, [target], decide)
+    await _change(app, actor, conversation, [target], decide)
+    return await _seen(app, actor, conversation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,8 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
         says = (f"{names[actor]} renamed the group to {update.name}", ()) if "name" in fields else None
         return _Decision(fields=fields, says=says) if fields else None
 
-    return await _change(app, actor, conversation, [], decide)
+    await _change(app, actor, conversation, [], decide)
+    return await _seen(app, actor, conversation)
 
 
 async def dismiss_group(app: Confab, actor: UserId, group: str) -> None:
@@ -208,10 +213,8 @@ def _former() -> NotAMember:
     return NotAMember("you are no longer in this group", field="groupId")
 
 
-async def _change(
-    app: Confab, actor: UserId, group: ConversationId, others: Sequence[UserId], decide: _Decide
-) -> Access:
-    """Carries out what is decided on the group as it is. Answers what the actor sees afterwards.
+async def _change(app: Confab, actor: UserId, group: ConversationId, others: Sequence[UserId], decide: _Decide) -> None:
+    """Carries out what is decided on the group as it is.
 
     decide raises what the actor is to be told, and answers None where there is nothing to do.
     """
@@ -223,7 +226,11 @@ async def _change(
             raise Unavailable("the group is being changed by many at once")
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(2 * pause, longest)
-    access = await access_conversation(app, actor, group)
+
+
+async def _seen(app: Confab, viewer: UserId, group: ConversationId) -> Access:
+    """The group as the viewer sees it afterwards."""
+    access = await access_conversation(app, viewer, group)
     if access is None:
         raise NotFound("there is no such group", field="groupId")
     return access

@@ -65,19 +65,20 @@ async def find_message(app: Confab, viewer: UserId, message: str) -> Message | N
     return found if access is not None and is_visible(found.seq, access.ranges) else None
 
 
-async def list_last_messages(app: Confab, accesses: Sequence[Access | None]) -> list[Message | None]:
-    """The newest message that may be read of each conversation: of those that the viewer is in without a read of MongoDB, of
-    all others with one."""
-    newest = [_newest(access) if access is not None else None for access in accesses]
-    places = [
-        (a.head.conversation, p) for a, p in zip(accesses, newest, strict=True) if a is not None and isinstance(p, int)
-    ]
-    found = await app.store.messages.find_many(places)
+def newest_shown(access: Access) -> Message | int | None:
+    """The conversation's newest message if the viewer may read it, else the place of the newest that they may."""
+    last = access.head.last
+    if last is None or is_visible(last.seq, access.ranges):
+        return last
+    ends = [last_seq for _, last_seq in clip(access.ranges, 1, last.seq)]
+    return max(ends) if ends else None
+
+
+async def list_up_to(app: Confab, places: Sequence[tuple[Access, int]]) -> list[Message | None]:
+    """For each conversation the newest message that the viewer may read, up to a place: one read for those places that hold one."""
+    found = await app.store.messages.find_many([(access.head.conversation, place) for access, place in places])
     shown: list[Message | None] = []
-    for access, place in zip(accesses, newest, strict=True):
-        if access is None or not isinstance(place, int):
-            shown.append(place if isinstance(place, Message) else None)
-            continue
+    for access, place in places:
         message = found.get((access.head.conversation, place))
         if message is None:
             # A place that was never filled.
@@ -86,12 +87,3 @@ async def list_last_messages(app: Confab, accesses: Sequence[Access | None]) -> 
             message = before[0] if before else None
         shown.append(message)
     return shown
-
-
-def _newest(access: Access) -> Message | int | None:
-    """The conversation's newest message if it may be read, else the place of the newest that may."""
-    last = access.head.last
-    if last is None or is_visible(last.seq, access.ranges):
-        return last
-    ends = [last_seq for _, last_seq in clip(access.ranges, 1, last.seq)]
-    return max(ends) if ends else None

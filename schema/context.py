@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from resolvers.app import Confab
 from resolvers.callers import Caller
 from resolvers.conversations import Access, access_from, may_be_in
 from resolvers.errors import Unauthenticated
-from resolvers.history import list_last_messages
+from resolvers.history import list_up_to, newest_shown
 from store.ids import ConversationId, UserId
 from store.records import Head, Member, Message, Session, User
 
@@ -29,7 +28,7 @@ class Loaders:
         self.users: DataLoader[UserId, User] = DataLoader(self._load_users)
         self.conversations: DataLoader[ConversationId, Found | None] = DataLoader(self._load_conversations)
         self.sessions: DataLoader[ConversationId, Session | None] = DataLoader(self._load_sessions)
-        self.last_messages: DataLoader[ConversationId, Message | None] = DataLoader(self._load_last_messages)
+        self._older: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_older)
         self.messages: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_messages)
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
@@ -58,9 +57,16 @@ class Loaders:
         found = {session.conversation: session for session in snapshot.sessions}
         return [found.get(conversation) for conversation in conversations]
 
-    async def _load_last_messages(self, conversations: list[ConversationId]) -> list[Message | None]:
-        accesses = await asyncio.gather(*map(self.access, conversations))
-        return await list_last_messages(self._app, accesses)
+    async def last_message(self, conversation: ConversationId) -> Message | None:
+        """The newest message of a conversation that the viewer may read."""
+        access = await self.access(conversation)
+        newest = newest_shown(access) if access is not None else None
+        return await self._older.load((conversation, newest)) if isinstance(newest, int) else newest
+
+    async def _load_older(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
+        accesses = [await self.access(conversation) for conversation, _ in places]
+        found = [(access, seq) for access, (_, seq) in zip(accesses, places, strict=True) if access is not None]
+        return await list_up_to(self._app, found)
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)

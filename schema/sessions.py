@@ -104,7 +104,7 @@ def session_from(session: records.Session) -> Session:
 
 async def load_last_message(context: Context, conversation: ConversationId) -> Message | None:
     """The newest message of a conversation that the viewer may read."""
-    message = await context.loaders.last_messages.load(conversation)
+    message = await context.loaders.last_message(conversation)
     return message_from(message) if message is not None else None
 
 
