@@ -18,6 +18,7 @@ from resolvers.errors import (
     GroupTooSmall,
     IdempotencyConflict,
     InvalidInput,
+    NotFound,
     Unavailable,
 )
 from resolvers.pages import Edge, Page, check_page_size
@@ -87,6 +88,8 @@ async def _find_first(app: Confab, creator: UserId, claim: GroupClaim) -> Access
     if held.digest != claim.digest:
         raise IdempotencyConflict("this idempotencyKey stands for another group", field="idempotencyKey")
     access = await access_conversation(app, creator, held.conversation)
+    if access is None:
+        raise NotFound("the group that this idempotencyKey stands for was dismissed", field="idempotencyKey")
     # Whoever made it may have died before its members' states knew.
     members = [member.user for member in await app.store.conversations.list_members(held.conversation)]
     doubt = {"c": held.conversation, "at": 0}

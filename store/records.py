@@ -217,6 +217,11 @@ class Session:
         return "xn" not in self.record or self.n > self.record["xn"]
 
     @property
+    def frozen(self) -> bool:
+        """Of a former member: nothing that happens in the group reaches it any more."""
+        return "f" in self.record
+
+    @property
     def exists(self) -> bool:
         """A private conversation exists from its first message."""
         return self.write_seq > 0 or not self.conversation.startswith("p_")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
@@ -34,6 +34,15 @@ _HEAD_PROJECTION = {"s": 1, "n": 1, "at": 1, "w": 1, "r0": 1, "r1": 1, "d0": 1, 
                     "dt": 1}  # fmt: skip
 
 Records = list[tuple[ConversationId, dict[str, Any]]]
+
+
+class Tick(NamedTuple):
+    """When a session moved, ms. `written_at`: its writeTs, where it does not follow from the conversation's."""
+
+    user: UserId
+    conversation: ConversationId
+    at: int
+    written_at: int = 0
 
 
 class SessionRows:
@@ -60,9 +69,9 @@ class SessionRows:
         known |= {conversation: rec["a"] for conversation, rec in gateways}
         records += gateways
         _separate(records)
-        moved = [(user, c, rec["a"]) for c, rec in records if rec["a"] != known[c]]
+        moved = [Tick(user, c, rec["a"]) for c, rec in records if rec["a"] != known[c]]
         if moved:
-            await self._mongo.bulk_write(SESSIONS, [_tick_update(*tick) for tick in moved])
+            await self._mongo.bulk_write(SESSIONS, [_tick_update(tick) for tick in moved])
         return records
 
     async def write(
@@ -93,10 +102,10 @@ class SessionRows:
             # Two upserts of one mark met. Repeating is safe.
             raise Unreachable("marks of one reader collided") from error
 
-    async def keep_ticks(self, ticks: Sequence[tuple[UserId, ConversationId, int]]) -> None:
+    async def keep_ticks(self, ticks: Sequence[Tick]) -> None:
         """Makes sure that sessions, loaded anew, have moved at least as late as this. Not counted: nobody waits for it."""
         if ticks:
-            await self._mongo.bulk_write_aside(SESSIONS, [_tick_update(*tick) for tick in ticks])
+            await self._mongo.bulk_write_aside(SESSIONS, [_tick_update(tick) for tick in ticks])
 
 
 def _guarded(user: UserId, conversation: ConversationId, fence: int, update: Mapping[str, Any]) -> UpdateOne:
@@ -107,11 +116,12 @@ def _guarded(user: UserId, conversation: ConversationId, fence: int, update: Map
     return UpdateOne(row, fenced | {"$setOnInsert": _NOTHING_READ}, upsert=True)
 
 
-def _tick_update(user: UserId, conversation: ConversationId, tick: int) -> UpdateOne:
-    row = {"_id": session_row_id(user, conversation)}
-    if kind_of(conversation) is not ConversationKind.SUB_BIZ:
-        return UpdateOne(row, {"$max": {"a": tick}})
-    return UpdateOne(row, {"$max": {"a": tick}, "$setOnInsert": _NOTHING_READ}, upsert=True)
+def _tick_update(tick: Tick) -> UpdateOne:
+    row = {"_id": session_row_id(tick.user, tick.conversation)}
+    times = {"a": tick.at} | ({"w": tick.written_at} if tick.written_at else {})
+    if kind_of(tick.conversation) is not ConversationKind.SUB_BIZ:
+        return UpdateOne(row, {"$max": times})
+    return UpdateOne(row, {"$max": times, "$setOnInsert": _NOTHING_READ}, upsert=True)
 
 
 _NOTHING_READ = {"r": 0, "rn": 0, "d": 0}

@@ -16,7 +16,7 @@ from store.ids import ConversationId, UserId
 from store.keys import Keys
 from store.loading import CLAIM_MS, SingleFlight, until_settled
 from store.records import Session, session_from
-from store.session_rows import SessionRows
+from store.session_rows import SessionRows, Tick
 
 _PART = 250
 """Sessions that are put into Redis at a time: it does nothing else meanwhile."""
@@ -205,7 +205,7 @@ class SessionStore:
             moved = await self._cache.one(finish)
             if moved == 0:
                 return False
-            await self._rows.keep_ticks([(user, _c(moved[i]), int(moved[i + 1])) for i in range(0, len(moved), 2)])
+            await self._rows.keep_ticks([Tick(user, _c(moved[i]), int(moved[i + 1])) for i in range(0, len(moved), 2)])
             return True
 
         await until_settled(attempt)

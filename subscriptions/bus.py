@@ -22,7 +22,7 @@ from store.cache import Cache, Call
 from store.errors import StoreError
 from store.ids import ConversationId, UserId
 from store.keys import Keys
-from store.session_rows import SessionRows
+from store.session_rows import SessionRows, Tick
 from store.sessions import Applied
 from subscriptions.events import Event, event_fields, event_from
 from subscriptions.hub import Hub
@@ -42,7 +42,7 @@ class Parcel:
 
     def __init__(self) -> None:
         self._by_server: defaultdict[str, list[tuple[Event | None, list[Recipient]]]] = defaultdict(list)
-        self.ticks: list[tuple[UserId, ConversationId, int]] = []
+        self.ticks: list[Tick] = []
 
     def add(
         self,
@@ -59,7 +59,7 @@ class Parcel:
         changed = [pair for pair in outcomes if pair[1].changed]
         self._address(event, changed)
         for user, applied in changed:
-            self.ticks += [(user, *tick) for tick in _untold(applied, told_at)]
+            self.ticks += _untold(user, applied, told_at)
 
     def remind(self, outcomes: Iterable[tuple[UserId, Applied]]) -> None:
         """Word of where users' clocks stand."""
@@ -78,7 +78,7 @@ class Parcel:
         return self._by_server.items()
 
 
-def _untold(applied: Applied, told_at: int | Mapping[ConversationId, int]) -> Iterable[tuple[ConversationId, int]]:
+def _untold(user: UserId, applied: Applied, told_at: int | Mapping[ConversationId, int]) -> Iterable[Tick]:
     inside: dict[str | None, int] = {}
     for session in applied.sessions:
         at = session.active_ts
@@ -89,8 +89,11 @@ def _untold(applied: Applied, told_at: int | Mapping[ConversationId, int]) -> It
             # That is where loading puts it too.
             continue
         told = told_at if isinstance(told_at, int) else told_at.get(session.conversation)
-        if at != told:
-            yield session.conversation, at
+        if session.frozen:
+            # Loaded anew, its times are its own: its conversation's go on without it.
+            yield Tick(user, session.conversation, at, session.write_ts)
+        elif at != told:
+            yield Tick(user, session.conversation, at)
 
 
 class Bus:
@@ -139,9 +142,7 @@ class Bus:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _send(
-        self, frames: Sequence[Call], ticks: Sequence[tuple[UserId, ConversationId, int]], also: Sequence[Call]
-    ) -> None:
+    async def _send(self, frames: Sequence[Call], ticks: Sequence[Tick], also: Sequence[Call]) -> None:
         try:
             if frames and ticks:
                 await self._cache.run_aside(frames)
