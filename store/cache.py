@@ -24,7 +24,7 @@ _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
     _USER: ("load_begin", "load_part", "lock", "unlock", "list_page", "list_names", "folders", "changed", "sessions_get", "attach",
             "log_read"),
     (*_USER, "_changes.lua"): ("apply", "load_finish"),
-    ("_conversation.lua",): ("reserve", "change_group", "committed", "head_load_begin", "head_load_finish", "head_drop"),
+    ("_conversation.lua",): ("reserve", "change_group", "committed", "head_load_begin", "head_load_finish", "head_drop", "revised"),
     (): ("claim", "claim_release"),
 }  # fmt: skip
 

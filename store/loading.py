@@ -38,13 +38,16 @@ class SingleFlight:
             task.exception()
 
 
-async def until_settled(attempt: Callable[[], Awaitable[bool]]) -> None:
-    """Repeats attempt with growing, jittered pauses until it answers true. Raises Unreachable when it never does."""
+async def until_settled(
+    attempt: Callable[[], Awaitable[bool]], otherwise: str = "another process did not finish loading in time"
+) -> None:
+    """Repeats attempt with growing, jittered pauses until it answers true. Raises Unreachable when it never does, and says
+    why."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE_SECONDS
     pause = _FIRST_PAUSE_SECONDS
     while not await attempt():
         if loop.time() > deadline:
-            raise Unreachable("another process did not finish loading in time")
+            raise Unreachable(otherwise)
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -1,7 +1,8 @@
 """Messages: their places, their storage, their history.
 
 `messages` {_id snowflake, c, b, s, n, u, k, t, …} as `store.records` tells, unique (c, b, s), shard key (c, b). Insert-only
-here: a seq that is taken stays taken, so two servers that believe to own the same one find out when they write.
+here (`store.revisions` changes what is there): a seq that is taken stays taken, so two servers that believe to own the same
+one find out when they write.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from store.ids import ConversationId, MessageId, UserId, bucket_of
 from store.keys import Keys
 from store.mongo import Mongo
 from store.records import Message, MessageKind, Reserved, message_from
+from store.revisions import Revision, revision_from
 from store.rows import CONVERSATIONS, MESSAGES, SESSIONS
 from store.snowflakes import first_at
 
@@ -102,20 +104,22 @@ class MessageStore:
         _, seq, n, after, entry, text = answer
         return Reserved(message.at(seq, n), after.decode(), entry.decode(), group_change_from(orjson.loads(text)))
 
-    async def list_outbox(self, partitions: Iterable[int], idle_ms: int, limit: int) -> list[Reserved]:
+    async def list_outbox(self, partitions: Iterable[int], idle_ms: int, limit: int) -> list[Reserved | Revision]:
         """What has been waiting in outboxes for longer than idle_ms of Redis's own time: one round trip and a bit."""
         seconds, micros = await self._cache.one(Call("TIME", None))
-        until = int(seconds) * 1000 + int(micros) // 1000 - idle_ms
+        now = int(seconds) * 1000 + int(micros) // 1000
         streams = await self._cache.run(
-            [Call("XRANGE", None, (self._keys.outbox(p), "-", until, "COUNT", limit)) for p in partitions]
+            [Call("XRANGE", None, (self._keys.outbox(p), "-", now - idle_ms, "COUNT", limit)) for p in partitions]
         )
+        rows = [(entry.decode(), fields) for stream in streams for entry, fields in stream]
         # The version is not known any more: the membership is read anew.
-        return [_reserved_from(entry.decode(), fields, "") for rows in streams for entry, fields in rows]
+        return [revision_from(entry, fields, now) or _reserved_from(entry, fields, "") for entry, fields in rows]
 
     async def is_in_outbox(self, conversation: ConversationId, message: MessageId) -> bool:
         """Whether a message of the conversation has a place and is not delivered yet."""
         rows = await self._cache.one(Call("XRANGE", None, (self._keys.conversation(conversation)[2], "-", "+")))
-        return any(_reserved_from("", fields, "").message.id == message for _, fields in rows)
+        reserved = [_reserved_from("", fields, "") for _, fields in rows if revision_from("", fields) is None]
+        return any(found.message.id == message for found in reserved)
 
     def clear(self, reserved: Reserved) -> Call:
         """The call that takes a delivered message out of the outbox."""

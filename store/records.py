@@ -2,7 +2,9 @@
 
 A message is kept as a JSON object in Redis and a document in MongoDB, with the same short names in both:
 `c` conversation, `s` seq, `n` countable messages up to and with it, `u` sender, `k` kind, `t` text, `m` mentions,
-`ma` mentions all, `r` [id, seq] of what it replies to, `ik` idempotency key, `ih` digest of the input it came from.
+`ma` mentions all, `r` [id, seq] of what it replies to, `ik` idempotency key, `ih` digest of the input it came from,
+`e` how often it was edited, `et` when last, `rc` when it was recalled (ms). The document of a recalled one still holds its
+text; no record of it does.
 """
 
 from __future__ import annotations
@@ -34,13 +36,14 @@ class MessageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message. `seq` and `n` are 0 until it is reserved."""
+    """A message. `seq` and `n` are 0 until it is reserved. `text` is None exactly where it was recalled: what its row still
+    holds does not leave the store. Times in ms since the epoch."""
 
     id: MessageId
     conversation: ConversationId
     sender: UserId
     kind: MessageKind
-    text: str
+    text: str | None
     seq: int = 0
     n: int = 0
     mentions: tuple[UserId, ...] = ()
@@ -48,6 +51,14 @@ class Message:
     reply_to: tuple[MessageId, int] | None = None
     key: str | None = None
     digest: str | None = None
+    edits: int = 0
+    edited_at_ms: int | None = None
+    recalled_at_ms: int | None = None
+
+    @property
+    def is_recalled(self) -> bool:
+        """Whether its content is withheld."""
+        return self.recalled_at_ms is not None
 
     @property
     def created_at_ms(self) -> int:
@@ -64,8 +75,9 @@ class Message:
             "c": self.conversation,
             "u": self.sender,
             "k": self.kind.value,
-            "t": self.text,
         }
+        if self.text is not None:
+            fields["t"] = self.text
         if self.mentions:
             fields["m"] = list(self.mentions)
         if self.mentions_all:
@@ -74,6 +86,10 @@ class Message:
             fields["r"] = [str(self.reply_to[0]), self.reply_to[1]]
         if self.key:
             fields["ik"], fields["ih"] = self.key, self.digest
+        if self.edits:
+            fields["e"], fields["et"] = self.edits, self.edited_at_ms
+        if self.is_recalled:
+            fields["rc"] = self.recalled_at_ms
         return fields
 
     def to_json(self) -> bytes:
@@ -88,13 +104,13 @@ class Message:
 
 def message_from(fields: dict[str, Any]) -> Message:
     """A message from either form."""
-    reply = fields.get("r")
+    reply, recalled_at_ms = fields.get("r"), fields.get("rc")
     return Message(
         id=MessageId(int(fields["_id"] if "_id" in fields else fields["i"])),
         conversation=ConversationId(fields["c"]),
         sender=UserId(fields["u"]),
         kind=MessageKind(fields["k"]),
-        text=fields["t"],
+        text=fields["t"] if recalled_at_ms is None else None,
         seq=fields.get("s", 0),
         n=fields.get("n", 0),
         mentions=tuple(UserId(user) for user in fields.get("m", ())),
@@ -102,6 +118,9 @@ def message_from(fields: dict[str, Any]) -> Message:
         reply_to=(MessageId(int(reply[0])), int(reply[1])) if reply else None,
         key=fields.get("ik"),
         digest=fields.get("ih"),
+        edits=fields.get("e", 0),
+        edited_at_ms=fields.get("et"),
+        recalled_at_ms=recalled_at_ms,
     )
 
 

@@ -15,6 +15,7 @@ from store.locks import UserLocks
 from store.messages import MessageStore
 from store.mongo import Mongo
 from store.receipts import ReceiptStore
+from store.revisions import RevisionStore
 from store.session_rows import SessionRows
 from store.sessions import SessionStore
 from store.snowflakes import Snowflakes
@@ -34,6 +35,7 @@ class Store:
     users: UserStore
     conversations: ConversationStore
     messages: MessageStore
+    revisions: RevisionStore
     claims: ClaimStore
     sessions: SessionStore
     session_rows: SessionRows
@@ -58,6 +60,7 @@ def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center:
         users=UserStore(mongo),
         conversations=ConversationStore(mongo, cache, keys),
         messages=MessageStore(mongo, cache, keys),
+        revisions=RevisionStore(mongo, cache, keys),
         claims=ClaimStore(cache, keys),
         sessions=sessions,
         session_rows=rows,

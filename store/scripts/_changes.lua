@@ -147,6 +147,29 @@ function changes.receipt(change)
   return { moves = { move }, at = change.at, event = change.e }
 end
 
+-- Whether the very same event was told before: asked only where a server takes over what another one left.
+local function is_logged(event)
+  for _, row in ipairs(redis.call('XREVRANGE', LOG, '+', '-')) do
+    if row[2][4] == event then return true end
+  end
+  return false
+end
+
+-- A message that the user can see was edited or recalled: c, s, at, e, again (1: it may have been told before). The session
+-- moves where it is the newest.
+function changes.revise(change)
+  local rec = get(change.c)
+  if rec == nil then return UNKNOWN end
+  if rec.f then return applied(change.c) end
+  if change.s > rec.s then return UNKNOWN end
+  if change.again == 1 and is_logged(change.e) then return applied(change.c) end
+  local was = standing(change.c, rec)
+  -- Nobody hears of the creation after this.
+  take_gap(rec, change.s)
+  local still = change.s ~= rec.s or not valid(change.c, rec)
+  return { moves = { { c = change.c, rec = rec, was = was, still = still } }, at = change.at, event = change.e }
+end
+
 -- The user became a member: c, rec (the record to begin with; r is the message that made it so), at, e.
 function changes.join(change)
   local before = get(change.c)

@@ -7,7 +7,7 @@
 -- so far), pc (outbox entry of the one that is on its way: the next one waits for it).
 -- members, a hash: user -> JSON {r role, i intervals [[from, to or -1], ...], j joined (ms)}.
 -- outbox, a stream of the whole partition's messages that have a place: s, n, c conversation, m message (JSON), g what it
--- changes of its group (JSON).
+-- changes of its group (JSON); and of revisions of messages that not everybody was told of: v, with s 0 and m {}.
 -- loading: who reads MongoDB; with a '+' behind where the head was there when that began.
 --
 -- Any of them may be evicted at any time. What has a place and is not durable is in the outbox only.
