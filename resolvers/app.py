@@ -10,6 +10,7 @@ from subscriptions.delivery import Delivery
 from subscriptions.hub import Hub
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.replay import Replayer
+from subscriptions.revisions import Revisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Limits:
 
     max_group_members: int = 5_000
     mailbox: int = 1_000
+    recall_seconds: int = 120
+    """How long a sender may recall their own message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +33,5 @@ class Confab:
     delivery: Delivery
     replayer: Replayer
     receipts: ReceiptNotifier
+    revisions: Revisions
     limits: Limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -12,13 +13,26 @@ from resolvers.cursors import decode_sync
 from resolvers.errors import NotFound
 from resolvers.pages import LARGEST_PAGE
 from resolvers.sessions import changed_since
-from store.ids import ConversationId, UserId
-from store.records import Session
-from subscriptions.events import Event, MessageCreated, ReceiptAdvanced, SessionChanged, SyncReason
+from store.ids import ConversationId, MessageId, UserId
+from store.records import Message, Session
+from subscriptions.events import (
+    Event,
+    MessageChanged,
+    MessageCreated,
+    MessageRecalled,
+    MessageUpdated,
+    ReceiptAdvanced,
+    SessionChanged,
+    SyncReason,
+)
 from subscriptions.hub import Delivered, Hub, Lagged, Mailbox, Position
 from subscriptions.replay import in_order_of_seq
 
 T = TypeVar("T")
+
+_REMEMBERED = 1_000
+
+MessageHappening = MessageChanged | ReceiptAdvanced
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +47,7 @@ class CaughtUp:
 class Happened:
     """A message event. Who has applied it holds everything before the cursor."""
 
-    event: MessageCreated | ReceiptAdvanced
+    event: MessageHappening
     cursor: Position
 
 
@@ -86,13 +100,13 @@ async def _message_events(
     app: Confab, mailbox: Mailbox, since: str | None, conversation: str | None
 ) -> AsyncGenerator[CaughtUp | Happened, None]:
     try:
-        seen = mailbox.start
+        seen, shown = mailbox.start, _Shown()
         missed = await _missed(app, mailbox, since) if since is not None else _Missed([], seen)
         if missed is not None:
             seen = missed.until
             for item in missed.items:
                 told = _message_event(item.event, conversation)
-                if told is not None:
+                if told is not None and shown.is_news(told):
                     yield Happened(told, item.position)
         yield CaughtUp(seen, reset=missed is None)
         while True:
@@ -102,7 +116,7 @@ async def _message_events(
                     yield CaughtUp(position, reset=True)
                 case Delivered(position, event) if _is_news(position, seen):
                     told = _message_event(event, conversation)
-                    if told is not None:
+                    if told is not None and shown.is_news(told):
                         yield Happened(told, position)
     finally:
         app.hub.detach(mailbox)
@@ -133,12 +147,38 @@ async def _missed(app: Confab, mailbox: Mailbox, since: str) -> _Missed | None:
     return _Missed(in_order_of_seq(cursor, due), mailbox.start)
 
 
-def _message_event(event: Event, conversation: str | None) -> MessageCreated | ReceiptAdvanced | None:
+class _Shown:
+    """The messages that a subscriber was last shown edited or recalled.
+
+    What was missed shows messages as they are when that is read. A live edit that happened before, and reaches the
+    subscriber after, would turn one back.
+    """
+
+    def __init__(self) -> None:
+        self._messages: OrderedDict[MessageId, Message] = OrderedDict()
+
+    def is_news(self, event: MessageHappening) -> bool:
+        """Whether a message event shows nothing older than what was shown. It is shown then."""
+        if isinstance(event, ReceiptAdvanced):
+            return True
+        message = event.message
+        known = self._messages.get(message.id)
+        if known is not None and not message.is_recalled and (known.is_recalled or known.edits > message.edits):
+            return False
+        if message.is_recalled or message.edits:
+            self._messages[message.id] = message
+            self._messages.move_to_end(message.id)
+            if len(self._messages) > _REMEMBERED:
+                self._messages.popitem(last=False)
+        return True
+
+
+def _message_event(event: Event, conversation: str | None) -> MessageHappening | None:
     """What a change is to a subscriber of message events, if anything."""
-    told: MessageCreated | ReceiptAdvanced | None
+    told: MessageHappening | None
     where: ConversationId | None
     match event:
-        case MessageCreated(message):
+        case MessageCreated(message) | MessageUpdated(message) | MessageRecalled(message):
             told, where = event, message.conversation
         case ReceiptAdvanced():
             told, where = event, event.conversation

@@ -59,6 +59,18 @@ class MessageCreated:
     cursor: Cursor
 
 
+@strawberry.type
+class MessageUpdated:
+    message: Message
+    cursor: Cursor
+
+
+@strawberry.type
+class MessageRecalled:
+    message: Message
+    cursor: Cursor
+
+
 @strawberry.type(
     description="One high-water mark: user has received / read everything up to seq. Once per acknowledgement, however many "
     "messages it covers, to the user's own devices and to members who sent a message that it covers. Pushed in groups of up to "
@@ -83,7 +95,7 @@ class CaughtUp:
 
 
 MessageEvent = Annotated[
-    MessageCreated | ReceiptAdvanced | CaughtUp,
+    MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | CaughtUp,
     strawberry.union(
         "MessageEvent",
         description="cursor: resume after this event. A client that has applied it holds everything before it. CaughtUp marks the "
@@ -124,19 +136,27 @@ def _sync_from(context: Context, sync: live.SessionSync) -> SyncSession:
     )
 
 
-def _event_from(context: Context, item: live.CaughtUp | live.Happened) -> MessageCreated | ReceiptAdvanced | CaughtUp:
+def _event_from(
+    context: Context, item: live.CaughtUp | live.Happened
+) -> MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | CaughtUp:
     cursor = cursor_from(context, item.cursor)
     if isinstance(item, live.CaughtUp):
         return CaughtUp(cursor=cursor, reset=item.reset)
-    if isinstance(item.event, events.MessageCreated):
-        return MessageCreated(message=message_from(item.event.message), cursor=cursor)
-    return ReceiptAdvanced(
-        user_id=item.event.user,
-        conversation_id=strawberry.ID(item.event.conversation),
-        status=ReceiptStatus(item.event.kind),
-        seq=item.event.seq,
-        cursor=cursor,
-    )
+    match item.event:
+        case events.MessageCreated(message):
+            return MessageCreated(message=message_from(message), cursor=cursor)
+        case events.MessageUpdated(message):
+            return MessageUpdated(message=message_from(message), cursor=cursor)
+        case events.MessageRecalled(message):
+            return MessageRecalled(message=message_from(message), cursor=cursor)
+        case events.ReceiptAdvanced(conversation, user, kind, seq):
+            return ReceiptAdvanced(
+                user_id=user,
+                conversation_id=strawberry.ID(conversation),
+                status=ReceiptStatus(kind),
+                seq=seq,
+                cursor=cursor,
+            )
 
 
 @strawberry.type

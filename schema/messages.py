@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import strawberry
 
-from resolvers import history
+from resolvers import history, revising
 from resolvers import messages as use_cases
 from resolvers.pages import Page
 from resolvers.visibility import is_visible
@@ -91,13 +91,17 @@ def message_from(message: records.Message) -> Message:
         seq=message.seq,
         content_type=ContentType(message.kind),
         content=message.text,
-        state=MessageState.NORMAL,
+        state=MessageState.RECALLED if message.is_recalled else MessageState.NORMAL,
         mentions_all=message.mentions_all,
-        edit_count=0,
-        edited_at=None,
-        recalled_at=None,
+        edit_count=message.edits,
+        edited_at=_moment(message.edited_at_ms),
+        recalled_at=_moment(message.recalled_at_ms),
         created_at=DateTime(message.created_at_ms),
     )
+
+
+def _moment(ms: int | None) -> DateTime | None:
+    return DateTime(ms) if ms is not None else None
 
 
 @strawberry.type
@@ -204,6 +208,22 @@ class MessageMutations:
     async def send_message(self, info: Info, input: SendMessageInput) -> SendMessagePayload:
         answer = await use_cases.send_message(info.context.app, info.context.viewer, _new_message(input))
         return SendMessagePayload(answer=answer, message=message_from(answer.message), replayed=answer.replayed)
+
+    @strawberry.mutation(
+        description="By its sender only (FORBIDDEN), while a member; one that is recalled, or SYSTEM: INVALID_INPUT. The same "
+        "content again changes nothing. All who can see the message see the edit."
+    )
+    async def edit_message(self, info: Info, message_id: strawberry.ID, content: str) -> Message:
+        context = info.context
+        return message_from(await revising.edit_message(context.app, context.viewer, message_id, content))
+
+    @strawberry.mutation(
+        description="By its sender within 120 s (RECALL_TIMEOUT after that), or at any time by a group's owner or admin. The row "
+        "stays; its content is withheld from then on. A second recall answers the message unchanged; a SYSTEM message: "
+        "INVALID_INPUT."
+    )
+    async def recall_message(self, info: Info, message_id: strawberry.ID) -> Message:
+        return message_from(await revising.recall_message(info.context.app, info.context.viewer, message_id))
 
 
 def _new_message(input: SendMessageInput) -> use_cases.NewMessage:

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from resolvers import users
 from resolvers.app import Confab, Limits
 from resolvers.callers import Caller
+from resolvers.revising import list_viewers
 from schema.engine import Engine
 from schema.limits import QueryLimits
 from server.settings import Settings
@@ -26,6 +28,7 @@ from subscriptions.housekeeping import Housekeeper
 from subscriptions.hub import Hub
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.replay import Replayer
+from subscriptions.revisions import Revisions
 from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
@@ -73,10 +76,13 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
     delivery = Delivery(store, bus)
-    housekeeper = Housekeeper(store, hub, delivery, settings.data_center)
+    revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
+    housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     receipts = ReceiptNotifier(store, bus)
-    limits = Limits(max_group_members=settings.max_group_members, mailbox=settings.ws_queue)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, limits)
+    limits = Limits(
+        max_group_members=settings.max_group_members, mailbox=settings.ws_queue, recall_seconds=settings.recall_seconds
+    )
+    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, limits)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
@@ -92,6 +98,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     finally:
         await end_tasks([opening])
         await housekeeper.close()
+        await revisions.close()
         await delivery.close()
         await receipts.close()
         await hub.close()

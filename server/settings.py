@@ -169,6 +169,8 @@ class Settings(BaseSettings):
     """Events waiting for one connection before it is told to catch up instead."""
 
     max_group_members: int = Field(5000, ge=3, le=1_000_000)
+    recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
+    """How long people may recall their own messages."""
     data_center: int = Field(0, ge=0, le=31)
 
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"

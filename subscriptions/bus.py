@@ -46,12 +46,12 @@ class Parcel:
 
     def add(
         self,
-        event: Event,
+        event: Event | None,
         outcomes: Sequence[tuple[UserId, Applied]],
         *,
         told_at: int | Mapping[ConversationId, int] = 0,
     ) -> None:
-        """An event for all whose state it changed.
+        """An event for all whose state it changed. None: word that their clocks moved, and nothing to see.
 
         told_at: the times of the change that MongoDB holds. Ticks that it could not tell from them are kept there, lest a
         lost cache turns them back.

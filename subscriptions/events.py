@@ -17,6 +17,7 @@ import orjson
 from store.ids import ConversationId, UserId
 from store.receipts import ReceiptKind
 from store.records import Message, Session, message_from
+from store.revisions import RevisionKind
 
 
 class SyncReason(StrEnum):
@@ -38,6 +39,20 @@ class SyncReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class MessageCreated:
     """A message became durable."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class MessageUpdated:
+    """A message was edited."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecalled:
+    """A message was recalled. No event that comes later holds its content."""
 
     message: Message
 
@@ -66,13 +81,31 @@ class SessionChanged:
     receipt: ReceiptAdvanced | None = None
 
 
-Event = MessageCreated | ReceiptAdvanced | SessionChanged
+MessageRevised = MessageUpdated | MessageRecalled
+MessageChanged = MessageCreated | MessageRevised
+Event = MessageChanged | ReceiptAdvanced | SessionChanged
+
+
+def revised(kind: RevisionKind, message: Message) -> MessageRevised | None:
+    """What a revision is to those who hear of it when the message is as given: of an edit, nothing once that is recalled."""
+    if kind is RevisionKind.RECALL:
+        return MessageRecalled(message)
+    return None if message.is_recalled else MessageUpdated(message)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReference:
     """A message in the log: read from the history when it is needed."""
 
+    conversation: ConversationId
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionReference:
+    """A revision in the log: what it shows is the message as it is when that is read."""
+
+    kind: RevisionKind
     conversation: ConversationId
     seq: int
 
@@ -86,12 +119,18 @@ class SessionReference:
     receipt: ReceiptAdvanced | None = None
 
 
-Logged = MessageReference | ReceiptAdvanced | SessionReference
+Logged = MessageReference | RevisionReference | ReceiptAdvanced | SessionReference
 
 
 def log_message(conversation: ConversationId, seq: int) -> str:
     """A message's entry in the log."""
     return orjson.dumps({"k": "m", "c": conversation, "s": seq}).decode()
+
+
+def log_revision(kind: RevisionKind, message: Message) -> str:
+    """A revision's entry in the log, with how many edits the message has had: no two of a message are the same."""
+    fields = {"k": kind.value, "c": message.conversation, "s": message.seq, "v": message.edits}
+    return orjson.dumps(fields).decode()
 
 
 def log_session(
@@ -115,6 +154,8 @@ def parse_logged(text: bytes) -> Logged:
     match fields["k"]:
         case "m":
             return MessageReference(ConversationId(fields["c"]), fields["s"])
+        case "u" | "x":
+            return RevisionReference(RevisionKind(fields["k"]), ConversationId(fields["c"]), fields["s"])
         case "s":
             receipt = _receipt_from(fields["a"]) if "a" in fields else None
             return SessionReference(SyncReason(fields["r"]), tuple(map(ConversationId, fields["c"])), receipt)
@@ -126,7 +167,11 @@ def event_fields(event: Event) -> dict[str, Any]:
     """An event as it travels between servers."""
     match event:
         case MessageCreated(message):
-            return {"k": "m", "m": message.to_fields() | {"i": str(message.id), "s": message.seq, "n": message.n}}
+            return {"k": "m", "m": _message_fields(message)}
+        case MessageUpdated(message):
+            return {"k": RevisionKind.EDIT.value, "m": _message_fields(message)}
+        case MessageRecalled(message):
+            return {"k": RevisionKind.RECALL.value, "m": _message_fields(message)}
         case ReceiptAdvanced():
             return _receipt_fields(event)
         case SessionChanged(reason, sessions, total, receipt):
@@ -145,6 +190,10 @@ def event_from(fields: dict[str, Any]) -> Event:
     match fields["k"]:
         case "m":
             return MessageCreated(message_from(fields["m"]))
+        case "u":
+            return MessageUpdated(message_from(fields["m"]))
+        case "x":
+            return MessageRecalled(message_from(fields["m"]))
         case "s":
             user = UserId(fields["u"])
             sessions = tuple(Session(user, ConversationId(name), record) for name, record in fields["o"])
@@ -152,6 +201,10 @@ def event_from(fields: dict[str, Any]) -> Event:
             return SessionChanged(SyncReason(fields["r"]), sessions, fields["t"], receipt)
         case _:
             return _receipt_from(fields)
+
+
+def _message_fields(message: Message) -> dict[str, Any]:
+    return message.to_fields() | {"i": str(message.id), "s": message.seq, "n": message.n}
 
 
 def _receipt_fields(receipt: ReceiptAdvanced) -> dict[str, Any]:

@@ -10,15 +10,18 @@ import structlog
 from store.cache import Call
 from store.errors import StoreError
 from store.ids import PARTITIONS
+from store.records import Reserved
+from store.revisions import Revision
 from store.store import Store
 from subscriptions.delivery import Delivery
 from subscriptions.hub import Hub
+from subscriptions.revisions import Revisions
 from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 
 TAKEOVER_MS = 5_000
-"""How long a message waits in the outbox until somebody else than the server that put it there finishes it."""
+"""How long a message, or its revision, waits in the outbox until somebody else than the server that put it there finishes it."""
 
 _SLICES = 4
 _ENTRIES = 100
@@ -27,10 +30,11 @@ _ENTRIES = 100
 class Housekeeper:
     """Periodic work of one server."""
 
-    def __init__(self, store: Store, hub: Hub, delivery: Delivery, data_center: int) -> None:
+    def __init__(self, store: Store, hub: Hub, delivery: Delivery, revisions: Revisions, data_center: int) -> None:
         self._store = store
         self._hub = hub
         self._delivery = delivery
+        self._revisions = revisions
         self._data_center = data_center
         self._tasks: list[asyncio.Task[None]] = []
         self._slice = 0
@@ -66,15 +70,21 @@ class Housekeeper:
             self._hub.resync()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:
-        """Finishes what has been in the outboxes of partitions for longer than idle_ms. Answers how many messages that were."""
+        """Finishes what has been in the outboxes of partitions for longer than idle_ms. Answers how many messages, new and
+        revised ones, that were."""
         found = await self._store.messages.list_outbox(partitions, idle_ms, _ENTRIES)
-        left = [reserved for reserved in found if self._delivery.find(reserved.message.id) is None]
+        reservations = [entry for entry in found if isinstance(entry, Reserved)]
+        left = [reserved for reserved in reservations if self._delivery.find(reserved.message.id) is None]
         if left:
             _log.warning("finishing messages that were left in the outbox", messages=len(left))
             await asyncio.gather(
                 *(self._delivery.send(reserved, recovered=True) for reserved in left), return_exceptions=True
             )
-        return len(left)
+        revised = 0
+        for entry in found:
+            if isinstance(entry, Revision):
+                revised += await self._revisions.finish(entry)
+        return len(left) + revised
 
     async def _sweep_slice(self) -> None:
         # One server at a time looks, a quarter of the partitions a second.

@@ -6,17 +6,21 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from store.conversations import ConversationStore
-from store.ids import ConversationId, UserId, gateway_id
+from store.ids import ConversationId, MessageId, UserId, gateway_id
 from store.messages import MessageStore
 from store.records import Message, Session
 from store.sessions import SessionStore
 from subscriptions.events import (
     MessageCreated,
+    MessageRecalled,
     MessageReference,
+    MessageUpdated,
     ReceiptAdvanced,
+    RevisionReference,
     SessionChanged,
     SessionReference,
     parse_logged,
+    revised,
 )
 from subscriptions.hub import Delivered, Position
 
@@ -41,7 +45,7 @@ class Replayer:
             return None
         entries = [(Position(position.epoch, tick), parse_logged(text)) for tick, _, text in rows]
         messages = await self._readable(
-            {(e.conversation, e.seq) for _, e in entries if isinstance(e, MessageReference)}
+            {(e.conversation, e.seq) for _, e in entries if isinstance(e, MessageReference | RevisionReference)}
         )
         references = [entry for _, entry in entries if isinstance(entry, SessionReference)]
         sessions, total = await self._present(user, {c for entry in references for c in entry.conversations})
@@ -52,6 +56,11 @@ class Replayer:
                     message = messages.get((conversation, seq))
                     if message is not None:
                         replayed.append(Delivered(at, MessageCreated(message)))
+                case RevisionReference(kind, conversation, seq):
+                    message = messages.get((conversation, seq))
+                    event = revised(kind, message) if message is not None else None
+                    if event is not None:
+                        replayed.append(Delivered(at, event))
                 case ReceiptAdvanced():
                     replayed.append(Delivered(at, entry))
                 case SessionReference(reason, conversations, receipt):
@@ -87,7 +96,7 @@ class Replayer:
 
 def in_order_of_seq(start: Position, logged: list[Delivered]) -> list[Delivered]:
     """The logged events that were not told ahead of the start, messages of one conversation in order of seq, each with a
-    position to resume from: everything before it has been told by then.
+    position to resume from: everything before it has been told by then. No revision comes before its message.
 
     Where messages were logged out of order (two servers wrote), that lies before the event's own, with what was told ahead
     of it; past MOST_AHEAD such events, resuming there repeats some, and skips none.
@@ -102,6 +111,7 @@ def in_order_of_seq(start: Position, logged: list[Delivered]) -> list[Delivered]
     for indexes in places.values():
         for index, item in zip(indexes, sorted((missed[i] for i in indexes), key=_seq), strict=True):
             ordered[index] = item
+    ordered = _creations_first(ordered)
     behind = 0
     tick = start.tick
     for index, item in enumerate(ordered):
@@ -112,6 +122,23 @@ def in_order_of_seq(start: Position, logged: list[Delivered]) -> list[Delivered]
             behind += 1
         ordered[index] = Delivered(Position(start.epoch, tick, tuple(sorted(ahead)[:MOST_AHEAD])), item.event)
     return ordered
+
+
+def _creations_first(ordered: list[Delivered]) -> list[Delivered]:
+    """The same events, with revisions that stand before their message's creation moved behind it."""
+    to_come = {item.event.message.id for item in ordered if isinstance(item.event, MessageCreated)}
+    waiting: defaultdict[MessageId, list[Delivered]] = defaultdict(list)
+    moved: list[Delivered] = []
+    for item in ordered:
+        match item.event:
+            case MessageCreated(message):
+                to_come.discard(message.id)
+                moved += [item, *waiting.pop(message.id, ())]
+            case MessageUpdated(message) | MessageRecalled(message) if message.id in to_come:
+                waiting[message.id].append(item)
+            case _:
+                moved.append(item)
+    return moved
 
 
 def _seq(item: Delivered) -> int:
