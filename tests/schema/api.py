@@ -30,11 +30,15 @@ SILENCE_SECONDS = 0.12
 EVENT = f"""
     __typename
     ... on MessageCreated {{ cursor message {{ {MESSAGE} }} }}
+    ... on MessageUpdated {{ cursor message {{ {MESSAGE} }} }}
+    ... on MessageRecalled {{ cursor message {{ {MESSAGE} }} }}
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
     ... on CaughtUp {{ cursor reset }}
 """
 
 SEND = f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ replayed message {{ {MESSAGE} }} session {{ {SESSION} }} }} }}"
+EDIT = f"mutation ($id: ID!, $content: String!) {{ editMessage(messageId: $id, content: $content) {{ {MESSAGE} }} }}"
+RECALL = f"mutation ($id: ID!) {{ recallMessage(messageId: $id) {{ {MESSAGE} }} }}"
 CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id memberCount } }"
 INVITE = "mutation ($id: ID!, $users: [ID!]!) { inviteMembers(groupId: $id, userIds: $users) { id memberCount } }"
 UPSERT_USERS = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id displayName avatarUrl isBot } }"
@@ -126,7 +130,7 @@ class Api(SessionCalls):
 
     def __init__(self, services: Services, mongo: MongoClient[Json], database: str) -> None:
         self.services = services
-        self._database = mongo[database]
+        self.database = mongo[database]
         self._subscribers: list[Subscriber] = []
 
     async def people(self, *names: str) -> list[str]:
@@ -200,6 +204,14 @@ class Api(SessionCalls):
     async def refused_to_send(self, sender: str | None, to: str, content: str = "hello", **more: Any) -> Refusal:
         return await self.refusal(sender, SEND, input=message_to(to, content, **more))
 
+    async def edit(self, user: str, message: str, content: str) -> Json:
+        data: Json = (await self.data(user, EDIT, id=message, content=content))["editMessage"]
+        return data
+
+    async def recall(self, user: str, message: str) -> Json:
+        data: Json = (await self.data(user, RECALL, id=message))["recallMessage"]
+        return data
+
     async def create_group(self, owner: str, *members: str, name: str = "Group", **more: Any) -> str:
         fields = {"name": name, "memberIds": list(members)} | more
         group: str = (await self.data(owner, CREATE_GROUP, input=fields))["createGroup"]["id"]
@@ -236,7 +248,7 @@ class Api(SessionCalls):
         """Waits until nothing is under way any more that was begun by requests answered before."""
         app = self.services.app
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while app.receipts._tasks or app.delivery._under_way:  # noqa: ASYNC110
+            while app.receipts._tasks or app.delivery._under_way or app.revisions._tasks or app.bus._sending:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
 
     async def pass_days(self, clock: ManualClock, days: float) -> None:
@@ -253,8 +265,8 @@ class Api(SessionCalls):
     async def stored(self) -> dict[str, dict[Any, Json]]:
         """Every document of the database but those that housekeeping writes."""
         await self.settled()
-        names = set(self._database.list_collection_names()) - {"deployment", "leases"}
-        return {name: {row["_id"]: row for row in self._database[name].find()} for name in sorted(names)}
+        names = set(self.database.list_collection_names()) - {"deployment", "leases"}
+        return {name: {row["_id"]: row for row in self.database[name].find()} for name in sorted(names)}
 
 
 def message_to(to: str, content: str = "hello", **more: Any) -> Json:

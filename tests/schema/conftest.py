@@ -39,6 +39,12 @@ class Places:
         if keys:
             self._redis.delete(*keys)
 
+    def values(self, name: str) -> list[bytes]:
+        """Everything that Redis holds of one deployment."""
+        return [
+            self._redis.dump(key) or b"" for key in self._redis.scan_iter(match=f"t{self._names[name]}:*", count=1000)
+        ]
+
     def lose_state(self, name: str, user: str) -> None:
         """What an eviction would do to what one user has. Who listens to them is still known."""
         keys = list(self._redis.scan_iter(match=f"t{self._names[name]}:*{{u:{user}}}:*", count=1000))

@@ -19,6 +19,7 @@ class Device:
         self.user = user
         self.sessions: dict[str, Json] = {}
         self.seen: dict[str, list[int]] = {}
+        self.messages: dict[str, Json] = {}
         self.receipts: list[tuple[str, str, str, int]] = []
         self._told: dict[str, int] = {}
         self._live: Subscriber | None = None
@@ -104,10 +105,13 @@ class Device:
         match event["__typename"]:
             case "MessageCreated":
                 await self._apply_message(event["message"])
+            case "MessageUpdated" | "MessageRecalled":
+                self._apply_revision(event["message"])
             case "ReceiptAdvanced":
                 self._apply_receipt(event)
             case "CaughtUp":
                 if event["reset"]:
+                    self.messages.clear()
                     await self._snapshot()
 
     async def _apply_message(self, message: Json) -> None:
@@ -115,6 +119,7 @@ class Device:
         seen = self.seen.setdefault(conversation, [])
         assert seq not in seen, f"{conversation} {seq} came twice"
         seen.append(seq)
+        self.messages[message["id"]] = message
         session = self.sessions.get(conversation)
         if session is None:
             # Somebody new wrote, or one that was deleted may live again.
@@ -125,6 +130,15 @@ class Device:
         if session is not None and session["subBiz"] is not None:
             # What its gateway sums up can't be told from one message.
             await self._ask(f"b_{session['subBiz']}")
+
+    def _apply_revision(self, message: Json) -> None:
+        if message["id"] in self.messages:
+            self.messages[message["id"]] = message
+        for session in self.sessions.values():
+            # What its gateway shows is the same message.
+            last = session["lastMessage"]
+            if last is not None and last["id"] == message["id"]:
+                last["content"] = message["content"]
 
     def _count(self, session: Json, message: Json) -> None:
         seq = message["seq"]
@@ -163,12 +177,28 @@ class Device:
             await self.apply()
             fresh = await self.api.all_sessions(self.user)
             total = await self.api.total_unread(self.user)
-            if _shown(self.sessions) == _shown(fresh) and self.total == total:
+            stored = await self._history()
+            if (_shown(self.sessions), self.total, self._contents()) == (_shown(fresh), total, stored):
                 return
             if time.monotonic() > deadline:
                 assert _shown(self.sessions) == _shown(fresh)
                 assert self.total == total
+                assert self._contents() == stored
             await asyncio.sleep(0.01)
+
+    def _contents(self) -> dict[str, Json]:
+        """What the device shows of the messages that it heard of."""
+        return {id: _content(message) for id, message in self.messages.items()}
+
+    async def _history(self) -> dict[str, Json]:
+        """The same messages as a fresh client reads them."""
+        conversations = {message["conversationId"] for message in self.messages.values()}
+        read = [message for c in sorted(conversations) for message in await self.api.history(self.user, c)]
+        return {message["id"]: _content(message) for message in read if message["id"] in self.messages}
+
+
+def _content(message: Json) -> Json:
+    return {name: message[name] for name in ("seq", "content", "state", "editCount", "editedAt", "recalledAt")}
 
 
 def _is_gateway(session: Json) -> bool:

@@ -92,6 +92,21 @@ async def within_a_sub_biz(api: Api, people: list[str]) -> None:
     await api.delete(carol, private(alice, carol, "shop"))
 
 
+async def revised(api: Api, people: list[str]) -> None:
+    alice, bob, carol, dave = people
+    group = await api.create_group(alice, bob, carol, historyVisibility="FULL")
+    first, second, third = [(await api.send(bob, group, text, mentions=[alice]))["message"]["id"] for text in "123"]
+    await api.invite(carol, group, dave)
+    await api.edit(bob, first, "1, edited")
+    await api.edit(bob, third, "3, edited")
+    await api.recall(bob, second)
+    await api.recall(alice, third)
+    shop = (await api.send(alice, bob, "in a shop", subBiz="shop"))["message"]["id"]
+    await api.edit(alice, shop, "in a shop, edited")
+    await api.delete(bob, group)
+    await api.edit(bob, first, "1, edited again")
+
+
 async def nothing(api: Api, people: list[str]) -> None:
     pass
 
@@ -110,6 +125,7 @@ ACTS: dict[str, Act] = {
     "a mark and an answer": marked_unread_and_answered,
     "deletion and revival": deleted_and_revived,
     "a subBiz": within_a_sub_biz,
+    "edits and recalls": revised,
 }
 
 
@@ -134,7 +150,7 @@ async def test_what_a_device_shows_is_what_a_fresh_one_would(api: Api, act: Act,
 
 # How often each is done, beside the others.
 DEEDS = {"private": 3, "group": 3, "read": 2, "part": 2, "invite": 1, "make": 1}
-DEEDS |= {"mute": 1, "pin": 1, "mark": 1, "delete": 2, "file": 1}
+DEEDS |= {"mute": 1, "pin": 1, "mark": 1, "delete": 2, "file": 1, "edit": 2, "recall": 1}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -174,6 +190,13 @@ async def test_that_holds_after_any_sequence_of_actions_and_reconnects(api: Api,
             case "file" if talks:
                 folder = chance.choice((None, "work", "home"))
                 await process.assign(user, folder, *chance.choices(talks, k=3))
+            case "edit" | "recall" as deed if talks:
+                messages = await process.history(user, chance.choice(talks))
+                own = [m for m in messages if m["sender"]["id"] == user and m["contentType"] != "SYSTEM"]
+                if own and deed == "recall":
+                    await process.recall(user, chance.choice(own[-3:])["id"])
+                elif own and (message := chance.choice(own[-3:]))["state"] == "NORMAL":
+                    await process.edit(user, message["id"], f"edited {chance.random()}")
             case "invite":
                 group = chance.choice(groups)
                 if group in mine:
