@@ -1,0 +1,70 @@
+"""What was missed, put in order: by seq in each conversation, revisions after their messages, every cursor exact."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from store.ids import ConversationId, MessageId, UserId
+from store.records import Message, MessageKind
+from subscriptions.events import MessageCreated, MessageRecalled, MessageUpdated
+from subscriptions.hub import Delivered, Position
+from subscriptions.replay import in_order_of_seq
+
+KINDS = {"C": MessageCreated, "U": MessageUpdated, "R": MessageRecalled}
+START = Position("epoch", 100)
+
+
+def logged(*events: str) -> list[Delivered]:
+    """Events such as C5, a creation, in the order of the log."""
+    items = []
+    for tick, event in enumerate(events, start=101):
+        seq = int(event[1:])
+        message = Message(MessageId(seq), ConversationId("g_1"), UserId("a"), MessageKind.TEXT, "text", seq)
+        items.append(Delivered(Position("epoch", tick), KINDS[event[0]](message)))
+    return items
+
+
+def spelt(items: list[Delivered]) -> list[str]:
+    letters = {kind: letter for letter, kind in KINDS.items()}
+    return [f"{letters[type(item.event)]}{item.event.message.seq}" for item in items]  # type: ignore[index, union-attr]
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("C4 U4 C5 R4", "C4 U4 C5 R4"),
+        ("C5 U5 C4", "C4 C5 U5"),
+        ("C5 U5 U3 C4 R5 U4", "C4 U3 C5 U5 R5 U4"),
+        ("C6 U6 C5 U5 C4 U4", "C4 C5 U5 C6 U6 U4"),
+        ("U2 U1 R2", "U2 U1 R2"),
+    ],
+)
+def test_no_revision_comes_before_its_message(log: str, told: str) -> None:
+    assert " ".join(spelt(in_order_of_seq(START, logged(*log.split())))) == told
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_cursor_leads_to_exactly_what_comes_after_it(seed: int) -> None:
+    chance = random.Random(seed)
+    seqs = chance.sample(range(1, 13), 12)
+    log: list[str] = []
+    for seq in seqs:
+        log.append(f"C{seq}")
+        for kind in chance.choices("UR", k=chance.randrange(3)):
+            place = chance.randrange(log.index(f"C{seq}") + 1, len(log) + 1)
+            log.insert(place, f"{kind}{seq}")
+    items = logged(*log)
+    told = in_order_of_seq(START, items)
+    assert sorted(spelt(told)) == sorted(log)
+    creations = [event for event in spelt(told) if event[0] == "C"]
+    assert creations == [f"C{seq}" for seq in sorted(seqs)]
+    for number, item in enumerate(told):
+        assert f"C{item.event.message.seq}" in spelt(told[: number + 1])  # type: ignore[union-attr]
+        left = [other for other in items if other.position.tick > item.position.tick]
+        rest = spelt(in_order_of_seq(item.position, left))
+        assert sorted(rest) == sorted(spelt(told[number + 1 :]))
+        assert [event for event in rest if event[0] == "C"] == [
+            event for event in spelt(told[number + 1 :]) if event[0] == "C"
+        ]
