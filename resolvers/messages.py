@@ -26,10 +26,7 @@ from store.ids import (
     private_id,
 )
 from store.messages import Refused
-from store.receipts import ReceiptKind
 from store.records import Message, MessageKind, Reserved, Session
-from subscriptions.delivery import Sent
-from subscriptions.events import ReceiptAdvanced
 
 MOST_MENTIONS = 5_000
 
@@ -108,7 +105,6 @@ async def _send(app: Confab, message: Message, *, opens: bool) -> Answer:
         # What the sender had not read before tells whose messages the new one makes read.
         await app.store.sessions.load(message.sender)
     sent = await app.delivery.send(reserved)
-    _tell_senders(app, sent)
     return Answer(sent.message, sent.sender.session, replayed=False)
 
 
@@ -207,11 +203,3 @@ def _digest(conversation: ConversationId, new: NewMessage, mentions: tuple[UserI
     """What tells one input from another, the destination resolved and defaults filled in."""
     parts = [conversation, new.content, new.kind.value, sorted(mentions), new.mention_all, new.reply_to]
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()
-
-
-def _tell_senders(app: Confab, sent: Sent) -> None:
-    """Sending reads: those whose messages it covers learn of it, the sender doesn't."""
-    outcome, message = sent.sender, sent.message
-    if outcome.changed and outcome.old_unread > 0:
-        receipt = ReceiptAdvanced(message.conversation, message.sender, ReceiptKind.READ, message.seq)
-        app.receipts.advance(receipt, outcome.old_read_seq, keep=True)

@@ -75,10 +75,10 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     replayer = Replayer(store.sessions, store.conversations, store.messages)
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
-    delivery = Delivery(store, bus)
+    receipts = ReceiptNotifier(store, bus)
+    delivery = Delivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
-    receipts = ReceiptNotifier(store, bus)
     limits = Limits(
         max_group_members=settings.max_group_members, mailbox=settings.ws_queue, recall_seconds=settings.recall_seconds
     )

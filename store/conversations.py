@@ -4,7 +4,8 @@
 the first and second person have read and received), and of groups: name, av, own, hv (full history), by, ct (ms), mc (members),
 sb (subBiz), gv (changes so far), gi and ga (id and ms of the last), st (D: dissolved, X: dismissed), ds (at which seq), dt (ms)}; ma: seqs of the
 newest messages that mention everybody.
-`members` {_id: "<conversation> <user>", r role, i intervals, j joined (ms)}: its one index finds and guards both.
+`members` {_id: "<conversation> <user>", r role, i intervals, j joined (ms), ad ar (how far the member has received and read,
+as the senders know it)}: its one index finds and guards both.
 The newest message is not kept in the head: it is read from `messages`, so the two can't disagree.
 """
 

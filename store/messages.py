@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 from pymongo.errors import BulkWriteError
 
+from store import receipts
 from store.cache import Cache, Call
 from store.effects import head_updates, row_updates, unmention
 from store.errors import Unreachable
@@ -21,9 +22,10 @@ from store.group_changes import group_change_from
 from store.ids import ConversationId, MessageId, UserId, bucket_of
 from store.keys import Keys
 from store.mongo import Mongo
+from store.receipts import Mark, ReceiptKind
 from store.records import Message, MessageKind, Reserved, message_from
 from store.revisions import Revision, revision_from
-from store.rows import CONVERSATIONS, MESSAGES, SESSIONS
+from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, RECEIPTS, SESSIONS
 from store.snowflakes import first_at
 
 
@@ -71,16 +73,25 @@ class MessageStore:
         keys = self._keys.conversation(message.conversation)
         if message.key is not None:
             keys = (*keys, self._keys.placed(message.conversation, message.id))
-        answer, in_use = await self._cache.run(
+        answer, epoch, record = await self._cache.run(
             [
                 Call("reserve", keys, args),
-                Call("EXISTS", None, (self._keys.of_user(message.sender, "meta"),)),
+                Call("HGET", None, (self._keys.of_user(message.sender, "meta"), "epoch")),
+                Call("HGET", None, (self._keys.of_user(message.sender, "sessions"), message.conversation)),
             ]
         )
         if answer[0] != b"ok":
             return Refused(answer[0].decode())
         _, seq, n, version, entry = answer
-        return Reserved(message.at(seq, n), version.decode(), entry.decode(), sender_in_use=bool(in_use))
+        read_n = orjson.loads(record)["rn"] if epoch and record else -1
+        return Reserved(
+            message.at(seq, n),
+            version.decode(),
+            entry.decode(),
+            sender_in_use=bool(epoch),
+            # More than its own are between. What the sender sent just before may be among them, and not be known there yet.
+            reads=n - message.kind.countable > read_n,
+        )
 
     async def reserve_change(
         self,
@@ -176,6 +187,13 @@ class MessageStore:
         rows = [update for committed in durable for update in row_updates(committed.reserved)]
         if rows:
             writes.append(self._mongo.bulk_write(SESSIONS, rows))
+        reading = [c for c in durable if c.reserved.reads and c.reserved.message.kind.countable]
+        marks = [update for c in reading for update in receipts.mark_updates([_mark(c.reserved.message)], c.at_ms)]
+        if marks:
+            writes.append(self._mongo.bulk_write(RECEIPTS, marks))
+        members = receipts.progress_updates(_mark(c.reserved.message) for c in reading)
+        if members:
+            writes.append(self._mongo.bulk_write(MEMBERS, members))
         return writes
 
     async def _write(self, *writes: Awaitable[Any]) -> None:
@@ -292,6 +310,11 @@ class MessageStore:
         }
         rows = await self._mongo.aggregate(MESSAGES, [{"$match": query}, {"$group": {"_id": "$u"}}])
         return {UserId(row["_id"]) for row in rows}
+
+
+def _mark(message: Message) -> Mark:
+    """Sending reads."""
+    return Mark(message.conversation, message.sender, ReceiptKind.READ, message.seq)
 
 
 def _reserved_from(entry: str, fields: Any, version: str) -> Reserved:

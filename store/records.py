@@ -129,7 +129,8 @@ class Reserved:
     """A message with its place, in the outbox and not yet durable.
 
     `version` is the membership's at that moment; `entry` the outbox entry, cleared when all is delivered; `sender_in_use`
-    whether the sender's state was in the cache. `change`: what it tells of. One that is not told has no place: its seq is 0.
+    whether the sender's state was in the cache; `reads` whether it may make messages of others read that its sender had not
+    read. `change`: what it tells of. One that is not told has no place: its seq is 0.
     """
 
     message: Message
@@ -137,6 +138,7 @@ class Reserved:
     entry: str
     change: GroupChange | None = None
     sender_in_use: bool = True
+    reads: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +274,11 @@ class Session:
     @property
     def delivered_seq(self) -> int:
         return max(int(self.record["d"]), int(self.record.get("x", 0)))
+
+    @property
+    def received_seq(self) -> int:
+        """How far the user has received as the senders know it: deleting tells them nothing."""
+        return int(self.record["d"])
 
     @property
     def unread_count(self) -> int:

@@ -45,4 +45,20 @@ def sessions_of(user: UserId) -> dict[str, Any]:
 
 def receipt_row_id(conversation: ConversationId, user: UserId, kind: str, seq: int) -> str:
     """A mark: user acknowledged (kind R read, D delivered) everything up to seq. In order of seq for each user and kind."""
-    return f"{conversation} {user} {kind}{seq:08x}"
+    return member_row_id(conversation, user) + receipt_row_end(kind, seq)
+
+
+def receipt_row_end(kind: str, seq: int) -> str:
+    """What a mark's `_id` has behind that of its user's membership."""
+    return f" {kind}{seq:08x}"
+
+
+def marks_between(conversation: ConversationId, user: UserId, kind: str, first: int, last: int) -> dict[str, Any]:
+    """The query for a user's marks of a kind from one seq to another, ends included."""
+    ends = (receipt_row_id(conversation, user, kind, seq) for seq in (first, last))
+    return {"_id": dict(zip(("$gte", "$lte"), ends, strict=True))}
+
+
+def seq_of_receipt(row: str) -> int:
+    """The seq of a mark by its `_id`."""
+    return int(row[-8:], 16)

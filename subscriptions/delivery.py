@@ -26,6 +26,7 @@ from store.sessions import NOT_IN_USE, Applied, applied
 from store.store import Store
 from subscriptions.bus import Bus, Parcel
 from subscriptions.effects import Effect, membership_effects, recipients_of, shown_to
+from subscriptions.receipts import ReceiptNotifier
 from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
@@ -67,9 +68,10 @@ class _Parcelled:
 class Delivery:
     """The write path of one process. `open` before use; `close` finishes what is under way."""
 
-    def __init__(self, store: Store, bus: Bus) -> None:
+    def __init__(self, store: Store, bus: Bus, receipts: ReceiptNotifier) -> None:
         self._store = store
         self._bus = bus
+        self._receipts = receipts
         self._waiting: deque[_Parcelled] = deque()
         self._durable: deque[_Parcelled] = deque()
         self._lane: deque[_Parcelled] = deque()
@@ -296,7 +298,9 @@ class Delivery:
         await self._doubt([p for p, head, _, _ in shown if answers[head] > p.reserved.message.seq])
         parcel = Parcel()
         for parcelled, _, effects, start in shown:
-            self._finish(parcelled, self._post(parcel, parcelled, effects, answers[start : start + len(effects)]))
+            sender = self._post(parcel, parcelled, effects, answers[start : start + len(effects)])
+            self._receipts.sent(parcelled.reserved, sender)
+            self._finish(parcelled, sender)
         done = [parcelled for parcelled in batch if not parcelled.rest]
         self._push("lane", self._lane, [parcelled for parcelled in batch if parcelled.rest])
         self._publish(parcel, done)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import structlog
 
 from store.errors import StoreError
 from store.ids import ConversationId, UserId, parse_private
-from store.receipts import Mark
-from store.sessions import applied
+from store.receipts import Mark, ReceiptKind
+from store.records import Reserved
+from store.sessions import Applied, applied
 from store.store import Store
 from subscriptions.bus import Bus, Parcel
 from subscriptions.events import ReceiptAdvanced, log_receipt
@@ -27,30 +26,57 @@ _RETRY_SECONDS = (0.2, 6.0)
 
 
 class ReceiptNotifier:
-    """Tells those who sent what an acknowledgement covers, after the acknowledging request was answered."""
+    """Tells those who sent what an acknowledgement covers, after the acknowledging request was answered: what one user
+    acknowledged in one conversation in the order in which it was."""
 
     def __init__(self, store: Store, bus: Bus) -> None:
         self._store = store
         self._bus = bus
         self._tasks: set[asyncio.Task[None]] = set()
+        self._newest: dict[tuple[ConversationId, UserId], asyncio.Task[None]] = {}
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._closing = False
 
     def advance(self, receipt: ReceiptAdvanced, after: int, *, keep: bool = False) -> None:
-        """Somebody acknowledged what came after a seq, up to the receipt's. keep: its mark is not stored yet. Returns at once."""
-        self._start(self._notify(receipt, after, keep))
+        """Somebody acknowledged what came after a seq, up to the receipt's. keep: its mark may not be stored yet. Returns at once."""
+        self._start(receipt, after, keep)
+
+    def sent(self, reserved: Reserved, sender: Applied) -> None:
+        """Sending reads: those whose messages a durable one covers learn of it, its sender doesn't. Returns at once.
+        sender: what the message did to the session of who sent it."""
+        message = reserved.message
+        if not (message.kind.countable and reserved.reads):
+            return
+        receipt = ReceiptAdvanced(message.conversation, message.sender, ReceiptKind.READ, message.seq)
+        if not sender.changed or sender.old_read_seq >= message.seq:
+            # The session does not tell any more what was unread before: it is not in use, or knew of the message already.
+            self._start(receipt, None, keep=False)
+        elif sender.old_unread > 0:
+            self._start(receipt, sender.old_read_seq, keep=False)
 
     async def close(self) -> None:
         """Waits for what is under way."""
         self._closing = True
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _start(self, receipt: ReceiptAdvanced, after: int | None, keep: bool) -> None:
+        line = (receipt.conversation, receipt.user)
+        task = asyncio.create_task(self._notify(receipt, after, keep, self._newest.get(line)))
+        self._newest[line] = task
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
-    async def _notify(self, receipt: ReceiptAdvanced, after: int, keep: bool) -> None:
+        def ended(_: object) -> None:
+            self._tasks.discard(task)
+            if self._newest.get(line) is task:
+                del self._newest[line]
+
+        task.add_done_callback(ended)
+
+    async def _notify(
+        self, receipt: ReceiptAdvanced, after: int | None, keep: bool, before: asyncio.Task[None] | None
+    ) -> None:
+        if before is not None:
+            await asyncio.wait({before})
         pause, longest = _RETRY_SECONDS
         while True:
             try:
@@ -68,23 +94,34 @@ class ReceiptNotifier:
             await asyncio.sleep(pause)
             pause *= 3
 
-    async def _try_to_tell(self, receipt: ReceiptAdvanced, after: int, keep: bool) -> None:
+    async def _try_to_tell(self, receipt: ReceiptAdvanced, after: int | None, keep: bool) -> None:
         if keep:
             mark = Mark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
-            await self._store.receipts.insert([mark], self._store.clock.now_ms())
+            await self._store.receipts.keep([mark], self._store.clock.now_ms())
         await self._tell(await self._senders(receipt, after), receipt)
 
-    async def _senders(self, receipt: ReceiptAdvanced, after: int) -> list[UserId]:
-        people = parse_private(receipt.conversation)
-        if people is None:
-            head = await self._store.conversations.find(receipt.conversation)
+    async def _senders(self, receipt: ReceiptAdvanced, after: int | None) -> list[UserId]:
+        store, conversation = self._store, receipt.conversation
+        if not _is_private(conversation):
+            head = await store.conversations.find(conversation)
             if head is None or head.member_count > LARGEST_GROUP:
                 return []
-        senders = await self._store.messages.list_senders(receipt.conversation, after, receipt.seq)
-        if people is None and senders:
-            members = await self._store.conversations.list_members(receipt.conversation)
-            senders &= {member.user for member in members if member.is_current}
-        return sorted(senders - {receipt.user})
+        if after is None:
+            after = await self._acknowledged(receipt)
+        senders = await store.messages.list_senders(conversation, after, receipt.seq) - {receipt.user}
+        if senders and not _is_private(conversation):
+            senders &= {m.user for m in await store.conversations.list_members(conversation) if m.is_current}
+        return sorted(senders)
+
+    async def _acknowledged(self, receipt: ReceiptAdvanced) -> int:
+        """How far the user had read before, by the marks."""
+        store, conversation = self._store, receipt.conversation
+        marked = await store.receipts.find_last_read(conversation, receipt.user, receipt.seq)
+        if _is_private(conversation):
+            return marked
+        # Joining reads what was there, and leaves no mark.
+        members = await store.conversations.list_members(conversation)
+        return max([marked, *(m.intervals[-1][0] - 1 for m in members if m.user == receipt.user)])
 
     async def _tell(self, users: list[UserId], receipt: ReceiptAdvanced) -> None:
         if not users:
@@ -94,6 +131,7 @@ class ReceiptNotifier:
         change = {
             "c": conversation,
             "s": receipt.seq,
+            "k": receipt.kind.value,
             "at": now,
             "e": log_receipt(receipt),
             "peer": int(_is_private(conversation)),

@@ -131,17 +131,32 @@ function changes.set(change)
   return { moves = moves, at = change.at, event = change.e }
 end
 
--- Somebody else's acknowledgement reached this user, who sent what it covers: c, s, at, e, peer (1: of a private conversation).
+-- The user received: c, d, at, e.
+function changes.delivered(change)
+  local rec = get(change.c)
+  if rec == nil then return UNKNOWN end
+  if change.d <= rec.d then return applied(change.c) end
+  local was = standing(change.c, rec)
+  rec.d = change.d
+  return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
+end
+
+-- Somebody else's acknowledgement reached this user, who sent what it covers: c, s, k (R read, D received), at, e, peer (1: of a
+-- private conversation).
 function changes.receipt(change)
   local rec = get(change.c)
   if rec == nil then return UNKNOWN end
   local was, moved = standing(change.c, rec), false
   if change.peer == 1 then
-    if change.s <= (rec.pt or 0) then return applied(change.c) end
-    rec.pt = change.s
-    moved = change.s > (rec.pr or 0)
-    rec.pr = math.max(rec.pr or 0, change.s)
+    local told = change.k == 'R' and 'pt' or 'dt'
+    if change.s <= math.max(rec.pt or 0, rec[told] or 0) then return applied(change.c) end
+    rec[told] = change.s
+    moved = change.s > (rec.pd or 0)
     rec.pd = math.max(rec.pd or 0, change.s)
+    if change.k == 'R' then
+      moved = moved or change.s > (rec.pr or 0)
+      rec.pr = math.max(rec.pr or 0, change.s)
+    end
   end
   local move = { c = change.c, rec = rec, was = was, still = not moved }
   return { moves = { move }, at = change.at, event = change.e }

@@ -6,7 +6,7 @@
 --   14 digits)
 --   us writeSeq when it was marked unread   ca category  sb subBiz  a activeTs  w writeTs
 --   ms seqs of unread messages that mention the user  f last readable seq of a former member  dd the group has ended
---   pr, pd how far the peer of a private conversation has read and received, pt how far this user was told so
+--   pr, pd how far the peer of a private conversation has read and received, pt, dt how far this user was told so
 --   g seqs up to s that may still come, as first and last of each stretch in turn (absent: none)
 -- The gateway of a subBiz (b_…) has p, m, mu, a, w and: ow its own writeTs, gn gu gq how many sessions inside are valid, their
 -- unread and mentions, lc the one with the newest writeTs.

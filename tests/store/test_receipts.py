@@ -1,0 +1,98 @@
+"""Marks: what they say, and that looking for them costs what is found and not what there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from store.ids import ConversationId, UserId, private_id
+from store.receipts import Mark, ReceiptKind, receipts_pipeline
+from store.rows import MEMBERS, RECEIPTS, member_row_id, receipt_row_id
+from store.store import Store
+
+GROUP = ConversationId("g_1")
+ANNA, BEN = UserId("anna"), UserId("ben")
+MEMBER_COUNT, MARKS = 300, 40
+
+
+async def _group(store: Store, *intervals: tuple[str, list[list[int]]]) -> None:
+    rows = [{"_id": member_row_id(GROUP, UserId(user)), "r": "MEMBER", "i": i, "j": 1, "v": 0} for user, i in intervals]
+    await store.mongo.insert_many(MEMBERS, rows)
+
+
+async def _found(store: Store, seq: int, **more: Any) -> list[UserId]:
+    asked: dict[str, Any] = {"status": None, "after": "", "limit": 100} | more
+    return [r.user for r in await store.receipts.list_receipts(GROUP, seq, ANNA, **asked)]
+
+
+async def test_recipients_are_those_who_were_there(store: Store) -> None:
+    stays, left, back = [[1, -1]], [[1, 4]], [[2, 3], [6, -1]]
+    await _group(store, ("anna", stays), ("ben", stays), ("carol", left), ("dave", back))
+    there = {1: ["ben", "carol"], 2: ["ben", "carol", "dave"], 4: ["ben", "carol"], 5: ["ben"], 6: ["ben", "dave"]}
+    assert {seq: await _found(store, seq) for seq in there} == there
+
+
+async def test_other_conversations_and_other_members_are_left_alone(store: Store) -> None:
+    # Ids that begin alike.
+    await _group(store, ("ben", [[1, -1]]), ("ben.b", [[1, -1]]))
+    await store.mongo.insert_many(MEMBERS, [{"_id": "g_12 ben", "r": "MEMBER", "i": [[1, -1]], "j": 1, "v": 0}])
+    await store.receipts.keep([Mark(GROUP, BEN, ReceiptKind.READ, 3)], 100)
+    rows = await store.receipts.list_receipts(GROUP, 2, ANNA, status=None, after="", limit=10)
+    assert [(r.user, r.status, r.delivered_at_ms, r.read_at_ms) for r in rows] == [
+        ("ben", ReceiptKind.READ, 100, 100),
+        ("ben.b", None, None, None),
+    ]
+    assert await _found(store, 2, after="ben") == ["ben.b"]
+    assert await _found(store, 2, status="SENT") == ["ben.b"]
+
+
+@pytest.mark.parametrize("conversation", [GROUP, private_id(ANNA, BEN)])
+async def test_a_mark_that_is_kept_again_keeps_its_time_and_nobody_goes_back(
+    store: Store, conversation: ConversationId
+) -> None:
+    await _group(store, ("ben", [[1, -1]]))
+    if conversation != GROUP:
+        await store.conversations.open_private(conversation, 1)
+    for seq, kind, at in ((5, ReceiptKind.READ, 50), (3, ReceiptKind.DELIVERED, 60), (5, ReceiptKind.READ, 70)):
+        await store.receipts.keep([Mark(conversation, BEN, kind, seq)], at)
+    people = (await store.receipts.list_recipients([conversation]))[conversation]
+    assert {p.user: (p.delivered, p.read) for p in people}[BEN] == (5, 5)
+    (row,) = await store.receipts.list_receipts(conversation, 4, ANNA, status=None, after="", limit=10)
+    assert (row.delivered_at_ms, row.read_at_ms) == (50, 50)
+    assert [await store.receipts.find_last_read(conversation, BEN, seq) for seq in (1, 5, 6, 9)] == [0, 0, 5, 5]
+
+
+async def test_acknowledging_makes_nobody_a_member(store: Store) -> None:
+    await store.receipts.keep([Mark(GROUP, BEN, ReceiptKind.READ, 1)], 1)
+    assert await store.mongo.find(MEMBERS, {}) == []
+
+
+async def test_a_page_of_receipts_looks_at_what_is_on_it_only(
+    store: Store, mongo_url: str, mongo_database_name: str
+) -> None:
+    users = [f"u{number:03}" for number in range(MEMBER_COUNT)]
+    await _group(store, *((user, [[1, -1]]) for user in users))
+    kinds = ("D", "R")
+    rows = [
+        {"_id": receipt_row_id(GROUP, UserId(user), kind, seq), "at": seq}
+        for user in users
+        for kind in kinds
+        for seq in range(1, MARKS + 1)
+    ]
+    await store.mongo.insert_many(RECEIPTS, rows)
+    pipeline = receipts_pipeline(GROUP, 7, ANNA, status=None, after="u099", limit=20)
+    with MongoClient[dict[str, Any]](mongo_url) as client:
+        command = {"aggregate": MEMBERS, "pipeline": pipeline, "cursor": {}}
+        plan = client[mongo_database_name].command("explain", command, verbosity="executionStats")
+    stages = plan["stages"]
+    looked = stages[0]["$cursor"]["executionStats"]
+    assert looked["totalDocsExamined"] <= 21
+    lookups = [stage for stage in stages if "$lookup" in stage]
+    assert len(lookups) == 2
+    for stage in lookups:
+        assert stage["indexesUsed"] == ["_id_"]
+        assert stage["collectionScans"] == 0
+        # One mark a recipient, of those there are.
+        assert stage["totalDocsExamined"] <= 2 * 20
