@@ -13,6 +13,7 @@ from resolvers.callers import Caller
 from resolvers.conversations import Access, access_from, may_be_in
 from resolvers.errors import Unauthenticated
 from resolvers.history import list_up_to, newest_shown
+from resolvers.receipts import Progress
 from store.ids import ConversationId, UserId
 from store.records import Head, Member, Message, Session, User
 
@@ -29,6 +30,7 @@ class Loaders:
         self.conversations: DataLoader[ConversationId, Found | None] = DataLoader(self._load_conversations)
         self.sessions: DataLoader[ConversationId, Session | None] = DataLoader(self._load_sessions)
         self._older: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_older)
+        self.progress: DataLoader[ConversationId, Progress] = DataLoader(self._load_progress)
         self.messages: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_messages)
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
@@ -67,6 +69,11 @@ class Loaders:
         accesses = [await self.access(conversation) for conversation, _ in places]
         found = [(access, seq) for access, (_, seq) in zip(accesses, places, strict=True) if access is not None]
         return await list_up_to(self._app, found)
+
+    async def _load_progress(self, conversations: list[ConversationId]) -> list[Progress]:
+        assert self._viewer is not None
+        found = await self._app.store.receipts.list_recipients(conversations)
+        return [Progress(found.get(conversation, ()), self._viewer) for conversation in conversations]
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)

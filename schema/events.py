@@ -12,11 +12,11 @@ import strawberry
 from resolvers import live
 from schema.context import Context, Info
 from schema.messages import Message, message_from
+from schema.receipts import ReceiptStatus
 from schema.scalars import Cursor
 from schema.sessions import Session, cursor_from, session_from
 from schema.users import User, load_user
 from store.ids import UserId
-from store.receipts import ReceiptKind
 from subscriptions import events
 from subscriptions.events import SyncReason as Reason
 
@@ -34,13 +34,6 @@ class SyncReason(Enum):
     CATEGORY = Reason.CATEGORY
     MEMBERSHIP = Reason.MEMBERSHIP
     CATCH_UP = Reason.CATCH_UP
-
-
-@strawberry.enum
-class ReceiptStatus(Enum):
-    SENT = "SENT"
-    DELIVERED = ReceiptKind.DELIVERED
-    READ = ReceiptKind.READ
 
 
 @strawberry.type(description="hasMore: more parts of CATCH_UP follow; false on everything that is live.")

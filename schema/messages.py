@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import strawberry
 
-from resolvers import history, revising
+from resolvers import history, receipts, revising
 from resolvers import messages as use_cases
 from resolvers.pages import Page
 from resolvers.visibility import is_visible
 from schema.context import Context, Info
 from schema.nodes import Node, PageInfo, page_info
+from schema.receipts import Delivery, ReceiptConnection, ReceiptStatus, delivery_from, receipt_connection
 from schema.scalars import DateTime
 from schema.users import User, load_user, user_from
 from store import records
@@ -80,6 +81,29 @@ class Message(Node):
     @strawberry.field(description="The sender's own key, shown to the sender alone.")
     def idempotency_key(self, info: Info) -> str | None:
         return self.record.key if info.context.viewer == self.record.sender else None
+
+    @strawberry.field(
+        description="What the sender's tick shows: READ only when all recipients have read, DELIVERED only when all have "
+        "received; SENT where there is no recipient. deliveredCount includes those who read. Null to all but the sender, and "
+        "for SYSTEM."
+    )
+    async def delivery(self, info: Info) -> Delivery | None:
+        if not receipts.may_see_receipts(info.context.viewer, self.record):
+            return None
+        progress = await info.context.loaders.progress.load(self.record.conversation)
+        return delivery_from(progress.of(self.record.seq))
+
+    @strawberry.field(
+        description="One row a recipient (those who were members when it was sent, less the sender), in groups of any size; "
+        "status: exactly that one. Null to all but the sender."
+    )
+    async def receipts(
+        self, info: Info, first: int | None = 50, after: str | None = None, status: ReceiptStatus | None = None
+    ) -> ReceiptConnection | None:
+        context = info.context
+        wanted = status.name if status is not None else None
+        page = await receipts.list_receipts(context.app, context.viewer, self.record, first, after, wanted)
+        return receipt_connection(page) if page is not None else None
 
 
 def message_from(message: records.Message) -> Message:

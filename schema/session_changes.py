@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers import reading
+from resolvers import reading, receiving
 from resolvers import session_changes as use_cases
 from schema.context import Info
 from schema.scalars import DateTime
@@ -20,6 +20,14 @@ class SessionMutations:
     async def mark_read(self, info: Info, conversation_id: strawberry.ID, up_to_seq: int | None = None) -> Session:
         context = info.context
         return session_from(await reading.mark_read(context.app, context.viewer, conversation_id, up_to_seq))
+
+    @strawberry.mutation(
+        description="Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; past writeSeq "
+        "means writeSeq, below 0: INVALID_INPUT."
+    )
+    async def ack_delivered(self, info: Info, conversation_id: strawberry.ID, up_to_seq: int) -> Session:
+        context = info.context
+        return session_from(await receiving.ack_delivered(context.app, context.viewer, conversation_id, up_to_seq))
 
     @strawberry.mutation(
         description="Soft delete of the caller's own view: status INVALID, unread cleared without a receipt to anybody; history "

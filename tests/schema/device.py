@@ -163,12 +163,12 @@ class Device:
         session = self.sessions.get(event["conversationId"])
         if session is None:
             return
-        if event["user"]["id"] == self.user:
-            session["readSeq"] = max(session["readSeq"], event["seq"])
-            session["deliveredSeq"] = max(session["deliveredSeq"], event["seq"])
-        elif session["peerReadSeq"] is not None:
-            session["peerReadSeq"] = max(session["peerReadSeq"], event["seq"])
-            session["peerDeliveredSeq"] = max(session["peerDeliveredSeq"], event["seq"])
+        own, read = event["user"]["id"] == self.user, event["status"] == "READ"
+        if not own and session["peerReadSeq"] is None:
+            return
+        names = ("readSeq", "deliveredSeq") if own else ("peerReadSeq", "peerDeliveredSeq")
+        for name in names if read else names[1:]:
+            session[name] = max(session[name], event["seq"])
 
     async def agrees(self) -> None:
         """Waits until the device shows what a fresh client would be shown; fails where that does not come."""

@@ -21,6 +21,7 @@ MESSAGE = """
 """
 
 MARK_READ = f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"
+ACK = f"mutation ($id: ID!, $seq: Int!) {{ ackDelivered(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"
 DELETE = f"mutation ($id: ID!, $hard: Boolean) {{ deleteSession(conversationId: $id, hard: $hard) {{ {SESSION} }} }}"
 MUTE = f"""mutation ($id: ID!, $muted: Boolean!, $until: DateTime) {{
     muteSession(conversationId: $id, muted: $muted, until: $until) {{ {SESSION} }} }}"""
@@ -43,6 +44,10 @@ class SessionCalls(ABC):
 
     async def mark_read(self, user: str, conversation: str, seq: int | None = None) -> Json:
         session: Json = (await self.data(user, MARK_READ, id=conversation, seq=seq))["markRead"]
+        return session
+
+    async def ack(self, user: str, conversation: str, seq: int) -> Json:
+        session: Json = (await self.data(user, ACK, id=conversation, seq=seq))["ackDelivered"]
         return session
 
     async def delete(self, user: str, conversation: str, hard: bool = False) -> Json:

@@ -126,6 +126,24 @@ async def test_reading(meter: Meter) -> None:
     await meter.costs("markRead with upToSeq, lock included", lambda: read(next(seqs)), 2, 2)
 
 
+@pytest.mark.parametrize("kind", ["private", "group"])
+async def test_acknowledging_delivery(meter: Meter, kind: str) -> None:
+    alice, bob, carol = await meter.api.people("alice", "bob", "carol")
+    to = alice if kind == "private" else await meter.api.create_group(alice, bob, carol)
+    conversation = private(alice, bob) if kind == "private" else to
+    query = "mutation ($id: ID!, $seq: Int!) { ackDelivered(conversationId: $id, upToSeq: $seq) { deliveredSeq } }"
+
+    async def ack(seq: int = 1_000) -> None:
+        await meter.api.data(alice, query, id=conversation, seq=seq)
+
+    await meter.costs("ackDelivered, lock included", ack, 1, 2, prepare=lambda: meter.send(bob, to))
+    await meter.costs("ackDelivered of what is known, lock included", ack, 0, 2)
+    for _ in range(RUNS + 2):
+        await meter.send(bob, to)
+    seqs = count(RUNS + 2)
+    await meter.costs("ackDelivered in part, lock included", lambda: ack(next(seqs)), 2, 2)
+
+
 async def test_changing_a_session(meter: Meter) -> None:
     alice, bob = await meter.api.people("alice", "bob")
     await meter.send(bob, alice)
@@ -205,6 +223,39 @@ async def test_a_page_of_messages(meter: Meter, kind: str) -> None:
     await meter.costs(
         f"messages, page of 50, {kind}", lambda: meter.api.data(bob, HISTORY, id=conversation, first=50), 1, 1
     )
+
+
+async def test_ticks_of_a_page_of_messages_cost_one_look_more(meter: Meter) -> None:
+    alice, bob, carol = await meter.api.people("alice", "bob", "carol")
+    group = await meter.api.create_group(alice, bob, carol)
+    for to in (group, bob):
+        await together(*(meter.api.send(alice, to) for _ in range(30)))
+    query = """query ($id: ID!) { messages(conversationId: $id, last: 30) { edges { node {
+        seq delivery { status recipientCount } } } } }"""
+    for conversation in (group, private(alice, bob)):
+        page = (await meter.api.data(alice, query, id=conversation))["messages"]["edges"]
+        assert [edge["node"]["delivery"]["status"] for edge in page] == ["SENT"] * 30
+
+        async def look(conversation: str = conversation) -> None:
+            await meter.api.data(alice, query, id=conversation)
+
+        await meter.costs("messages with delivery, page of 30", look, 2, 1)
+
+
+@pytest.mark.parametrize("members", [2, 120])
+async def test_receipts_of_a_message_are_one_look_in_groups_of_any_size(meter: Meter, members: int) -> None:
+    alice, *_ = await meter.api.people("alice")
+    crowd = await meter.api.crowd(f"receipts{members}", members)
+    group = await meter.api.create_group(alice, *crowd)
+    messages = [(await meter.api.send(alice, to))["message"] for to in (group, crowd[0])]
+    query = "query ($id: ID!) { message(id: $id) { receipts(first: 100) { edges { node { status readAt } } } } }"
+    for message in messages:
+
+        async def look(message: Any = message) -> None:
+            await meter.api.data(alice, query, id=message["id"])
+
+        # The message is looked for, and whether it is the viewer's to see, as ever.
+        await meter.costs(f"receipts, group of {members}", look, 2, 1)
 
 
 async def test_small_reads(meter: Meter) -> None:

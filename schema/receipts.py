@@ -1,0 +1,88 @@
+"""Receipts at the API: SENT, DELIVERED, READ, and never back."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import strawberry
+
+from resolvers import receipts as use_cases
+from resolvers.pages import Page
+from schema.context import Info
+from schema.nodes import PageInfo, page_info
+from schema.scalars import DateTime
+from schema.users import User, load_user
+from store import receipts
+from store.ids import UserId
+from store.receipts import ReceiptKind
+
+
+@strawberry.enum
+class ReceiptStatus(Enum):
+    SENT = "SENT"
+    DELIVERED = ReceiptKind.DELIVERED
+    READ = ReceiptKind.READ
+
+
+def status_from(kind: ReceiptKind | None) -> ReceiptStatus:
+    """A status as the API spells it; None: nothing happened yet."""
+    return ReceiptStatus(kind) if kind is not None else ReceiptStatus.SENT
+
+
+@strawberry.type
+class Delivery:
+    status: ReceiptStatus
+    recipient_count: int
+    delivered_count: int
+    read_count: int
+
+
+def delivery_from(delivery: use_cases.Delivery) -> Delivery:
+    """What became of a message as the API shows it."""
+    return Delivery(
+        status=status_from(delivery.status),
+        recipient_count=delivery.recipients,
+        delivered_count=delivery.delivered,
+        read_count=delivery.read,
+    )
+
+
+@strawberry.type(description="Reading without having acknowledged delivery sets both times, with one READ event.")
+class Receipt:
+    user_id: strawberry.Private[UserId]
+    status: ReceiptStatus
+    delivered_at: DateTime | None
+    read_at: DateTime | None
+
+    @strawberry.field
+    async def user(self, info: Info) -> User:
+        return await load_user(info.context, self.user_id)
+
+
+@strawberry.type
+class ReceiptEdge:
+    node: Receipt
+    cursor: str
+
+
+@strawberry.type
+class ReceiptConnection:
+    edges: list[ReceiptEdge]
+    page_info: PageInfo
+
+
+def receipt_connection(page: Page[receipts.Receipt]) -> ReceiptConnection:
+    """A page of receipts as Relay wants it."""
+    return ReceiptConnection(
+        edges=[ReceiptEdge(node=_receipt_from(edge.node), cursor=edge.cursor) for edge in page.edges],
+        page_info=page_info(page),
+    )
+
+
+def _receipt_from(receipt: receipts.Receipt) -> Receipt:
+    return Receipt(
+        user_id=receipt.user,
+        status=status_from(receipt.status),
+        delivered_at=DateTime(receipt.delivered_at_ms) if receipt.delivered_at_ms is not None else None,
+        read_at=DateTime(receipt.read_at_ms) if receipt.read_at_ms is not None else None,
+    )
