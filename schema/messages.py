@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import strawberry
 
-from resolvers import history, receipts, revising
+from resolvers import history, offline, receipts, revising
 from resolvers import messages as use_cases
 from resolvers.pages import Page
 from resolvers.visibility import is_visible
@@ -212,6 +212,14 @@ class MessageQueries:
     @strawberry.field
     async def message(self, info: Info, id: strawberry.ID) -> Message | None:
         return await find_message(info.context, id)
+
+    @strawberry.field(
+        description="Messages that reached the caller's conversations and were not acknowledged as delivered on any of the "
+        "caller's devices (the offline queue), newest first. markRead and ackDelivered shrink it."
+    )
+    async def offline_messages(self, info: Info, first: int | None = 50, after: str | None = None) -> MessageConnection:
+        context = info.context
+        return message_connection(await offline.list_offline(context.app, context.viewer, first, after))
 
 
 async def find_message(context: Context, message: str) -> Message | None:

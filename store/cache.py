@@ -22,7 +22,7 @@ _SCRIPTS = Path(__file__).parent / "scripts"
 _USER = ("_user.lua", "_sessions.lua")
 _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
     _USER: ("load_begin", "load_part", "lock", "unlock", "list_page", "list_names", "folders", "changed", "sessions_get", "attach",
-            "log_read"),
+            "log_read", "undelivered"),
     (*_USER, "_changes.lua"): ("apply", "load_finish"),
     ("_conversation.lua",): ("reserve", "change_group", "committed", "head_load_begin", "head_load_finish", "head_drop", "revised"),
     (): ("claim", "claim_release"),

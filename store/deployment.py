@@ -18,6 +18,7 @@ from store.clock import DeploymentClock
 from store.errors import Unreachable
 from store.keys import Keys
 from store.mongo import Document, Mongo
+from store.rows import PLACE
 from store.snowflakes import WORKERS, Snowflakes
 
 _log = structlog.get_logger()
@@ -39,7 +40,7 @@ LEASES = "leases"
 
 async def ensure_indexes(mongo: Mongo) -> None:
     """Creates every index there is beside those on `_id`. Idempotent."""
-    place = IndexModel([("c", 1), ("b", 1), ("s", 1)], unique=True)
+    place = IndexModel(list(PLACE), unique=True)
     key = IndexModel([("u", 1), ("ik", 1)], partialFilterExpression={"ik": {"$exists": True}})
     await mongo.ensure_indexes("messages", [place, key])
     await mongo.ensure_indexes("claims", [IndexModel([("until", 1)], expireAfterSeconds=0)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -25,8 +26,11 @@ from store.mongo import Mongo
 from store.receipts import Mark, ReceiptKind
 from store.records import Message, MessageKind, Reserved, message_from
 from store.revisions import Revision, revision_from
-from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, RECEIPTS, SESSIONS
+from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, PLACE, RECEIPTS, SESSIONS
 from store.snowflakes import first_at
+
+_SPANS = 250
+"""Conversations that one query looks into at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +297,33 @@ class MessageStore:
             MESSAGES, query, sort=[("c", direction), ("b", direction), ("s", direction)], limit=limit
         )
         return [message_from(row) for row in rows]
+
+    async def list_from_others(
+        self,
+        user: UserId,
+        waiting: Mapping[ConversationId, tuple[int, int]],
+        before: MessageId | None,
+        limit: int,
+    ) -> list[Message]:
+        """Countable messages of anybody else after a seq and up to another in each of the conversations, the newest ids first,
+        before an id: one round trip."""
+        spans = [
+            {"c": c, "b": {"$gte": bucket_of(after + 1), "$lte": bucket_of(upto)}, "s": {"$gt": after, "$lte": upto}}
+            for c, (after, upto) in waiting.items()
+        ]
+        which: dict[str, Any] = {"u": {"$ne": user}, "k": {"$ne": MessageKind.SYSTEM.value}}
+        if before is not None:
+            which["_id"] = {"$lt": int(before)}
+        # Of itself MongoDB might look for the newest of all messages, and would try which is better for each conversation.
+        reads = [
+            self._mongo.find(
+                MESSAGES, which | {"$or": spans[i : i + _SPANS]}, sort=[("_id", -1)], limit=limit, hint=PLACE
+            )
+            for i in range(0, len(spans), _SPANS)
+        ]
+        found = await self._mongo.together(*reads) if reads else []
+        rows = sorted((row for part in found for row in part), key=itemgetter("_id"), reverse=True)
+        return [message_from(row) for row in rows[:limit]]
 
     async def find_place(self, conversation: ConversationId, seq: int) -> tuple[int, int]:
         """The newest message up to and with seq, and how many countable ones there are up to and with it."""

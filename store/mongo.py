@@ -107,12 +107,13 @@ class Mongo:
         projection: Mapping[str, Any] | None = None,
         sort: Sort | None = None,
         limit: int = 0,
+        hint: Sort | None = None,
     ) -> list[Document]:
-        """All documents that match, in order. Read in one batch as far as 16 MiB reach."""
+        """All documents that match, in order. Read in one batch as far as 16 MiB reach. hint: the index to use."""
         self._count()
         with translated():
             cursor = self._database[collection].find(
-                query, projection, sort=sort, limit=limit, batch_size=limit + 1 if limit else 10_000
+                query, projection, sort=sort, limit=limit, batch_size=limit + 1 if limit else 10_000, hint=hint
             )
             rows: list[Document] = await cursor.to_list(None)
         return rows

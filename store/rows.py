@@ -18,6 +18,9 @@ SESSIONS = "sessions"
 RECEIPTS = "receipts"
 CLAIMS = "claims"
 
+PLACE = (("c", 1), ("b", 1), ("s", 1))
+"""The index of `messages` by place."""
+
 
 def _all_of(owner: str) -> dict[str, Any]:
     return {"_id": {"$gte": f"{owner} ", "$lt": f"{owner}!"}}

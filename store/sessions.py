@@ -109,6 +109,11 @@ class SessionStore:
         """The conversations in a list, all as of one moment."""
         return [_c(conversation) for conversation in (await self._warm(user, "list_names", (name,)))[1:]]
 
+    async def list_undelivered(self, user: UserId) -> list[Session]:
+        """Valid sessions in which messages wait to be received, as of one moment, in no particular order."""
+        rows = (await self._warm(user, "undelivered", ()))[1:]
+        return [session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
+
     async def list_changed(self, user: UserId, after: int, limit: int, *, valid_until: int) -> Snapshot:
         """Sessions whose activeTs is past a position, oldest change first; up to another position only valid ones. No two of
         a user's have the same."""

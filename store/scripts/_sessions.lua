@@ -12,7 +12,7 @@
 -- unread and mentions, lc the one with the newest writeTs.
 --
 -- Lists, each newest position first: m main, b<subBiz>, c<category>, x<subBiz> <category>, ordered by priority, then writeTs;
--- B<subBiz>, C<category>, ordered by writeTs alone.
+-- B<subBiz>, C<category>, ordered by writeTs alone; o, where something is not delivered, in no order that means anything.
 local PINNED = 4398046511104 -- 2^42: a priority outweighs any writeTs
 
 local function is_gateway(conversation)
@@ -69,6 +69,7 @@ local function standing(conversation, rec)
   -- What is inside a subBiz counts in the total by way of its gateway.
   if not rec.sb then sums.total = counted end
   if is_gateway(conversation) then return now end
+  if math.max(rec.d, rec.x or 0) < rec.s then places[place('o', 0, conversation)] = true end
   local lists = {}
   if rec.sb then
     places[place('B' .. rec.sb, rec.w, conversation)] = true

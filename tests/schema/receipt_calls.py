@@ -11,6 +11,9 @@ RECEIPTS = """query ($id: ID!, $first: Int = 50, $after: String, $status: Receip
     receipts(first: $first, after: $after, status: $status) { pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
     edges { cursor node { user { id } status deliveredAt readAt } } } } }"""
 DELIVERY = "query ($id: ID!) { message(id: $id) { delivery { status recipientCount deliveredCount readCount } } }"
+OFFLINE = """query ($first: Int = 50, $after: String) { offlineMessages(first: $first, after: $after) {
+    pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+    edges { cursor node { id conversationId seq content contentType sender { id } } } } }"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,17 @@ class Receipts:
         """Status, recipients, delivered, read; None where it is not the viewer's to see."""
         found = (await self.api.data(viewer, DELIVERY, id=message["id"]))["message"]["delivery"]
         return tuple(found.values()) if found is not None else None
+
+    async def offline(self, user: str, page: int = 100) -> list[Json]:
+        """The whole offline queue, newest first."""
+        found: list[Json] = []
+        after = None
+        while True:
+            listed = (await self.api.data(user, OFFLINE, first=page, after=after))["offlineMessages"]
+            found += [edge["node"] for edge in listed["edges"]]
+            after = listed["pageInfo"]["endCursor"]
+            if not listed["pageInfo"]["hasNextPage"]:
+                return found
 
 
 def advanced(conversation: str, user: str, status: str, seq: int) -> Json:

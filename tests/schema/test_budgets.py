@@ -258,6 +258,13 @@ async def test_receipts_of_a_message_are_one_look_in_groups_of_any_size(meter: M
         await meter.costs(f"receipts, group of {members}", look, 2, 1)
 
 
+async def test_the_offline_queue(meter: Meter, alice: str) -> None:
+    query = "{ offlineMessages(first: 50) { edges { node { id seq content } } } }"
+    await meter.costs("offlineMessages, 60 sessions", lambda: meter.api.data(alice, query), 1, 1)
+    (nobody,) = await meter.api.people("nobody")
+    await meter.costs("offlineMessages, nothing waits", lambda: meter.api.data(nobody, query), 0, 1)
+
+
 async def test_small_reads(meter: Meter) -> None:
     alice, bob = await meter.api.people("alice", "bob")
     await meter.api.send(bob, alice)
