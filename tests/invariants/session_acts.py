@@ -9,8 +9,8 @@ from tests.invariants.session_watch import FOLDERS, SUB_BIZ
 from tests.invariants.session_world import DOCUMENTS, World
 from tests.schema.api import Refusal
 
-BURST = ("send", "send", "read", "delete", "mute", "pin", "remind", "assign")
-BAD = 14
+BURST = ("send", "send", "read", "receive", "delete", "mute", "pin", "remind", "assign")
+BAD = 16
 PAST = "2026-01-02T03:04:05.678Z"
 FUTURE = "2099-01-02T03:04:05.678Z"
 
@@ -63,7 +63,8 @@ class Acts:
             return self.send(model, user, any_, number == 1)
         if kind == "assign":
             return self.assign(model, user, (0, 1), FOLDERS[number % 2])
-        values = {"mute": (None, False, 3_600_000, None), "delete": (False, True, False, True), "pin": (0, 1, 5, 5)}
+        values = {"mute": (None, False, 3_600_000, None), "delete": (False, True, False, True), "pin": (0, 1, 5, 5),
+                  "receive": (1, 2, 3, 1_000)}  # fmt: skip
         return self.change(model, kind, user, any_, values.get(kind, (None,) * 4)[number])
 
     def bad(self, model: SessionModel, user: str, any_: int, number: int) -> tuple[str, Json, Refusal]:
@@ -77,6 +78,7 @@ class Acts:
             ("read", {"id": "", "seq": None}, "conversationId"),
             ("assign", {"ids": [own, strange], "category": "work"}, "conversationIds"),
             ("read", {"id": own, "seq": -1}, "upToSeq"),
+            ("receive", {"id": own, "seq": -1}, "upToSeq"),
             ("pin", {"id": own, "priority": 1001}, "priority"),
             ("pin", {"id": own, "priority": -1}, "priority"),
             ("mute", {"id": own, "muted": True, "until": PAST}, "until"),
@@ -84,9 +86,10 @@ class Acts:
             ("assign", {"ids": [own], "category": " "}, "categoryId"),
             ("assign", {"ids": [own], "category": "x" * 129}, "categoryId"),
             ("remind", {"id": b_shop}, "conversationId"),
+            ("receive", {"id": b_shop, "seq": 1}, "conversationId"),
             ("delete", {"id": b_shop, "hard": True}, "conversationId"),
             ("assign", {"ids": [b_shop], "category": "work"}, "conversationIds"),
         ]
         kind, variables, field = cases[number]
-        malformed = number in range(4, 11) or (number > 10 and (user, b_shop) in model.kept)
+        malformed = number in range(4, 12) or (number > 11 and (user, b_shop) in model.kept)
         return DOCUMENTS[kind], variables, Refusal("INVALID_INPUT" if malformed else "NOT_FOUND", field)

@@ -34,7 +34,7 @@ class Device:
         self._messages_cursor: str | None = None
         self._told: dict[str, int] = {}
         self._seen: set[tuple[str, int]] = set()
-        self._receipts: dict[tuple[str, str], int] = {}
+        self._receipts: dict[tuple[str, str, str], int] = {}
         self._synced: Subscriber | None = None
         self._live: Subscriber | None = None
 
@@ -112,7 +112,7 @@ class Device:
             case "MessageCreated":
                 await self._apply_message(event["message"])
             case "ReceiptAdvanced":
-                self._apply_receipt(event["conversationId"], event["user"]["id"], event["seq"])
+                self._apply_receipt(event["conversationId"], event["user"]["id"], event["status"], event["seq"])
             case "CaughtUp":
                 if event["reset"]:
                     await self._snapshot()
@@ -144,18 +144,19 @@ class Device:
             # Whoever wrote it has read it.
             session["peerReadSeq"] = session["peerDeliveredSeq"] = seq
 
-    def _apply_receipt(self, name: str, reader: str, seq: int) -> None:
-        assert seq > self._receipts.get((name, reader), 0), f"{reader} had read {name} further than {seq}"
-        self._receipts[name, reader] = seq
+    def _apply_receipt(self, name: str, reader: str, status: str, seq: int) -> None:
+        before = max(self._receipts.get((name, reader, known), 0) for known in ("READ", status))
+        assert seq > before, f"{reader} was further in {name} than {status} {seq}"
+        self._receipts[name, reader, status] = seq
         session = self.sessions.get(name)
         if session is None:
             return
         fields: tuple[str, ...] = ()
         if reader == self.user:
-            fields = ("readSeq", "deliveredSeq")
+            fields = ("deliveredSeq", "readSeq")
         elif session["peerReadSeq"] is not None:
-            fields = ("peerReadSeq", "peerDeliveredSeq")
-        for field in fields:
+            fields = ("peerDeliveredSeq", "peerReadSeq")
+        for field in fields if status == "READ" else fields[:1]:
             session[field] = max(session[field], seq)
 
     def shown(self) -> dict[str, Json]:

@@ -37,9 +37,11 @@ class Room:
 
 @dataclass
 class Kept:
-    """What one user's session holds beside the messages. `read`: as others are told; `deleted`: writeSeq at the deletion."""
+    """What one user's session holds beside the messages. `read`, `received`: as others are told; `deleted`: writeSeq at the
+    deletion."""
 
     read: int = 0
+    received: int = 0
     deleted: int | None = None
     priority: int = 0
     muted: bool = False
@@ -101,7 +103,7 @@ class SessionModel:
         for member in room.members:
             self._move(member, op.target, rewrite=True)
         mine = self.kept[op.user, op.target]
-        mine.read, mine.reminder = room.seq, False
+        mine.read, mine.received, mine.reminder = room.seq, room.seq, False
 
     def _read(self, op: Op) -> None:
         """value: up to which seq, or None."""
@@ -112,14 +114,23 @@ class SessionModel:
         room, kept = self.rooms[op.target], self.kept[op.user, op.target]
         seq = room.seq if op.value is None else min(op.value, room.seq)
         if self.valid(op.user, op.target) and seq > self._shown_read(op.user, op.target):
-            kept.read, kept.reminder = seq, False
-            self._move(op.user, op.target)
-            if op.target.startswith("p_"):
-                (peer,) = (member for member in room.members if member != op.user)
-                self._move(peer, op.target)
+            kept.read, kept.received, kept.reminder = seq, max(kept.received, seq), False
+            self._tell(op.user, op.target)
         elif kept.reminder:
             kept.reminder = False
             self._move(op.user, op.target)
+
+    def _receive(self, op: Op) -> None:
+        """value: up to which seq."""
+        kept, seq = self.kept[op.user, op.target], min(op.value, self.rooms[op.target].seq)
+        if self.valid(op.user, op.target) and seq > max(kept.received, kept.deleted or 0):
+            kept.received = seq
+            self._tell(op.user, op.target)
+
+    def _tell(self, user: str, name: str) -> None:
+        """An acknowledgement moves the session, and in private the other one's."""
+        for member in self.rooms[name].members if name.startswith("p_") else [user]:
+            self._move(member, name)
 
     def _delete(self, op: Op) -> None:
         """value: whether hard."""
@@ -200,7 +211,7 @@ class SessionModel:
             self._join(member, name, room)
 
     def _join(self, user: str, name: str, room: Room) -> None:
-        self.kept[user, name] = Kept(read=room.seq)
+        self.kept[user, name] = Kept(read=room.seq, received=room.seq)
         if room.sub_biz:
             self.kept.setdefault((user, gateway(room.sub_biz)), Kept())
 
@@ -265,11 +276,11 @@ class SessionModel:
         read = self._shown_read(user, name) if room else 0
         peer = None
         if room and name.startswith("p_"):
-            peer = next(self.kept[member, name].read for member in room.members if member != user)
+            peer = next(self.kept[member, name] for member in room.members if member != user)
         return {
             "writeSeq": room.seq if room else 0,
             "readSeq": read,
-            "deliveredSeq": read,
+            "deliveredSeq": max(kept.received, kept.deleted or 0) if room else 0,
             "unreadCount": self.unread(user, name),
             "unreadMentionCount": self.mentions(user, name),
             "unreadStatus": kept.reminder,
@@ -279,8 +290,8 @@ class SessionModel:
             "categoryId": kept.category,
             "subBiz": room.sub_biz if room else None,
             "status": "ACTIVE" if self.valid(user, name) else "INVALID",
-            "peerReadSeq": peer,
-            "peerDeliveredSeq": peer,
+            "peerReadSeq": peer.read if peer else None,
+            "peerDeliveredSeq": peer.received if peer else None,
         }
 
     def _inside(self, user: str, name: str) -> list[str]:

@@ -31,6 +31,7 @@ SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $sin
 DOCUMENTS = {
     "send": f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ message {{ seq }} session {{ {SESSION} }} }} }}",
     "read": f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}",
+    "receive": f"mutation ($id: ID!, $seq: Int!) {{ ackDelivered(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}",
     "delete": f"mutation ($id: ID!, $hard: Boolean) {{ deleteSession(conversationId: $id, hard: $hard) {{ {SESSION} }} }}",
     "mute": f"""mutation ($id: ID!, $muted: Boolean!, $until: DateTime) {{
         muteSession(conversationId: $id, muted: $muted, until: $until) {{ {SESSION} }} }}""",
@@ -53,7 +54,7 @@ def variables(op: Op) -> Json:
                 (peer,) = (user for user in pair.split("_") if user != op.user)
                 to = {"toUserId": peer, "subBiz": sub_biz or None, "content": "hello", "mentions": mentions}
             return {"input": to}
-        case "read":
+        case "read" | "receive":
             return {"id": op.target, "seq": op.value}
         case "delete":
             return {"id": op.target, "hard": op.value}

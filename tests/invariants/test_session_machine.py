@@ -97,6 +97,11 @@ class SessionMachine(RuleBasedStateMachine):
     def read(self, who: int, which: int, up_to: int | None, process: int) -> None:
         self.do(self.acts.change(self.model, "read", self.users[who], which, up_to), process)
 
+    @rule(who=WHO, which=ANY, up_to=UP_TO, process=PROCESS)
+    def receive(self, who: int, which: int, up_to: int | None, process: int) -> None:
+        seq = 1_000 if up_to is None else up_to
+        self.do(self.acts.change(self.model, "receive", self.users[who], which, seq), process)
+
     @rule(who=WHO, which=ANY, hard=st.booleans(), process=PROCESS)
     def delete(self, who: int, which: int, hard: bool, process: int) -> None:
         self.do(self.acts.change(self.model, "delete", self.users[who], which, hard), process)
