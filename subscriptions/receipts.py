@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import structlog
 
@@ -23,6 +24,8 @@ LARGEST_GROUP = 200
 
 _AT_ONCE = 16
 _RETRY_SECONDS = (0.2, 6.0)
+_TELL_SECONDS = 8.0
+_KEEP_SECONDS = 120.0
 
 
 class ReceiptNotifier:
@@ -35,7 +38,7 @@ class ReceiptNotifier:
         self._tasks: set[asyncio.Task[None]] = set()
         self._newest: dict[tuple[ConversationId, UserId], asyncio.Task[None]] = {}
         self._at_once = asyncio.Semaphore(_AT_ONCE)
-        self._closing = False
+        self._closing = asyncio.Event()
 
     def advance(self, receipt: ReceiptAdvanced, after: int, *, keep: bool = False) -> None:
         """Somebody acknowledged what came after a seq, up to the receipt's. keep: its mark may not be stored yet. Returns at once."""
@@ -55,8 +58,8 @@ class ReceiptNotifier:
             self._start(receipt, sender.old_read_seq, keep=False)
 
     async def close(self) -> None:
-        """Waits for what is under way."""
-        self._closing = True
+        """Waits for what is under way; what has failed is tried once more."""
+        self._closing.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _start(self, receipt: ReceiptAdvanced, after: int | None, keep: bool) -> None:
@@ -77,22 +80,27 @@ class ReceiptNotifier:
     ) -> None:
         if before is not None:
             await asyncio.wait({before})
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (_KEEP_SECONDS if keep else _TELL_SECONDS)
         pause, longest = _RETRY_SECONDS
+        last = False
         while True:
             try:
                 async with self._at_once:
                     await self._try_to_tell(receipt, after, keep)
                 return
             except StoreError as error:
-                if pause > longest or self._closing:
-                    # The mark is kept: who asks learns of it.
+                if last or loop.time() + pause > deadline:
+                    # Where the mark is kept, who asks learns of it.
                     _log.warning("senders not told of a receipt", conversation=receipt.conversation, reason=str(error))
                     return
             except Exception:
                 _log.exception("senders not told of a receipt", conversation=receipt.conversation)
                 return
-            await asyncio.sleep(pause)
-            pause *= 3
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._closing.wait()
+            last, pause = self._closing.is_set(), min(3 * pause, longest)
 
     async def _try_to_tell(self, receipt: ReceiptAdvanced, after: int | None, keep: bool) -> None:
         if keep:

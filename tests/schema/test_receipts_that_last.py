@@ -9,7 +9,9 @@ import pytest
 
 from store.errors import Unreachable
 from store.ids import ConversationId, MessageId, UserId
+from store.receipts import ReceiptKind
 from store.records import Message, MessageKind, Reserved
+from subscriptions.events import ReceiptAdvanced
 from subscriptions.receipts import ReceiptNotifier
 from tests.schema.api import Api, private
 from tests.schema.conftest import OpenApi, Places
@@ -160,3 +162,22 @@ async def test_what_was_written_without_an_answer_is_a_receipt_all_the_same(
     await (api.ack(bob, conversation, 1) if act == "ack" else api.mark_read(bob, conversation))
     await api.settled()
     await sender.none(0.03)
+
+
+async def test_a_mark_that_can_not_be_kept_at_once_is_kept_later(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = await api.people("alice", "bob")
+    message = (await api.send(alice, bob))["message"]
+    store = api.services.app.store.receipts
+    keep, failures = store.keep, [Unreachable("an election"), Unreachable("still")]
+
+    async def later(*args: Any) -> None:
+        if failures:
+            raise failures.pop()
+        await keep(*args)
+
+    monkeypatch.setattr(type(store), "keep", lambda _, *args: later(*args))
+    receipt = ReceiptAdvanced(ConversationId(private(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
+    api.services.app.receipts.advance(receipt, 0, keep=True)
+    await api.settled()
+    assert not failures
+    assert await Receipts(api).statuses(alice, message) == {bob: "DELIVERED"}
