@@ -18,6 +18,7 @@ from store.cache import Call
 from store.ids import UserId
 from subscriptions.engine import ConnectionContext, GraphQLRequest, RequestRefused
 from tests.clock import DAY_MS, ManualClock
+from tests.schema.group_calls import GroupCalls
 from tests.schema.session_calls import MESSAGE, SESSION, SessionCalls
 from tests.schema.session_calls import Json as Json
 
@@ -125,7 +126,7 @@ class Subscriber:
         await self._stream.aclose()
 
 
-class Api(SessionCalls):
+class Api(SessionCalls, GroupCalls):
     """Whoever one likes, in front of one process."""
 
     def __init__(self, services: Services, mongo: MongoClient[Json], database: str) -> None:
