@@ -259,7 +259,7 @@ async def test_of_several_who_are_about_only_who_went_is_cut_off(api: Api, go: W
         assert seen == list(range(1, expected + 1))
         await device.none(0.02)
     assert sent["seq"] == 3
-    assert await api.roles(people[0], group) == {u: "MEMBER" for u in (people[1], people[2], people[4])} | {
+    assert await api.roles(people[0], group) == dict.fromkeys((people[1], people[2], people[4]), "MEMBER") | {
         people[0]: "OWNER"
     }
 
