@@ -128,12 +128,13 @@ ENDINGS = {
 
 async def outcomes(processes: tuple[Api, ...], scene: Scene, tries: list[Try], turn: int) -> list[str | None]:
     """Runs calls at once, in another order each time. Fails where one is refused with a code that makes no sense."""
-    order = tries[turn % len(tries) :] + tries[: turn % len(tries)]
+    shift = turn % len(tries)
+    order = tries[shift:] + tries[:shift]
     codes = await together(*(a.run(processes[i % len(processes)], scene) for i, a in enumerate(order)))
     for attempt, code in zip(order, codes, strict=True):
         assert code is None or code in attempt.codes, (attempt, code)
     await together(*(process.settled() for process in processes))
-    return [codes[order.index(attempt)] for attempt in tries]
+    return codes[len(codes) - shift :] + codes[: len(codes) - shift]
 
 
 async def end(processes: tuple[Api, ...], places: Places, scene: Scene) -> tuple[str, dict[str, Json]]:

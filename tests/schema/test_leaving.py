@@ -61,6 +61,19 @@ async def test_who_goes_keeps_what_they_could_read_and_nothing_after(api: Api, g
 
 
 @either
+async def test_who_goes_before_anything_was_said_has_nothing_to_read(api: Api, go: Way) -> None:
+    alice, bob, carol, group = await talk(api, count=0)
+    await go(api, alice, group, bob)
+    await api.send(carol, group, "now")
+    assert await api.history(bob, group) == []
+    session = await api.own(bob, group)
+    assert (session["writeSeq"], session["unreadCount"], session["lastMessage"]) == (0, 0, None)
+    assert session["status"] == "ACTIVE"
+    assert (await api.own_group(bob, group))["lastMessage"] is None
+    assert all(last is not None and first > last for first, last in await api.ranges(bob, group))
+
+
+@either
 async def test_those_who_stay_are_told_by_one_system_message(api: Api, go: Way) -> None:
     alice, bob, carol, group = await talk(api)
     live = [await api.listen(user) for user in (alice, carol)]
