@@ -119,8 +119,8 @@ async def test_a_private_conversation_can_not_be_deleted_for_both(api: Api) -> N
     alice, bob, carol = await api.people("alice", "bob", "carol")
     await api.send(alice, bob)
     await api.send(alice, bob, subBiz="shop")
-    stored = await api.stored()
     devices = [await api.listen(user, *of) for user in (alice, bob) for of in ((), (LIVE_SESSIONS,))]
+    stored = await api.stored()
     for conversation in (private(alice, bob), private(alice, bob, "shop")):
         for user in (alice, bob):
             refusal = await api.refusal(user, DISSOLVE, id=conversation)
