@@ -23,7 +23,8 @@ class GroupChange:
 
     `version`: the group's after it; each change has the next one. `members`: the memberships that it makes, ends or alters, as
     they are from then on (JSON, as cached); of these, who joined and who left. `fields`: what it sets about the group, by the
-    names of its document, None takes one away. `told`: by a SYSTEM message in the group.
+    names of its document, None takes one away. `told`: by a SYSTEM message in the group. `written_ms`: when the newest message of those
+    before it became durable, as far as that was known.
     """
 
     version: int
@@ -34,6 +35,7 @@ class GroupChange:
     fields: Mapping[str, Any] = field(default_factory=dict)
     sub_biz: str | None = None
     told: bool = True
+    written_ms: int = 0
 
     @property
     def dissolves(self) -> bool:
@@ -45,6 +47,7 @@ class GroupChange:
         return orjson.dumps(_without_empty({
             "v": self.version, "mc": self.member_count, "mem": self.members, "in": self.joined, "out": self.left,
             "set": dict(self.fields), "sb": self.sub_biz, "q": not self.told,
+            "w": self.written_ms,
         }))  # fmt: skip
 
 
@@ -64,4 +67,5 @@ def group_change_from(fields: dict[str, Any]) -> GroupChange:
         fields=fields.get("set", {}),
         sub_biz=fields.get("sb"),
         told=not fields.get("q", False),
+        written_ms=fields.get("w", 0),
     )

@@ -103,16 +103,14 @@ class GroupStore:
         before = {"_id": message.conversation, "gv": change.version - 1 if change.version > 1 else {"$in": [0, None]}}
 
         async def work(session: Any) -> None:
-            head = await self._mongo.find_one_and_update(
-                CONVERSATIONS, before, _head_update(reserved, at_ms), session=session
-            )
-            if head is None:
+            update = _head_update(reserved, at_ms)
+            if await self._mongo.find_one_and_update(CONVERSATIONS, before, update, session=session) is None:
                 raise _NotAsSupposed
             if change.told:
                 await self._mongo.insert_one(MESSAGES, message.to_document(), session=session)
             if change.members:
                 await self._mongo.bulk_write(MEMBERS, _member_updates(message.conversation, change), session=session)
-            rows = _session_updates(message, change, at_ms, head["w"])
+            rows = _session_updates(message, change, at_ms)
             if rows:
                 await self._mongo.bulk_write(SESSIONS, rows, session=session)
 
@@ -151,7 +149,7 @@ def _member_updates(conversation: ConversationId, change: GroupChange) -> list[U
     ]
 
 
-def _session_updates(message: Message, change: GroupChange, at_ms: int, written_ms: int) -> list[UpdateOne]:
+def _session_updates(message: Message, change: GroupChange, at_ms: int) -> list[UpdateOne]:
     """Who joins begins with everything so far read; the session of who leaves stays as it is, up to the message before."""
     seq, n, conversation = message.seq, message.n, message.conversation
     begin = {
@@ -159,7 +157,7 @@ def _session_updates(message: Message, change: GroupChange, at_ms: int, written_
         "$unset": dict.fromkeys(("x", "xn", "us", "fs", "fn"), ""),
         "$pull": {"ms": {"$lte": seq}},
     }
-    end = {"$set": {"fs": seq - 1, "fn": n}, "$max": {"a": at_ms, "w": written_ms}}
+    end = {"$set": {"fs": seq - 1, "fn": n}, "$max": {"a": at_ms, "w": change.written_ms}}
     rows = [UpdateOne({"_id": session_row_id(user, conversation)}, begin, upsert=True) for user in change.joined]
     return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, end) for user in change.left]
 

@@ -5,12 +5,12 @@
 -- Answers {'ok', seq, n, version, outbox entry, change (JSON)}, or {refusal}: cold, busy (another change is on its way), moved
 -- (decided on what is not so any more).
 if not loaded() then return { 'cold' } end
-local head = redis.call('HMGET', HEAD, 'mv', 'gv', 'n', 'mc', 'j', 'pc', 's')
+local head = redis.call('HMGET', HEAD, 'mv', 'gv', 'n', 'mc', 'j', 'pc', 's', 'w')
 if head[6] then return { 'busy' } end
 if head[1] ~= ARGV[1] then return { 'moved' } end
 local told, seq = ARGV[4] == '1', 0
 if told then seq = redis.call('HINCRBY', HEAD, 's', 1) end
-local change = { v = (tonumber(head[2]) or 0) + 1, mc = tonumber(head[4]), sb = cjson.decode(head[5]).sb }
+local change = { v = (tonumber(head[2]) or 0) + 1, mc = tonumber(head[4]), sb = cjson.decode(head[5]).sb, w = tonumber(head[8]) }
 if not told then change.q = true end
 local function add(list, item)
   change[list] = change[list] or {}
