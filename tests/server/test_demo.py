@@ -70,6 +70,8 @@ async def test_where_there_are_users_no_demo_is_made(settings: Settings) -> None
 async def test_a_demo_that_was_stopped_half_way_is_completed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What was left behind is taken over sooner than it usually is.
+    monkeypatch.setattr("subscriptions.housekeeping.TAKEOVER_MS", 500)
     with monkeypatch.context() as patch:
         patch.setattr(MessageStore, "reserve", _stopping_at(4, MessageStore.reserve))
         with pytest.raises(asyncio.CancelledError):
