@@ -8,6 +8,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from server.settings import Settings, load_settings
 
 @pytest.fixture(scope="session")
 def database_servers() -> Iterator[RunningServers]:
-    """Shared by the whole run: tests that stop or flush a server start EmbeddedServers of their own."""
+    """Shared by all tests of one process: those that stop or flush a server start EmbeddedServers of their own."""
     mongo_url = os.environ.get("CONFAB_TEST_MONGO_URL")
     redis_url = os.environ.get("CONFAB_TEST_REDIS_URL")
     if mongo_url and redis_url:
@@ -60,22 +61,36 @@ def _redis_janitor(redis_url: str) -> Iterator[Redis]:
         yield client
 
 
-@pytest.fixture
-def mongo_database_name(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
-    """A database that is this test's own, dropped afterwards."""
+@contextmanager
+def own_database(janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
+    """The name of a database that nobody else has, dropped afterwards."""
     name = f"test_{secrets.token_hex(6)}"
     yield name
-    _mongo_janitor.drop_database(name)
+    janitor.drop_database(name)
+
+
+@contextmanager
+def own_prefix(janitor: Redis) -> Iterator[str]:
+    """A key prefix that nobody else has; its keys are deleted afterwards."""
+    prefix = f"t{secrets.token_hex(6)}:"
+    yield prefix
+    keys = list(janitor.scan_iter(match=f"{prefix}*", count=1000))
+    if keys:
+        janitor.delete(*keys)
+
+
+@pytest.fixture
+def mongo_database_name(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
+    """A database that is this test's own."""
+    with own_database(_mongo_janitor) as name:
+        yield name
 
 
 @pytest.fixture
 def redis_prefix(_redis_janitor: Redis) -> Iterator[str]:
-    """A key prefix that is this test's own; its keys are deleted afterwards."""
-    prefix = f"t{secrets.token_hex(6)}:"
-    yield prefix
-    keys = list(_redis_janitor.scan_iter(match=f"{prefix}*", count=1000))
-    if keys:
-        _redis_janitor.delete(*keys)
+    """A key prefix that is this test's own."""
+    with own_prefix(_redis_janitor) as prefix:
+        yield prefix
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,10 @@ from server.chat_file import read_chat
 from server.chat_people import IMPORTER, make_plan, user_id_for
 from server.import_chat import Summary, import_chat
 from server.services import open_services
-from server.settings import Settings
+from server.settings import Settings, load_settings
 from store.clock import SystemClock
 from store.ids import UserId
+from tests.conftest import own_database, own_prefix
 
 SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "ubuntu-irc" / "2004-12-25.jsonl"
@@ -91,6 +92,27 @@ def deployment(settings: Settings) -> Iterator[Deployment]:
         yield Deployment(settings, mongo[settings.mongo_database], keys)
 
 
+@dataclass(frozen=True)
+class Imported(Deployment):
+    """What the sample became, for tests that only read."""
+
+    summary: Summary
+
+
+@pytest.fixture(scope="module")
+async def imported(
+    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[dict[str, Any]], _redis_janitor: Redis
+) -> AsyncIterator[Imported]:
+    with (
+        own_database(_mongo_janitor) as database,
+        own_prefix(_redis_janitor) as prefix,
+    ):
+        settings = load_settings(mongo_url=mongo_url, redis_url=redis_url, mongo_database=database, redis_prefix=prefix)
+        deployment = Deployment(settings, _mongo_janitor[database], _redis_janitor)
+        summary = await deployment.run(SAMPLE)
+        yield Imported(settings, deployment.rows, deployment.keys, summary)
+
+
 @pytest.fixture
 def long_log(tmp_path: Path) -> Path:
     """300 lines by 12 people, one of whom comes in with every 30th line; some go by another name for a while."""
@@ -121,17 +143,16 @@ def said(path: Path) -> list[str]:
 # --- what an import makes
 
 
-async def test_messages_are_those_of_the_file_in_its_order(deployment: Deployment) -> None:
-    summary = await deployment.run(SAMPLE)
-    assert deployment.texts() == said(SAMPLE)
-    assert {row["c"] for row in deployment.messages()} == {summary.group}
+async def test_messages_are_those_of_the_file_in_its_order(imported: Imported) -> None:
+    summary = imported.summary
+    assert imported.texts() == said(SAMPLE)
+    assert {row["c"] for row in imported.messages()} == {summary.group}
     assert summary.counts.messages == summary.messages == len(said(SAMPLE))
     assert (summary.counts.joins, summary.counts.renames, summary.plan.skipped) == (8, 6, 1)
 
 
-async def test_everybody_is_called_by_their_last_nick(deployment: Deployment) -> None:
-    await deployment.run(SAMPLE)
-    assert Counter(deployment.names().values()) == Counter(
+async def test_everybody_is_called_by_their_last_nick(imported: Imported) -> None:
+    assert Counter(imported.names().values()) == Counter(
         [
             "mia_",
             "Mia",
@@ -152,9 +173,8 @@ async def test_everybody_is_called_by_their_last_nick(deployment: Deployment) ->
     )
 
 
-async def test_who_goes_by_several_nicks_is_one_sender(deployment: Deployment) -> None:
-    await deployment.run(SAMPLE)
-    senders = {row["t"]: row["u"] for row in deployment.messages()}
+async def test_who_goes_by_several_nicks_is_one_sender(imported: Imported) -> None:
+    senders = {row["t"]: row["u"] for row in imported.messages()}
     ned = senders["evening"]
     assert ned == senders["zzz"] == senders["|ned|: thief!"] == senders["good night"] == user_id_for("|ned|")
     assert ned != senders["that nick was free, so it is mine now"]
@@ -163,9 +183,8 @@ async def test_who_goes_by_several_nicks_is_one_sender(deployment: Deployment) -
     assert senders["I am a person and no program, honestly"] != IMPORTER
 
 
-async def test_mentions_are_of_whom_a_message_is_to(deployment: Deployment) -> None:
-    await deployment.run(SAMPLE)
-    mentions = {row["t"]: row.get("m", []) for row in deployment.messages()}
+async def test_mentions_are_of_whom_a_message_is_to(imported: Imported) -> None:
+    mentions = {row["t"]: row.get("m", []) for row in imported.messages()}
     assert mentions["hi all, anybody awake?"] == []
     assert mentions["|ned|: good evening! How is the boat?"] == [user_id_for("|ned|")]
     assert mentions["|ned|: thief!"] == [user_id_for("|ned|", 2)]
@@ -174,15 +193,15 @@ async def test_mentions_are_of_whom_a_message_is_to(deployment: Deployment) -> N
     assert mentions["nobody: hello?"] == []
 
 
-async def test_the_importer_owns_the_group_and_invites_who_joins(deployment: Deployment) -> None:
-    summary = await deployment.run(SAMPLE)
-    group = deployment.rows["conversations"].find_one({"_id": summary.group})
+async def test_the_importer_owns_the_group_and_invites_who_joins(imported: Imported) -> None:
+    summary = imported.summary
+    group = imported.rows["conversations"].find_one({"_id": summary.group})
     assert (group["name"], group["own"], group["mc"]) == (GROUP, IMPORTER, len(summary.plan.names) + 1)
-    assert deployment.members() == {IMPORTER, *summary.plan.names}
-    told = list(deployment.rows["messages"].find({"k": "S"}).sort("s", 1))
+    assert imported.members() == {IMPORTER, *summary.plan.names}
+    told = list(imported.rows["messages"].find({"k": "S"}).sort("s", 1))
     assert [row["t"] for row in told][:3] == ["Import added |ned|", "Import added `tess", "Import added x[1]"]
     assert {row["u"] for row in told} == {IMPORTER}
-    first_words = {row["u"]: row["s"] for row in reversed(deployment.messages())}
+    first_words = {row["u"]: row["s"] for row in reversed(imported.messages())}
     for row in told:
         (user,) = row["m"]
         assert row["s"] < first_words.get(user, 1 << 53)
@@ -255,24 +274,39 @@ async def test_twice_gives_the_same(deployment: Deployment, loss: str) -> None:
 
 
 @pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
-@pytest.mark.parametrize("done", [0, 20, 54])
-async def test_lines_past_the_mark_are_recognised(deployment: Deployment, done: int, loss: str) -> None:
+async def test_lines_past_the_mark_are_recognised(deployment: Deployment, loss: str) -> None:
     """As after a kill: all is stored, but word of it is not. However long ago that was."""
     await deployment.run(SAMPLE)
     before = list(deployment.rows["messages"].find())
-    assert deployment.rows["imports"].update_one({"done": 55}, {"$set": {"done": done}}).modified_count == 1
-    _lose(deployment, loss)
-    again = await deployment.run(SAMPLE, later=loss != "nothing")
-    assert list(deployment.rows["messages"].find()) == before
-    assert again.counts.messages == 0
-    assert deployment.names()[user_id_for("|ned|")] == "old_ned"
+    for done in (0, 20, 54):
+        assert deployment.rows["imports"].update_one({"done": 55}, {"$set": {"done": done}}).modified_count == 1
+        _lose(deployment, loss)
+        again = await deployment.run(SAMPLE, later=loss != "nothing")
+        assert list(deployment.rows["messages"].find()) == before
+        assert again.counts.messages == 0
+        assert deployment.names()[user_id_for("|ned|")] == "old_ned"
 
 
 @pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
-@pytest.mark.parametrize("at", [1, 80, 240])
-async def test_a_cancelled_import_goes_on_where_it_stopped(
-    deployment: Deployment, long_log: Path, at: int, loss: str
+async def test_an_import_that_is_cancelled_again_and_again_goes_on_where_it_stopped(
+    deployment: Deployment, long_log: Path, loss: str
 ) -> None:
+    stopped: list[str] = []
+    for at in (1, 80, 240):
+        done = await _cancelled(deployment, long_log, at, later=stopped != [] and loss != "nothing")
+        before, stopped = stopped, deployment.texts()
+        assert stopped == said(long_log)[: len(stopped)]
+        assert len(before) < len(stopped)
+        assert at <= done < 300
+        assert deployment.rows["imports"].find_one({"done": done}) is not None
+        _lose(deployment, loss)
+    summary = await deployment.run(long_log, later=loss != "nothing")
+    assert deployment.texts() == said(long_log)
+    assert summary.counts.messages == len(said(long_log)) - len(stopped)
+
+
+async def _cancelled(deployment: Deployment, log: Path, at: int, *, later: bool) -> int:
+    """An import that is cancelled as soon as so many lines are done. How many were when it ended."""
     seen: list[int] = []
 
     def tell(done: int) -> None:
@@ -280,17 +314,10 @@ async def test_a_cancelled_import_goes_on_where_it_stopped(
         if done >= at and not under_way.cancelling():
             under_way.cancel()
 
-    under_way = asyncio.create_task(deployment.run(long_log, tell))
+    under_way = asyncio.create_task(deployment.run(log, tell, later=later))
     with pytest.raises(asyncio.CancelledError):
         await under_way
-    stopped = deployment.texts()
-    assert stopped == said(long_log)[: len(stopped)]
-    assert at <= seen[-1] < 300
-    assert deployment.rows["imports"].find_one({"done": seen[-1]}) is not None
-    _lose(deployment, loss)
-    summary = await deployment.run(long_log, later=loss != "nothing")
-    assert deployment.texts() == said(long_log)
-    assert summary.counts.messages == len(said(long_log)) - len(stopped)
+    return seen[-1]
 
 
 async def test_a_group_that_is_full_stops_the_import_and_a_larger_one_lets_it_go_on(deployment: Deployment) -> None:
@@ -313,13 +340,7 @@ async def test_two_imports_of_one_log_at_once_make_one(deployment: Deployment, l
 
 
 async def test_what_people_write_meanwhile_is_no_hindrance(deployment: Deployment, long_log: Path) -> None:
-    def tell(done: int) -> None:
-        if done > 100 and not under_way.cancelling():
-            under_way.cancel()
-
-    under_way = asyncio.create_task(deployment.run(long_log, tell))
-    with pytest.raises(asyncio.CancelledError):
-        await under_way
+    await _cancelled(deployment, long_log, 100, later=False)
     async with open_services(deployment.settings) as services:
         group = deployment.rows["conversations"].find_one()["_id"]
         await send_message(services.app, UserId("ben"), NewMessage(None, group, "live", key="import or so"))
