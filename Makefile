@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?=
 DATA_DIR ?= .data
+TEST_PROCESSES ?= 2
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 	"$$name" -c '$(NEW_ENOUGH)' 2>/dev/null && { command -v "$$name"; break; }; done)
@@ -13,13 +14,17 @@ EMBEDDED := $(if $(shell getconf GNU_LIBC_VERSION 2>/dev/null)$(filter Darwin,$(
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PIP_FAILED := { echo "pip could not install what Confab needs: its last lines say what is missing (network, disk space?)." >&2; exit 1; }
 
+# Each process has servers of its own and runs whole modules, which share fixtures. Those that take longest come early in
+# the order of the files, so that order is kept.
+PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run test lint schema clean graphiql-assets
 
 help:
 	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
-	@echo "make test    the whole test suite, on servers of its own"
+	@echo "make test    the whole test suite, on servers of its own (TEST_PROCESSES=2)"
 	@echo "make lint    style, types and layers"
 	@echo "make schema  write schema/schema.graphql anew"
 	@echo "make clean   remove the virtual environment and caches; data stays"
@@ -28,7 +33,7 @@ run: $(VENV)/installed-run | graphiql-assets
 	@exec $(BIN)/confab dev $(if $(PORT),--port '$(PORT)') --data-dir '$(DATA_DIR)'
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
