@@ -7,6 +7,8 @@ import time
 
 from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, PATIENCE_SECONDS, Api, Json, Subscriber
 
+READABLE = "query($id: ID!) { messages(conversationId: $id, last: 1) { pageInfo { endCursor } } }"
+
 # A client learns these two from what it asks anew: events of messages don't carry them.
 _CLOCKS = ("activeTs", "writeTs")
 
@@ -191,8 +193,14 @@ class Device:
         return {id: _content(message) for id, message in self.messages.items()}
 
     async def _history(self) -> dict[str, Json]:
-        """The same messages as a fresh client reads them."""
+        """The same messages as a fresh client reads them. What a dismissed group takes with it the device forgets."""
         conversations = {message["conversationId"] for message in self.messages.values()}
+        for conversation in list(conversations):
+            if (await self.api.data(self.user, READABLE, id=conversation))["messages"] is None:
+                conversations.discard(conversation)
+                gone = [id for id, message in self.messages.items() if message["conversationId"] == conversation]
+                for id in gone:
+                    del self.messages[id]
         read = [message for c in sorted(conversations) for message in await self.api.history(self.user, c)]
         return {message["id"]: _content(message) for message in read if message["id"] in self.messages}
 

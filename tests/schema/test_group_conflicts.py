@@ -13,7 +13,7 @@ from tests.schema.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE,
 from tests.schema.group_truth import check_legal, shown_to
 from tests.schema.test_session_loss import different
 
-ROUNDS = 3
+ROUNDS = 1
 
 
 @dataclass(frozen=True)
