@@ -73,6 +73,32 @@ async def test_all_members_of_a_crowd_hear_of_it_those_beyond_the_first_later(ap
 # --- a server's death
 
 
+async def test_members_of_a_crowd_who_were_not_reached_are_told_by_another_server(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (mark,) = await api.people("crowd")
+    people = await api.crowd(mark, 800)
+    group = await api.create_group(*people)
+    sent = (await api.send(people[0], group, "hello"))["message"]["id"]
+    await api.settled()
+    near, far = await api.listen(people[0]), await api.listen(people[-1])
+    revisions: Any = api.services.app.revisions
+
+    async def die(telling: Any) -> None:
+        revisions._under_way.clear()
+
+    monkeypatch.setattr(revisions, "_tell_rest_aside", die)
+    await api.recall(people[0], sent)
+    assert (await near.next())["__typename"] == "MessageRecalled"
+    await far.none()
+    await api.settled()
+    assert await other_api.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+    assert (await far.next())["__typename"] == "MessageRecalled"
+    await near.none()
+    await other_api.settled()
+    assert await waiting(api) == 0
+
+
 HOW_FAR = ["announced", "stored", "head shown", "applied", "told"]
 
 
@@ -206,6 +232,56 @@ async def test_a_caller_who_goes_away_stops_nothing(api: Api, monkeypatch: pytes
     assert await waiting(api) == 0
 
 
+class Unshown:
+    """Has a process store the next message and not show it."""
+
+    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._delivery: Any = api.services.app.delivery
+        self._push = self._delivery._push
+        self._held: list[tuple[Any, ...]] = []
+        self._stored = asyncio.Event()
+        monkeypatch.setattr(self._delivery, "_push", self._hold)
+
+    def _hold(self, stage: str, *rest: Any) -> None:
+        if stage == "show" and not self._stored.is_set():
+            self._held.append((stage, *rest))
+            self._stored.set()
+        else:
+            self._push(stage, *rest)
+
+    async def reach(self) -> None:
+        async with asyncio.timeout(5):
+            await self._stored.wait()
+
+    def release(self) -> None:
+        self._push(*self._held.pop())
+
+
+async def test_a_session_that_moves_for_what_was_the_newest_is_not_turned_back_by_a_lost_cache(
+    open_api: OpenApi, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later message is stored, and its readers don't know of it yet: to them, the session moved with the edit."""
+    async with open_api("newest") as api:
+        alice, bob = await api.people("alice", "bob")
+        first = (await api.send(alice, bob, "first"))["message"]["id"]
+        await api.own(bob, private(alice, bob))
+        await api.settled()
+        unshown = Unshown(api, monkeypatch)
+        sending = asyncio.create_task(api.send(alice, bob, "second"))
+        await unshown.reach()
+        await asyncio.sleep(0.005)
+        await api.edit(alice, first, "edited")
+        moved = (await api.own(bob, private(alice, bob)))["activeTs"]
+
+        async def kept() -> bool:
+            row = api.database["sessions"].find_one({"_id": f"{bob} {private(alice, bob)}"})
+            return row is not None and row.get("a") == moved
+
+        await eventually(kept)
+        unshown.release()
+        await sending
+
+
 async def test_a_state_that_was_lost_while_a_message_was_shown_does_not_hear_of_it_after_its_recall(
     open_api: OpenApi, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,28 +292,17 @@ async def test_a_state_that_was_lost_while_a_message_was_shown_does_not_hear_of_
         alice, bob = await api.people("alice", "bob")
         await api.send(alice, bob, "first")
         await api.settled()
-        delivery: Any = api.services.app.delivery
-        push, held = delivery._push, []
-
-        def hold(stage: str, *rest: Any) -> None:
-            if stage == "show":
-                held.append((stage, *rest))
-            else:
-                push(stage, *rest)
-
-        monkeypatch.setattr(delivery, "_push", hold)
+        unshown = Unshown(api, monkeypatch)
         sending = asyncio.create_task(api.send(alice, bob, "secret"))
 
-        async def stored() -> bool:
-            return bool(held)
-
-        await eventually(stored)
+        await unshown.reach()
         places.lose_redis("flushed")
-        device = await other.listen(bob)
+        device, since = await other.listen(bob), await cursor(other, bob)
         (_, message) = await other.history(bob, private(alice, bob))
         await other.recall(alice, message["id"])
-        push(*held.pop())
+        unshown.release()
         await sending
         assert (await device.next())["__typename"] == "MessageRecalled"
         await device.none()
+        assert [event["__typename"] for event in await missed(other, bob, since)] == ["MessageRecalled"]
         assert await other.unread(bob, private(alice, bob)) == 2

@@ -156,6 +156,26 @@ async def test_a_recall_that_comes_between_reading_and_writing_wins(api: Api, mo
     assert await waiting(api) == 0
 
 
+async def test_the_same_edit_from_two_devices_at_once_is_one(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = await api.people("alice", "bob")
+    sent = (await api.send(alice, bob, "0"))["message"]["id"]
+    await api.settled()
+    device = await api.listen(bob)
+    store = api.services.app.store.revisions
+    write, both = store.edit, asyncio.Barrier(2)
+
+    async def together_with_the_other(*args: Any) -> Any:
+        await both.wait()
+        return await write(*args)
+
+    monkeypatch.setattr(store, "edit", together_with_the_other)
+    edits = await together(*(api.edit(alice, sent, "1") for _ in range(2)))
+    assert edits[0] == edits[1]
+    assert edits[0]["editCount"] == 1
+    assert (await device.next())["message"]["content"] == "1"
+    await device.none()
+
+
 async def test_a_live_edit_from_before_does_not_undo_what_was_missed(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
