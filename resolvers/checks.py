@@ -67,7 +67,10 @@ def check_avatar_url(url: str | None) -> None:
 def check_name(name: str, field: str) -> None:
     """Raises InvalidInput for names that are blank, too long or hold control characters."""
     if not 1 <= len(name) <= LONGEST_NAME or not name.strip() or any(map(_is_control, name)):
-        raise InvalidInput(f"{field} must have 1 to {LONGEST_NAME} characters and not be blank", field=field)
+        raise InvalidInput(
+            f"{field} must have 1 to {LONGEST_NAME} characters, not only white space, no control characters",
+            field=field,
+        )
     check_encodable(name, field)
 
 

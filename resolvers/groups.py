@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import orjson
 
 from resolvers.app import Confab
 from resolvers.checks import check_avatar_url, check_key, check_name, check_sub_biz
@@ -16,14 +13,12 @@ from resolvers.cursors import decode_page, encode_page
 from resolvers.errors import (
     GroupFull,
     GroupTooSmall,
-    IdempotencyConflict,
     InvalidInput,
     NotFound,
     Unavailable,
 )
 from resolvers.pages import Edge, Page, check_page_size
 from resolvers.users import access_users, check_user_ids
-from store.groups import GroupClaim
 from store.ids import ConversationId, ConversationKind, UserId, group_id, kind_of
 from store.records import GroupInfo, Member
 from store.sessions import applied
@@ -49,7 +44,7 @@ class NewGroup:
 async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     """Makes a group. Everybody's session is ACTIVE at once; the same key of the same creator answers the first group.
 
-    Raises InvalidInput, NotFound, GroupTooSmall, GroupFull, IdempotencyConflict: nothing is stored then.
+    Raises InvalidInput, NotFound, GroupTooSmall, GroupFull: nothing is stored then.
     """
     check_name(new.name, "name")
     check_avatar_url(new.avatar_url)
@@ -61,16 +56,15 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
         raise GroupTooSmall(f"a group begins with at least {SMALLEST_GROUP} people", field="memberIds")
     if size > app.limits.max_group_members:
         raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="memberIds")
-    claim = GroupClaim(new.key, _digest(new)) if new.key else None
-    if claim is not None and (first := await _find_first(app, creator, claim)) is not None:
+    if new.key is not None and (first := await _find_first(app, creator, new.key)) is not None:
         return first
     others = await access_users(app, [user for user in new.members if user != creator], "memberIds")
     now = app.store.clock.now_ms()
     conversation = group_id(app.store.ids.next())
     info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now, new.sub_biz)
     members = [Member(creator, "OWNER", ((1, None),), now)] + [Member(u, "MEMBER", ((1, None),), now) for u in others]
-    if not await app.store.groups.insert(conversation, info, members, claim):
-        first = await _find_first(app, creator, claim) if claim is not None else None
+    if not await app.store.groups.insert(conversation, info, members, new.key):
+        first = await _find_first(app, creator, new.key) if new.key is not None else None
         if first is None:
             raise Unavailable("the group could not be stored")
         return first
@@ -80,19 +74,17 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     return access
 
 
-async def _find_first(app: Confab, creator: UserId, claim: GroupClaim) -> Access | None:
-    """The group that the creator's key stands for. Raises IdempotencyConflict where it came from another input."""
-    held = await app.store.groups.find_claim(creator, claim.key)
+async def _find_first(app: Confab, creator: UserId, key: str) -> Access | None:
+    """The group that the creator's key stands for, whatever it was made from. Raises NotFound where it is gone."""
+    held = await app.store.groups.find_claim(creator, key)
     if held is None:
         return None
-    if held.digest != claim.digest:
-        raise IdempotencyConflict("this idempotencyKey stands for another group", field="idempotencyKey")
-    access = await access_conversation(app, creator, held.conversation)
+    access = await access_conversation(app, creator, held)
     if access is None:
         raise NotFound("the group that this idempotencyKey stands for was dismissed", field="idempotencyKey")
     # Whoever made it may have died before its members' states knew.
-    members = [member.user for member in await app.store.conversations.list_members(held.conversation)]
-    doubt = {"c": held.conversation, "at": 0}
+    members = [member.user for member in await app.store.conversations.list_members(held)]
+    doubt = {"c": held, "at": 0}
     for start in range(0, len(members), _MEMBERS_AT_ONCE):
         slice_ = members[start : start + _MEMBERS_AT_ONCE]
         await app.store.cache.run([app.store.sessions.change(user, "doubt", doubt) for user in slice_])
@@ -147,8 +139,3 @@ async def list_members(app: Confab, access: Access, first: int | None, after: st
     rest = [member for member in members if start is None or member.user > start[0]]
     edges = [Edge(member, encode_page("u", member.user)) for member in rest[:size]]
     return Page(edges, has_next=len(rest) > size, has_previous=start is not None)
-
-
-def _digest(new: NewGroup) -> str:
-    parts = [new.name, new.avatar_url, sorted(set(new.members)), new.full_history, new.sub_biz]
-    return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

@@ -16,8 +16,13 @@ def visible_ranges(member: Member, *, full_history: bool) -> list[SeqRange]:
     FULL history lets members read everything, former ones what there was until they last left.
     """
     if full_history:
-        return [(1, member.intervals[-1][1])]
-    return list(member.intervals)
+        return _not_empty([(1, member.intervals[-1][1])])
+    return _not_empty(member.intervals)
+
+
+def _not_empty(ranges: Sequence[SeqRange]) -> list[SeqRange]:
+    """Who left before anything was said has seen nothing."""
+    return [(first, last) for first, last in ranges if last is None or first <= last]
 
 
 def is_visible(seq: int, ranges: Sequence[SeqRange]) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from resolvers.app import Confab
 from resolvers.callers import Caller, CallerRole
-from resolvers.errors import IdempotencyConflict
 from resolvers.group_changes import invite_members
 from resolvers.groups import NewGroup, create_group, find_group, list_groups
 from resolvers.pages import LARGEST_PAGE
@@ -77,14 +76,7 @@ async def open_group(
 async def _create_group(app: Confab, name: str, starters: Sequence[UserId]) -> ConversationId:
     key = f"import {hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
     new = NewGroup(name, None, tuple(starters), full_history=False, key=key)
-    try:
-        return (await create_group(app, IMPORTER, new)).head.conversation
-    except IdempotencyConflict:
-        # Another log is being imported under this name, and was first.
-        made = await _find_group_named(app, name)
-        if made is None:
-            raise
-        return made
+    return (await create_group(app, IMPORTER, new)).head.conversation
 
 
 async def _find_group_named(app: Confab, name: str) -> ConversationId | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,39 +21,23 @@ CLAIM_SECONDS = 24 * 3600
 """How long the same idempotency key of the same creator answers the first group."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupClaim:
-    """A creator's idempotency key, and a digest of the input it stands for."""
-
-    key: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """What a key was used for before."""
-
-    conversation: ConversationId
-    digest: str
-
-
 class GroupStore:
     """Groups in MongoDB."""
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    async def find_claim(self, creator: UserId, key: str) -> Claimed | None:
-        """The group that a creator's key stands for."""
+    async def find_claim(self, creator: UserId, key: str) -> ConversationId | None:
+        """The group that a creator's idempotency key stands for."""
         row = await self._mongo.find_one(CLAIMS, {"_id": _claim_id(creator, key)})
-        return Claimed(ConversationId(row["c"]), row["h"]) if row else None
+        return ConversationId(row["c"]) if row else None
 
     async def insert(
         self,
         conversation: ConversationId,
         info: GroupInfo,
         members: Sequence[Member],
-        claim: GroupClaim | None,
+        key: str | None,
     ) -> bool:
         """Makes a group with its members and everybody's session, all or nothing.
 
@@ -77,9 +60,9 @@ class GroupStore:
         ]
 
         async def work(session: Any) -> None:
-            if claim is not None:
+            if key is not None:
                 until = datetime.fromtimestamp(at / 1000 + CLAIM_SECONDS, UTC)
-                row = {"_id": _claim_id(info.owner, claim.key), "c": conversation, "h": claim.digest, "until": until}
+                row = {"_id": _claim_id(info.owner, key), "c": conversation, "until": until}
                 await self._mongo.insert_one(CLAIMS, row, session=session)
             await self._mongo.insert_one(CONVERSATIONS, head, session=session)
             await self._mongo.insert_many(MEMBERS, rows, session=session)

@@ -258,8 +258,8 @@ class Session:
 
     @property
     def read_seq(self) -> int:
-        """How far the user is done with it: read, or deleted."""
-        return max(self.acknowledged_seq, int(self.record.get("x", 0)))
+        """How far the user is done with it: read, deleted, or in a group that has ended."""
+        return max(self.acknowledged_seq, self._gone_seq)
 
     @property
     def acknowledged_seq(self) -> int:
@@ -273,7 +273,11 @@ class Session:
 
     @property
     def delivered_seq(self) -> int:
-        return max(int(self.record["d"]), int(self.record.get("x", 0)))
+        return max(int(self.record["d"]), self._gone_seq)
+
+    @property
+    def _gone_seq(self) -> int:
+        return self.write_seq if "dd" in self.record else int(self.record.get("x", 0))
 
     @property
     def received_seq(self) -> int:

@@ -56,9 +56,10 @@ def membership_effects(committed: Committed) -> list[Effect]:
     if change is None:
         return []
     told = {"c": message.conversation, "at": at_ms, "e": log_session(SyncReason.MEMBERSHIP, [message.conversation])}
+    # The message that made them a member is among what they have read; it is still to come to their devices.
     record: dict[str, Any] = {
-        "s": message.seq - 1, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
-        "p": 0, "a": at_ms, "w": at_ms,
+        "s": message.seq, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
+        "g": [message.seq, message.seq], "p": 0, "a": at_ms, "w": at_ms,
     }  # fmt: skip
     if change.sub_biz:
         record["sb"] = change.sub_biz

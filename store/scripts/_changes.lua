@@ -188,7 +188,8 @@ end
 -- The user became a member: c, rec (the record to begin with; r is the message that made it so), at, e.
 function changes.join(change)
   local before = get(change.c)
-  if before and (before.f or before.s) >= change.rec.r - (before.f and 0 or 1) then return applied(change.c) end
+  -- Joined by it already, or left again since.
+  if before and (before.f or before.s) >= change.rec.r then return applied(change.c) end
   local rec, was = change.rec, standing(change.c, before)
   if before then
     rec.p, rec.m, rec.mu, rec.ca = before.p, before.m, before.mu, before.ca
