@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.invariants.group_model import GROUP_KINDS
 from tests.invariants.session_model import Json, Op, SessionModel, gateway, private_room
 from tests.invariants.session_watch import FOLDERS, SUB_BIZ
 from tests.invariants.session_world import DOCUMENTS, World
 from tests.schema.api import Refusal
 
 BURST = ("send", "send", "read", "receive", "delete", "mute", "pin", "remind", "assign")
+GROUP_BURST = ("send", "send", "invite", "remove", "leave", "transfer", "role", "update", "read", "receive")
 BAD = 16
+UPDATES: tuple[Json, ...] = (
+    {"historyVisibility": "FULL"},
+    {"historyVisibility": "SINCE_JOIN"},
+    {"name": "Team"},
+    {"name": "Group", "avatarUrl": None},
+    {"avatarUrl": "https://example.org/a.png", "historyVisibility": "FULL"},
+    {"name": None, "historyVisibility": None},
+)
 PAST = "2026-01-02T03:04:05.678Z"
 FUTURE = "2099-01-02T03:04:05.678Z"
 
@@ -21,17 +31,33 @@ class Acts:
     def __init__(self, users: Sequence[str], world: World) -> None:
         self.users = users
         self._world = world
+        self._said = 0
 
     def send(self, model: SessionModel, user: str, any_: int, mention: bool = False, everybody: bool = False) -> Op:
         """A message to somebody, in the subBiz or not, or to a group."""
-        groups = [name for name in model.names(user) if name.startswith("g_")]
+        groups = self._groups(model)
         if any_ >= 8 and groups:
             name = groups[any_ % len(groups)]
             room = model.rooms[name]
-            return Op("send", user, name, (room.members[:2] if mention else [], everybody and room.owner == user))
+            # Now and then somebody who left.
+            mentions = list(room.stays)[:2] if mention else []
+            return Op("send", user, name, (mentions, everybody, self._text(), self._reply(name, any_)))
         peer = [other for other in self.users if other != user][any_ % 4]
         name = private_room(user, peer, SUB_BIZ if any_ % 8 >= 4 else None)
-        return Op("send", user, name, ([peer] if mention else [], False))
+        return Op("send", user, name, ([peer] if mention else [], False, self._text(), self._reply(name, any_)))
+
+    def _groups(self, model: SessionModel) -> list[str]:
+        """All there are and were, whoever is in them."""
+        return [name for name in model.rooms if name.startswith("g_")]
+
+    def _text(self) -> str:
+        self._said += 1
+        return f"text {self._said}"
+
+    def _reply(self, name: str, any_: int) -> int | None:
+        """Some message that was seen; none most of the time."""
+        known = [seq for where, seq in self._world.ids if where == name]
+        return known[self._said % len(known)] if known and any_ % 4 == 1 else None
 
     def change(self, model: SessionModel, kind: str, user: str, any_: int, value: object = None) -> Op:
         """A change of one of the user's sessions, gateways included where it applies to them; a message where they have none."""
@@ -48,19 +74,33 @@ class Acts:
         names = [name for name in model.names(user) if not name.startswith("b_")]
         return Op("assign", user, "", ([names[any_ % len(names)] for any_ in which if names], folder))
 
-    def invite(self, model: SessionModel, user: str, any_: int, whom: Sequence[int]) -> Op:
-        """People into a group: somebody who is not in it, where there is, and others; a message where there is no group."""
-        groups = [name for name in model.names(user) if name.startswith("g_")]
+    def group(self, model: SessionModel, kind: str, user: str, any_: int, whom: Sequence[int], more: int = 0) -> Op:
+        """A change of a group, by whomever, allowed or not; a message where there is no group. more: from 0 to 3."""
+        groups = self._groups(model)
         if not groups:
             return self.send(model, user, any_)
         group = groups[any_ % len(groups)]
-        outside = [other for other in self.users if other not in model.rooms[group].members]
-        return Op("invite", user, group, outside[:1] + [self.users[number] for number in whom])
+        named = [self.users[number] for number in whom]
+        target = named[0] if named else user
+        match kind:
+            case "invite":
+                outside = [other for other in self.users if other not in model.rooms[group].members]
+                return Op(kind, user, group, outside[:1] + named)
+            case "remove" | "transfer":
+                return Op(kind, user, group, target)
+            case "role":
+                return Op(kind, user, group, (target, ("ADMIN", "MEMBER", "ADMIN", "OWNER")[more]))
+            case "update":
+                return Op(kind, user, group, UPDATES[any_ % len(UPDATES)])
+            case _:
+                return Op(kind, user, group)
 
     def any(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
         """Something of a kind; number: from 0 to 3."""
         if kind == "send":
             return self.send(model, user, any_, number == 1)
+        if kind in GROUP_KINDS:
+            return self.group(model, kind, user, any_, [number], number)
         if kind == "assign":
             return self.assign(model, user, (0, 1), FOLDERS[number % 2])
         values = {"mute": (None, False, 3_600_000, None), "delete": (False, True, False, True), "pin": (0, 1, 5, 5),

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
-from tests.invariants.session_model import Json, gateway
+from tests.invariants.session_model import Json, SessionModel, gateway
+from tests.invariants.session_reading import MESSAGE
+from tests.invariants.session_told import Ears
 from tests.invariants.session_world import SESSION, SYNC
 from tests.schema.api import PATIENCE_SECONDS, Api, Subscriber
 
 LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) {{
     reason hasMore totalUnread cursor reset sessions {{ {SESSION} }} }} }}"""
-LIVE_MESSAGES = """subscription ($since: Cursor) { messageEvents(since: $since) {
+LIVE_MESSAGES = f"""subscription ($since: Cursor) {{ messageEvents(since: $since) {{
     __typename
-    ... on MessageCreated { cursor message { conversationId seq contentType mentionsAll sender { id } mentions { id } } }
-    ... on ReceiptAdvanced { cursor conversationId status seq user { id } }
-    ... on CaughtUp { cursor reset } } }"""
+    ... on MessageCreated {{ cursor message {{ {MESSAGE} }} }}
+    ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
+    ... on CaughtUp {{ cursor reset }} }} }}"""
 ASK = f"query ($id: ID!) {{ session(conversationId: $id) {{ {SESSION} }} }}"
 
 _GROWING = ("readSeq", "deliveredSeq", "peerReadSeq", "peerDeliveredSeq")
@@ -30,6 +31,7 @@ class Device:
         self.api = api
         self.user = user
         self.sessions: dict[str, Json] = {}
+        self.ears = Ears(user)
         self.cursor: str | None = None
         self._messages_cursor: str | None = None
         self._told: dict[str, int] = {}
@@ -42,9 +44,10 @@ class Device:
     def away(self) -> bool:
         return self._live is None
 
-    async def start(self) -> None:
+    async def start(self, model: SessionModel) -> None:
         """Listens, then takes a snapshot."""
-        await self.resume(self.api)
+        self.ears.begin(model)
+        await self.resume(self.api, model)
         await self._snapshot()
 
     async def stop(self) -> None:
@@ -55,9 +58,10 @@ class Device:
         await self._synced.stop()
         self._live = self._synced = None
 
-    async def resume(self, api: Api) -> None:
-        """Comes back, to another process perhaps, with the cursors it has."""
+    async def resume(self, api: Api, model: SessionModel) -> None:
+        """Comes back, to another process perhaps, with the cursors it has, at a quiet moment."""
         self.api = api
+        self.ears.replaying = model
         self._synced = await api.subscribe(self.user, LIVE_SESSIONS, since=self.cursor)
         self._live = await api.subscribe(self.user, LIVE_MESSAGES, since=self._messages_cursor)
 
@@ -108,6 +112,7 @@ class Device:
 
     async def _apply_event(self, event: Json) -> None:
         self._messages_cursor = event["cursor"]
+        self.ears.hear(event)
         match event["__typename"]:
             case "MessageCreated":
                 await self._apply_message(event["message"])
@@ -172,14 +177,18 @@ class Device:
                     session[count] = sum(s[count] for s in inside)
         return shown
 
-    async def shows(self, expected: dict[str, Any]) -> None:
-        """Waits until it shows what is expected; fails where that does not come."""
+    async def agrees(self, model: SessionModel) -> None:
+        """Waits until it shows what the model says, and has heard of all that happened; fails where that does not come."""
+        names = [name for name in model.names(self.user) if model.valid(self.user, name)]
+        expected = {name: model.session(self.user, name) for name in names}
         deadline = time.monotonic() + PATIENCE_SECONDS
         await self.apply()
-        while self.shown() != expected:
-            assert time.monotonic() < deadline, _difference(expected, self.shown())
+        while (shows := self.shown() == expected) is False or self.ears.wrong(model):
+            wrong = self.ears.wrong(model) if shows else _difference(expected, self.shown())
+            assert time.monotonic() < deadline, f"{self.user}: {wrong}"
             await asyncio.sleep(0.005)
             await self.apply()
+        self.ears.begin(model)
 
 
 def _invalid(session: Json) -> bool:

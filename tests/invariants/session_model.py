@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-Json = dict[str, Any]
+from tests.invariants import group_model
+from tests.invariants.ops import Op as Op
+from tests.invariants.room_model import OWNER, Json, Room, Said
+from tests.schema.api import Refusal
 
-
-@dataclass(frozen=True)
-class Said:
-    """One message."""
-
-    seq: int
-    sender: str
-    system: bool = False
-    mentions: frozenset[str] = frozenset()
-    everybody: bool = False
-
-
-@dataclass
-class Room:
-    """One conversation. Nobody leaves it."""
-
-    members: list[str]
-    sub_biz: str | None = None
-    owner: str | None = None
-    said: list[Said] = field(default_factory=list)
-
-    @property
-    def seq(self) -> int:
-        return len(self.said)
+Told = tuple[str, str, int, str]
+"""What devices hear: what happened, in which conversation, to the message at or up to which seq, and of whom."""
 
 
 @dataclass
@@ -48,16 +29,6 @@ class Kept:
     until: int | None = None
     reminder: bool = False
     category: str | None = None
-
-
-@dataclass(frozen=True)
-class Op:
-    """One mutation. `value` is what the kind needs beside user and target."""
-
-    kind: str
-    user: str
-    target: str = ""
-    value: Any = None
 
 
 def private_room(one: str, other: str, sub_biz: str | None = None) -> str:
@@ -76,33 +47,45 @@ def date_time(ms: int) -> str:
 class SessionModel:
     """All rooms and what each user keeps of them, gateways too.
 
-    `changed` and `rewritten` name the sessions whose activeTs and writeTs have to move for what was done since they were
-    emptied.
+    `now`: ms. `told`: what each user's devices are to hear, in order; `payloads`: the messages they were told of last. `changed` and `rewritten` name the sessions whose activeTs
+    and writeTs have to move for what was done since they were emptied; `restored` those of people who joined again.
     """
 
     def __init__(self) -> None:
         self.rooms: dict[str, Room] = {}
         self.kept: dict[tuple[str, str], Kept] = {}
+        self.told: defaultdict[str, list[Told]] = defaultdict(list)
+        self.payloads: dict[tuple[str, str, int], Json] = {}
+        self.now = 0
         self.changed: set[tuple[str, str]] = set()
         self.rewritten: set[tuple[str, str]] = set()
+        self.restored: set[tuple[str, str]] = set()
 
     # --- what is done
 
-    def do(self, op: Op) -> None:
-        """Carries out a mutation that is allowed."""
-        getattr(self, f"_{op.kind}")(op)
+    def do(self, op: Op) -> Refusal | None:
+        """Carries out a mutation, or answers how it is refused. Those of a user's own sessions are all allowed here."""
+        if op.kind == "send" or op.kind in group_model.GROUP_KINDS:
+            refused = group_model.refusal(self, op)
+            if refused is not None:
+                return refused
+        if op.kind in group_model.GROUP_KINDS:
+            group_model.change(self, op)
+        else:
+            getattr(self, f"_{op.kind}")(op)
+        return None
 
     def _send(self, op: Op) -> None:
-        """value: who is mentioned, and whether everybody is."""
-        mentions, everybody = op.value
+        """value: who is mentioned, whether everybody is, the text, and the seq of what it answers."""
+        mentions, everybody, text, reply = op.value
         if op.target not in self.rooms:
             pair, _, sub_biz = op.target[2:].partition("~")
-            self._open(op.target, Room(pair.split("_"), sub_biz or None))
+            self._open(op.target, Room(dict.fromkeys(pair.split("_"), ""), sub_biz or None))
         room = self.rooms[op.target]
-        room.said.append(Said(room.seq + 1, op.user, False, frozenset(mentions), everybody))
-        for member in room.members:
-            self._move(member, op.target, rewrite=True)
+        said = room.say(op.user, mentions=mentions, everybody=everybody, texts=[text], reply=reply, at=self.now)
+        self.tell(op.target, said)
         mine = self.kept[op.user, op.target]
+        self.acknowledge(op.user, op.target, "READ", mine.read, room.seq, own=False)
         mine.read, mine.received, mine.reminder = room.seq, room.seq, False
 
     def _read(self, op: Op) -> None:
@@ -112,25 +95,21 @@ class SessionModel:
                 self._read(Op("read", op.user, name))
             return
         room, kept = self.rooms[op.target], self.kept[op.user, op.target]
-        seq = room.seq if op.value is None else min(op.value, room.seq)
+        top = room.top(op.user)
+        seq = top if op.value is None else min(op.value, top)
         if self.valid(op.user, op.target) and seq > self._shown_read(op.user, op.target):
+            self.acknowledge(op.user, op.target, "READ", kept.read, seq)
             kept.read, kept.received, kept.reminder = seq, max(kept.received, seq), False
-            self._tell(op.user, op.target)
         elif kept.reminder:
             kept.reminder = False
-            self._move(op.user, op.target)
+            self.move(op.user, op.target)
 
     def _receive(self, op: Op) -> None:
         """value: up to which seq."""
-        kept, seq = self.kept[op.user, op.target], min(op.value, self.rooms[op.target].seq)
+        kept, seq = self.kept[op.user, op.target], min(op.value, self.rooms[op.target].top(op.user))
         if self.valid(op.user, op.target) and seq > max(kept.received, kept.deleted or 0):
+            self.acknowledge(op.user, op.target, "DELIVERED", kept.received, seq)
             kept.received = seq
-            self._tell(op.user, op.target)
-
-    def _tell(self, user: str, name: str) -> None:
-        """An acknowledgement moves the session, and in private the other one's."""
-        for member in self.rooms[name].members if name.startswith("p_") else [user]:
-            self._move(member, name)
 
     def _delete(self, op: Op) -> None:
         """value: whether hard."""
@@ -141,10 +120,10 @@ class SessionModel:
             return
         kept.reminder = False
         if lives:
-            kept.deleted = self.rooms[op.target].seq
+            kept.deleted = self.rooms[op.target].top(op.user)
         if op.value:
             kept.priority, kept.muted, kept.until, kept.category = 0, False, None, None
-        self._move(op.user, op.target)
+        self.move(op.user, op.target)
 
     def _mute(self, op: Op) -> None:
         """value: False to unmute, None for ever, or until when."""
@@ -152,23 +131,23 @@ class SessionModel:
         before = kept.muted, kept.until, kept.reminder
         kept.muted, kept.until, kept.reminder = op.value is not False, op.value or None, False
         if (kept.muted, kept.until, kept.reminder) != before:
-            self._move(op.user, op.target)
+            self.move(op.user, op.target)
 
     def _pin(self, op: Op) -> None:
         """value: the priority."""
         kept = self.kept[op.user, op.target]
         if kept.priority != op.value:
             kept.priority, kept.reminder = op.value, False
-            self._move(op.user, op.target, rewrite=op.value > 0)
+            self.move(op.user, op.target, rewrite=op.value > 0)
         elif kept.reminder:
             kept.reminder = False
-            self._move(op.user, op.target)
+            self.move(op.user, op.target)
 
     def _remind(self, op: Op) -> None:
         kept = self.kept[op.user, op.target]
         if not kept.reminder and self.valid(op.user, op.target):
             kept.reminder = True
-            self._move(op.user, op.target, rewrite=True)
+            self.move(op.user, op.target, rewrite=True)
 
     def _assign(self, op: Op) -> None:
         """target: nothing. value: the sessions' conversations, and the category."""
@@ -177,45 +156,58 @@ class SessionModel:
             kept = self.kept[op.user, name]
             if kept.category != category or kept.reminder:
                 kept.category, kept.reminder = category, False
-                self._move(op.user, name)
-
-    def _invite(self, op: Op) -> None:
-        """value: whom."""
-        room = self.rooms[op.target]
-        new = [user for user in dict.fromkeys(op.value) if user not in room.members]
-        if not new:
-            return
-        room.said.append(Said(room.seq + 1, op.user, True, frozenset(new)))
-        room.members += new
-        for user in new:
-            self._join(user, op.target, room)
-        for member in room.members:
-            self._move(member, op.target)
+                self.move(op.user, name)
 
     def found(self, group: str, owner: str, members: Iterable[str], sub_biz: str | None) -> None:
         """A new group."""
-        room = Room(list(dict.fromkeys([owner, *members])), sub_biz, owner)
+        room = Room(dict.fromkeys(members, "MEMBER") | {owner: OWNER}, sub_biz, owner=owner)
         self._open(group, room)
         for member in room.members:
-            self._move(member, group)
+            self.move(member, group)
 
     def end_mute(self, user: str, name: str) -> None:
         """A mute's time is over."""
         kept = self.kept[user, name]
         kept.muted, kept.until = False, None
-        self._move(user, name)
+        self.move(user, name)
+
+    def tell(self, name: str, said: Said) -> None:
+        """Its members see a new message."""
+        for member in self.rooms[name].members:
+            self.hear(member, "MessageCreated", name, said)
+            self.move(member, name, rewrite=not said.system)
+
+    def hear(self, user: str, what: str, name: str, said: Said) -> None:
+        """The user's devices are told of a message as it is now."""
+        self.told[user].append((what, name, said.seq, said.sender))
+        self.payloads[user, name, said.seq] = self.rooms[name].shown(user, said)
+
+    def acknowledge(self, user: str, name: str, kind: str, after: int, seq: int, own: bool = True) -> None:
+        """Those who wrote something after a seq up to another, and are there, learn how far the user is; so do own devices. It moves the
+        session, and in private the other one's."""
+        room = self.rooms[name]
+        covered = {s.sender for s in room.said if after < s.seq <= seq and not s.system} & room.members.keys()
+        for whom in (covered - {user}) | ({user} if own else set()):
+            self.told[whom].append((kind, name, seq, user))
+        for member in room.members if name.startswith("p_") else [user]:
+            self.move(member, name)
+
+    def join(self, user: str, name: str) -> None:
+        """Somebody begins with everything so far read, again perhaps: what they had set stays so."""
+        if (user, name) in self.kept:
+            self.restored.add((user, name))
+        room, kept = self.rooms[name], self.kept.setdefault((user, name), Kept())
+        kept.read, kept.received, kept.deleted, kept.reminder = room.seq, room.seq, None, False
+        if room.sub_biz:
+            self.kept.setdefault((user, gateway(room.sub_biz)), Kept())
 
     def _open(self, name: str, room: Room) -> None:
         self.rooms[name] = room
         for member in room.members:
-            self._join(member, name, room)
+            self.join(member, name)
 
-    def _join(self, user: str, name: str, room: Room) -> None:
-        self.kept[user, name] = Kept(read=room.seq, received=room.seq)
-        if room.sub_biz:
-            self.kept.setdefault((user, gateway(room.sub_biz)), Kept())
-
-    def _move(self, user: str, name: str, rewrite: bool = False) -> None:
+    def move(self, user: str, name: str, rewrite: bool = False) -> None:
+        """The user's clock ticks for a session."""
         self.changed.add((user, name))
         if rewrite:
             self.rewritten.add((user, name))
@@ -232,8 +224,10 @@ class SessionModel:
     def valid(self, user: str, name: str) -> bool:
         if name.startswith("b_"):
             return any(self.valid(user, inside) for inside in self._inside(user, name))
-        deleted = self.kept[user, name].deleted
-        return deleted is None or any(said.seq > deleted and not said.system for said in self.rooms[name].said)
+        deleted, room = self.kept[user, name].deleted, self.rooms[name]
+        if room.ended:
+            return False
+        return deleted is None or any(deleted < s.seq <= room.top(user) and not s.system for s in room.said)
 
     def unread(self, user: str, name: str) -> int:
         if name.startswith("b_"):
@@ -278,7 +272,7 @@ class SessionModel:
         if room and name.startswith("p_"):
             peer = next(self.kept[member, name] for member in room.members if member != user)
         return {
-            "writeSeq": room.seq if room else 0,
+            "writeSeq": room.top(user) if room else 0,
             "readSeq": read,
             "deliveredSeq": max(kept.received, kept.deleted or 0) if room else 0,
             "unreadCount": self.unread(user, name),
@@ -305,5 +299,7 @@ class SessionModel:
         return max(kept.read, kept.deleted or 0)
 
     def _unread(self, user: str, name: str) -> list[Said]:
-        read = self._shown_read(user, name)
-        return [s for s in self.rooms[name].said if s.seq > read and s.sender != user and not s.system]
+        read, room = self._shown_read(user, name), self.rooms[name]
+        if room.ended:
+            return []
+        return [s for s in room.said if read < s.seq <= room.top(user) and s.sender != user and not s.system]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.invariants.group_model import GROUP_KINDS
 from tests.invariants.session_model import Json, Op, SessionModel
 from tests.invariants.session_world import SESSION, SYNC, World
+from tests.schema.api import Refusal
 
 FOLDERS = ("work", "home")
 SUB_BIZ = "shop"
@@ -59,6 +62,7 @@ class Watch:
         self.step += 1
         self._floor = self._world.now
         self._answers.clear()
+        self.model.now = self._floor
 
     def answered(self, op: Op, answer: Any) -> None:
         """What a mutation answered has to be what is shown afterwards."""
@@ -67,7 +71,7 @@ class Watch:
                 self._answers.append((op.user, answer["session"]))
             case "assign":
                 self._answers += [(op.user, session) for session in answer]
-            case kind if kind != "invite":
+            case kind if kind not in GROUP_KINDS:
                 self._answers.append((op.user, answer))
 
     def pass_time(self) -> None:
@@ -101,13 +105,14 @@ class Watch:
             failures.append(wrong)
         raise AssertionError("no order explains this; nearest:\n" + "\n".join(sorted(failures, key=len)[0]))
 
-    def orders(self, orders: Iterable[Sequence[Op]]) -> list[SessionModel]:
-        """What the model would be after each of several orders of the same operations."""
+    def orders(self, done: Sequence[tuple[Op, Any]]) -> list[SessionModel]:
+        """What the model would be after the orders of some operations that explain who of them was refused."""
         models = []
-        for ops in orders:
-            models.append(copy.deepcopy(self.model))
-            for op in ops:
-                models[-1].do(op)
+        for order in itertools.permutations(done):
+            model = copy.deepcopy(self.model)
+            if all(is_refused(answer, model.do(op)) for op, answer in order):
+                models.append(model)
+        assert models, f"no order explains {done}"
         return models
 
     async def look(self, user: str, process: int) -> Json:
@@ -131,6 +136,7 @@ class Watch:
             self._moved[key] = self.step
         self.model.changed -= {key for key in self.model.changed if key[0] == user}
         self.model.rewritten -= {key for key in self.model.rewritten if key[0] == user}
+        self.model.restored -= {key for key in self.model.restored if key[0] == user}
         self._looked[user] = self.losses
 
     # --- what is wrong
@@ -164,9 +170,10 @@ class Watch:
             wrong += _unlike(f"{user} {name} {field}", value, session[field])
         last, room = session["lastMessage"], model.rooms.get(name)
         if room:
-            expected = {"conversationId": name, "seq": room.seq} if room.seq else None
+            newest = room.newest(user)
+            expected = {"conversationId": name, "seq": newest} if newest else None
             wrong += _unlike(f"{user} {name} lastMessage", expected, last)
-        elif last is not None and model.rooms[last["conversationId"]].seq != last["seq"]:
+        elif last is not None and model.rooms[last["conversationId"]].newest(user) != last["seq"]:
             wrong.append(f"{user} {name} lastMessage is not the last of its conversation: {last}")
         return wrong
 
@@ -189,6 +196,8 @@ class Watch:
                 low, high = 0, active
         if (user, name) in model.rewritten:
             low, high = max(low, self._floor), max(high + 1, active)
+        if (user, name) in model.restored:
+            high = max(high, active)
         if not low <= write <= high:
             wrong.append(f"{user} {name} writeTs {write} is not between {low} and {high}")
         return wrong
@@ -220,6 +229,13 @@ class Watch:
             assert session == self._shown[mark.user, name]
         again = (await self._world.apis[process].data(mark.user, SYNC, since=delta["cursor"]))["syncSessions"]
         assert again["sessions"] == []
+
+
+def is_refused(answer: Any, expected: Refusal | None) -> bool:
+    """Whether an answer is the refusal that the model expects, or is none where it expects none. A field that it does not name may be any."""
+    if not isinstance(answer, Refusal) or expected is None:
+        return not isinstance(answer, Refusal) and expected is None
+    return answer == Refusal(expected.code, expected.field or answer.field)
 
 
 def _unlike(what: str, expected: object, got: object) -> list[str]:

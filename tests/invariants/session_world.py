@@ -7,7 +7,7 @@ import hashlib
 import re
 import secrets
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -18,18 +18,20 @@ from server.services import open_services
 from server.settings import load_settings
 from tests.clock import ManualClock
 from tests.invariants.session_model import Json, Op, date_time
-from tests.schema.api import PATIENCE_SECONDS, Api, message_to
+from tests.schema.api import PATIENCE_SECONDS, Api, refusal_of
 
 SESSION = """
     id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
     subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id } lastMessage { seq conversationId }
 """
+GROUP = """title name avatarUrl memberCount viewerRole historyVisibility status owner { id }
+    visibleRanges { fromSeq toSeq } lastMessage { seq } members { edges { node { role user { id } } } }"""
 CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id } }"
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
     cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
 
 DOCUMENTS = {
-    "send": f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ message {{ seq }} session {{ {SESSION} }} }} }}",
+    "send": f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ message {{ id seq }} session {{ {SESSION} }} }} }}",
     "read": f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}",
     "receive": f"mutation ($id: ID!, $seq: Int!) {{ ackDelivered(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}",
     "delete": f"mutation ($id: ID!, $hard: Boolean) {{ deleteSession(conversationId: $id, hard: $hard) {{ {SESSION} }} }}",
@@ -39,21 +41,30 @@ DOCUMENTS = {
     "remind": f"mutation ($id: ID!) {{ setUnread(conversationId: $id) {{ {SESSION} }} }}",
     "assign": f"""mutation ($ids: [ID!]!, $category: ID) {{
         assignCategory(conversationIds: $ids, categoryId: $category) {{ {SESSION} }} }}""",
-    "invite": "mutation ($id: ID!, $users: [ID!]!) { inviteMembers(groupId: $id, userIds: $users) { id } }",
+    "invite": f"mutation ($id: ID!, $users: [ID!]!) {{ inviteMembers(groupId: $id, userIds: $users) {{ {GROUP} }} }}",
+    "remove": f"mutation ($id: ID!, $user: ID!) {{ removeMember(groupId: $id, userId: $user) {{ {GROUP} }} }}",
+    "transfer": f"mutation ($id: ID!, $user: ID!) {{ transferOwner(groupId: $id, userId: $user) {{ {GROUP} }} }}",
+    "role": f"""mutation ($id: ID!, $user: ID!, $role: GroupRole!) {{
+        setMemberRole(groupId: $id, userId: $user, role: $role) {{ {GROUP} }} }}""",
+    "update": f"mutation ($id: ID!, $input: UpdateGroupInput!) {{ updateGroup(groupId: $id, input: $input) {{ {GROUP} }} }}",
+    "leave": "mutation ($id: ID!) { leaveGroup(groupId: $id) }",
+    "dismiss": "mutation ($id: ID!) { dismissGroup(groupId: $id) }",
+    "dissolve": "mutation ($id: ID!) { deleteConversation(conversationId: $id) }",
 }
 
 
-def variables(op: Op) -> Json:
-    """What a mutation's document takes."""
+def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
+    """What a mutation's document takes. ids: of messages, by conversation and seq."""
     match op.kind:
         case "send":
-            mentions, everybody = op.value
-            to: Json = message_to(op.target, mentions=mentions, mentionAll=everybody)
+            mentions, everybody, text, reply = op.value
+            to: Json = {"conversationId": op.target, "mentionAll": everybody}
             if op.target.startswith("p_"):
                 pair, _, sub_biz = op.target[2:].partition("~")
                 (peer,) = (user for user in pair.split("_") if user != op.user)
-                to = {"toUserId": peer, "subBiz": sub_biz or None, "content": "hello", "mentions": mentions}
-            return {"input": to}
+                to = {"toUserId": peer, "subBiz": sub_biz or None}
+            answered = ids[op.target, reply] if reply is not None else None
+            return {"input": to | {"content": text, "mentions": mentions, "replyToId": answered}}
         case "read" | "receive":
             return {"id": op.target, "seq": op.value}
         case "delete":
@@ -67,12 +78,18 @@ def variables(op: Op) -> Json:
             return {"ids": op.value[0], "category": op.value[1]}
         case "invite":
             return {"id": op.target, "users": op.value}
+        case "remove" | "transfer":
+            return {"id": op.target, "user": op.value}
+        case "role":
+            return {"id": op.target, "user": op.value[0], "role": op.value[1]}
+        case "update":
+            return {"id": op.target, "input": op.value}
         case _:
             return {"id": op.target}
 
 
 class World:
-    """The processes, their loop, and harm to what Redis holds of them."""
+    """The processes, their loop, and harm to what Redis holds of them. `ids`: of messages that were seen, by conversation and seq."""
 
     def __init__(self, mongo_url: str, redis_url: str, mongo: MongoClient[Json], redis: Redis) -> None:
         mark = secrets.token_hex(6)
@@ -86,6 +103,7 @@ class World:
         self._runner = asyncio.Runner()
         self._open = AsyncExitStack()
         self.apis: tuple[Api, ...] = ()
+        self.ids: dict[tuple[str, int], str] = {}
 
     def open(self) -> None:
         self.apis = tuple(self.run(self._process(clock)) for clock in self.clocks)
@@ -115,9 +133,11 @@ class World:
             clock.ms += ms
 
     async def call(self, op: Op, process: int) -> Any:
-        """Carries out a mutation, and answers its field's value."""
-        data = await self.apis[process].data(op.user, DOCUMENTS[op.kind], **variables(op))
-        (value,) = data.values()
+        """Carries out a mutation, and answers its field's value, or how it was refused."""
+        response = await self.apis[process].run(op.user, DOCUMENTS[op.kind], **variables(op, self.ids))
+        if "errors" in response:
+            return refusal_of(response["errors"][0])
+        (value,) = response["data"].values()
         return value
 
     async def quiet(self) -> None:

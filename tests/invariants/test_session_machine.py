@@ -2,96 +2,46 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 from pymongo import MongoClient
 from redis import Redis
 
-from tests.invariants.session_acts import BAD, BURST, Acts
-from tests.invariants.session_device import Device
-from tests.invariants.session_model import Json, Op, SessionModel
-from tests.invariants.session_watch import FOLDERS, SUB_BIZ, Mark, Watch
-from tests.invariants.session_world import CREATE_GROUP, SYNC, World
+from tests.invariants.session_acts import BAD, BURST, GROUP_BURST
+from tests.invariants.session_model import Json
+from tests.invariants.session_walk import ANY, HOUR_MS, PROCESS, WHO, Walk
+from tests.invariants.session_watch import FOLDERS, SUB_BIZ
+from tests.invariants.session_world import CREATE_GROUP, World
 from tests.schema.api import refusal_of, together
 
 LONG = int(os.environ.get("CONFAB_TEST_MACHINE_EXAMPLES", "0"))
 """How many examples to run, each another one every time. Without it: a few, always the same."""
 
-HOUR_MS = 3_600_000
-STEP_MS = 20
-"""More than the ticks of one step: a user's clock then never runs ahead of time, from where a lost cache would bring it back."""
-
-# Some people and conversations more often than others, so that things meet.
-WHO = st.sampled_from((0, 0, 0, 1, 1, 2, 3, 4))
-ANY = st.sampled_from((0, 0, 0, 1, 4, 4, 8, 8, 9, 2, 5, 7))
-PROCESS = st.integers(0, 1)
 MUTES = st.sampled_from((None, False, 2_000, HOUR_MS, 30 * HOUR_MS))
 PRIORITIES = st.sampled_from((0, 1, 5, 1000))
+FOUNDERS = st.lists(WHO, min_size=3, max_size=4, unique=True)
+CHANGES = st.sampled_from(("remove", "remove", "leave", "leave", "transfer", "role", "role", "update", "update"))
 FOLDER = st.sampled_from((None, *FOLDERS))
 UP_TO = st.none() | st.integers(0, 9) | st.just(1000)
 
 
-class SessionMachine(RuleBasedStateMachine):
-    """Everything is done by rules, and what those see that it touched is looked at after each."""
-
-    world: ClassVar[World]
-
-    def __init__(self) -> None:
-        super().__init__()
-        world = self.world
-        self.sound = True
-        self.rough = False
-        self.devices: list[Device] = []
-        self.marks: list[Mark] = []
-        self.groups: dict[str, str] = {}
-        world.run(world.housekeeping())
-        self.users: list[str] = world.run(world.apis[0].people("ann", "ben", "cat", "dan", "eve"))
-        self.tag = self.users[0].partition("-")[2]
-        births = {user: world.run(self._cursor(user)) for user in self.users}
-        self.acts = Acts(self.users, world)
-        self.watch = Watch(world, self.users, births)
-
-    async def _cursor(self, user: str) -> str:
-        cursor: str = (await self.world.apis[0].data(user, SYNC))["syncSessions"]["cursor"]
-        return cursor
-
-    @property
-    def model(self) -> SessionModel:
-        return self.watch.model
-
-    # --- doing
-
-    def step(self, kind: str) -> None:
-        assert self.sound
-        self.sound = False
-        self.world.steps[kind] += 1
-        self.world.move_clocks((STEP_MS, STEP_MS))
-        self.watch.begin()
-        self.watch.pass_time()
-
-    def do(self, op: Op, process: int) -> None:
-        self.step(op.kind)
-        note(f"{op} on {process}".replace(self.tag, ""))
-
-        async def act() -> None:
-            self.watch.answered(op, await self.world.call(op, process))
-            self.model.do(op)
-            await self.world.quiet()
-            await self.watch.check(self.watch.touched() | {op.user}, 1 - process)
-
-        self.world.run(act())
-        self.sound = True
+class SessionMachine(Walk):
+    """What people do to their sessions, to groups and to messages."""
 
     @rule(who=WHO, to=ANY, mention=st.booleans(), everybody=st.booleans(), process=PROCESS)
     def send(self, who: int, to: int, mention: bool, everybody: bool, process: int) -> None:
         self.do(self.acts.send(self.model, self.users[who], to, mention, everybody), process)
+
+    @rule(people=st.lists(WHO, min_size=2, max_size=5), which=ANY, mention=st.booleans(), process=PROCESS)
+    def talk(self, people: list[int], which: int, mention: bool, process: int) -> None:
+        """Several messages in a row, to one group if there is any."""
+        for who in people:
+            self.do(self.acts.send(self.model, self.users[who], 8 + which % 2, mention), process)
 
     @rule(who=WHO, which=ANY, up_to=UP_TO, process=PROCESS)
     def read(self, who: int, which: int, up_to: int | None, process: int) -> None:
@@ -124,9 +74,23 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, which=ANY, whom=st.lists(WHO, max_size=1), process=PROCESS)
     def invite(self, who: int, which: int, whom: list[int], process: int) -> None:
-        self.do(self.acts.invite(self.model, self.users[who], which, whom), process)
+        self.do(self.acts.group(self.model, "invite", self.users[who], which, whom), process)
 
-    @rule(members=st.lists(WHO, min_size=3, max_size=4, unique=True), inside=st.booleans(), process=PROCESS)
+    @rule(kind=CHANGES, who=WHO, which=ANY, whom=WHO, more=st.integers(0, 3), process=PROCESS)
+    def change_group(self, kind: str, who: int, which: int, whom: int, more: int, process: int) -> None:
+        self.do(self.acts.group(self.model, kind, self.users[who], which, [whom], more), process)
+
+    @rule(kind=st.sampled_from(("dismiss", "dissolve")), who=WHO, which=ANY, sure=st.integers(0, 4), process=PROCESS)
+    def end_group(self, kind: str, who: int, which: int, sure: int, process: int) -> None:
+        """Not often, for little happens afterwards."""
+        if sure == 0:
+            self.do(self.acts.group(self.model, kind, self.users[who], which, []), process)
+
+    @initialize(members=FOUNDERS, inside=st.booleans(), process=PROCESS)
+    def begin(self, members: list[int], inside: bool, process: int) -> None:
+        self.found(members, inside, process)
+
+    @rule(members=FOUNDERS, inside=st.booleans(), process=PROCESS)
     def found(self, members: list[int], inside: bool, process: int) -> None:
         if len(self.groups) == 3:
             return
@@ -148,7 +112,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(
         people=st.lists(WHO, min_size=2, max_size=3),
-        kinds=st.lists(st.sampled_from(BURST), min_size=3, max_size=3),
+        kinds=st.lists(st.sampled_from(BURST), min_size=3, max_size=3) | st.lists(st.sampled_from(GROUP_BURST), min_size=3, max_size=3),
         which=ANY, value=st.integers(0, 3), process=PROCESS,
     )  # fmt: skip
     def burst(self, people: list[int], kinds: list[str], which: int, value: int, process: int) -> None:
@@ -156,14 +120,18 @@ class SessionMachine(RuleBasedStateMachine):
         pairs = zip(people, kinds, strict=False)
         done = [self.acts.any(self.model, kind, self.users[who], which, value) for who, kind in pairs]
         self.step("burst")
+        for device in self.devices:
+            device.ears.bursts = True
         note(f"{done}".replace(self.tag, ""))
 
         async def act() -> None:
-            await together(*(self.world.call(op, (process + n) % 2) for n, op in enumerate(done)))
-            models = self.watch.orders(itertools.permutations(done))
+            answers = await together(*(self.world.call(op, (process + n) % 2) for n, op in enumerate(done)))
+            models = self.watch.orders(list(zip(done, answers, strict=True)))
             await self.world.quiet()
             touched = {user for model in models for user, _ in model.changed} | {op.user for op in done}
             await self.watch.check_any(models, touched, process)
+            for name in {op.target for op in done} & set(self.model.rooms):
+                await self.review(name, done[0].user, process)
 
         self.world.run(act())
         self.sound = True
@@ -185,144 +153,6 @@ class SessionMachine(RuleBasedStateMachine):
 
         self.world.run(act())
         self.sound = True
-
-    # --- time
-
-    @rule(ms=st.sampled_from((1_000, 61_000, HOUR_MS)), process=PROCESS)
-    def pass_time(self, ms: int, process: int) -> None:
-        self._move_clocks((ms, ms), process)
-
-    @rule(ms=st.sampled_from((1, 3_000, 400_000, HOUR_MS)), back=st.booleans(), whose=PROCESS, process=PROCESS)
-    def drift(self, ms: int, back: bool, whose: int, process: int) -> None:
-        """One clock jumps, and is never more than an hour from the other one."""
-        ahead = self.world.clocks[whose].ms - self.world.clocks[1 - whose].ms
-        moved = max(-HOUR_MS, min(HOUR_MS, ahead + (-ms if back else ms))) - ahead
-        self._move_clocks((0, moved) if whose else (moved, 0), process)
-
-    def _move_clocks(self, by: Sequence[int], process: int) -> None:
-        self.step("time")
-        self.rough = True
-
-        async def act() -> None:
-            self.world.move_clocks(by)
-            await self.world.housekeeping()
-            self.watch.pass_time()
-            await self.world.quiet()
-            await self.watch.check(self.users, process)
-
-        self.world.run(act())
-        self.sound = True
-
-    # --- harm
-
-    @rule(seed=st.integers(0, 1 << 16), share=st.sampled_from((0.05, 0.2, 0.5, 1.0)), noticed=st.booleans())
-    def lose_keys(self, seed: int, share: float, noticed: bool) -> None:
-        self._lose(share, seed, noticed)
-
-    @rule(noticed=st.booleans())
-    def lose_all(self, noticed: bool) -> None:
-        self._lose(1, None, noticed)
-
-    def _lose(self, share: float, seed: int | None, noticed: bool) -> None:
-        self.step("lose")
-        self.rough = True
-
-        async def act() -> None:
-            await self.world.quiet()
-            self.watch.losses += 1
-            lost = self.world.lose(share, seed, {self.tag: ""} | self.groups)
-            note(f"lost {[name for name in lost if '{u:' in name or '_' in name]}")
-            if noticed:
-                await self.world.housekeeping()
-                await self.watch.check(self.users, 0)
-
-        self.world.run(act())
-        self.sound = True
-
-    # --- looking
-
-    @rule(process=PROCESS)
-    def look(self, process: int) -> None:
-        """At everybody, the untouched too."""
-        self.step("look")
-
-        async def act() -> None:
-            await self.watch.check(self.users, process)
-            for user in self.users:
-                await self.watch.check_list(user, process)
-
-        self.world.run(act())
-        self.sound = True
-
-    @rule(who=WHO)
-    def keep_cursor(self, who: int) -> None:
-        self.marks.append(self.watch.mark(self.users[who], self.world.run(self._cursor(self.users[who]))))
-
-    @rule(which=ANY, first=st.sampled_from((1, 2, 3, 100)), process=PROCESS)
-    def catch_up(self, which: int, first: int, process: int) -> None:
-        if not self.marks:
-            return
-        self.step("catch up")
-        mark = self.marks[which % len(self.marks)]
-
-        async def act() -> None:
-            await self.watch.check([mark.user], process)
-            await self.watch.catch_up(mark, first, process)
-
-        self.world.run(act())
-        self.sound = True
-
-    # --- devices
-
-    @rule(who=st.integers(0, 2), process=PROCESS)
-    def appear(self, who: int, process: int) -> None:
-        if len(self.devices) < 3:
-            self.devices.append(Device(self.world.apis[process], self.users[who]))
-            self.world.run(self.devices[-1].start())
-
-    @rule(which=ANY, process=PROCESS)
-    def come_and_go(self, which: int, process: int) -> None:
-        if not self.devices:
-            return
-        self.step("come and go")
-        device = self.devices[which % len(self.devices)]
-        if device.away:
-            self.world.run(device.resume(self.world.apis[process]))
-        else:
-            self.world.run(self._agree(device))
-            self.world.run(device.stop())
-        self.sound = True
-
-    @rule()
-    def agree(self) -> None:
-        if not all(device.away for device in self.devices):
-            self.step("agree")
-            self.world.run(self._agree(*(device for device in self.devices if not device.away)))
-            self.sound = True
-
-    async def _agree(self, *devices: Device) -> None:
-        """Devices show what is so."""
-        if self.rough:
-            await self.world.housekeeping()
-            self.rough = False
-        model = self.model
-        for device in devices:
-            user = device.user
-            await self.watch.check([user], 0)
-            await device.shows({n: model.session(user, n) for n in model.names(user) if model.valid(user, n)})
-
-    def teardown(self) -> None:
-        try:
-            if self.sound:
-                for device in self.devices:
-                    if device.away:
-                        self.world.run(device.resume(self.world.apis[0]))
-                self.agree()
-                self.look(0)
-        finally:
-            for api in self.world.apis:
-                self.world.run(api.stop_listening())
-            self.world.lose(1, 0)
 
 
 @pytest.fixture

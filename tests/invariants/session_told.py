@@ -1,0 +1,89 @@
+"""What a device is told of messages, as they happen or later, held against the model: all that its user may read, once, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.invariants.room_model import DISMISSED, Json
+from tests.invariants.session_model import SessionModel, Told
+from tests.invariants.session_reading import plain
+
+
+class Ears:
+    """The events that one device heard since it last agreed with the model.
+
+    `replaying`: the model at the moment from which on the device hears of what it missed. `bursts`: things happened at once since then, so
+    how many acknowledgements they made depends.
+    """
+
+    def __init__(self, user: str) -> None:
+        self.bursts = False
+        self.replaying: SessionModel | None = None
+        self._user = user
+        self._since = 0
+        self._skipped = False
+        self._heard: Counter[Told] = Counter()
+        self._messages: list[Json] = []
+
+    def begin(self, model: SessionModel) -> None:
+        """What happened so far is settled."""
+        self._since = len(model.told[self._user])
+        self._skipped = self.bursts = False
+        self._heard.clear()
+        self._messages.clear()
+
+    def hear(self, event: Json) -> None:
+        match event["__typename"]:
+            case "CaughtUp":
+                self.replaying = None
+                self._skipped = self._skipped or event["reset"]
+            case "ReceiptAdvanced":
+                self._heard[event["status"], event["conversationId"], event["seq"], event["user"]["id"]] += 1
+            case what:
+                message = event["message"]
+                name, seq = message["conversationId"], message["seq"]
+                self._heard[what, name, seq, message["sender"]["id"]] += 1
+                if self.replaying:
+                    self._check_replayed(self.replaying, message)
+                else:
+                    self._messages.append(message)
+
+    def _check_replayed(self, model: SessionModel, message: Json) -> None:
+        """What was missed is shown as it is now."""
+        room = model.rooms[message["conversationId"]]
+        assert room.ended != DISMISSED, f"{self._user} is told of a dismissed group: {message}"
+        expected = room.shown(self._user, room.said[message["seq"] - 1])
+        got = plain(message)
+        assert got == expected, f"{self._user} missed {expected} and is told {got}"
+
+    def wrong(self, model: SessionModel) -> str:
+        """What was not heard, or should not have been."""
+        expected = Counter(model.told[self._user][self._since :])
+        more, missing = self._heard - expected, expected - self._heard
+        if self.bursts:
+            more, missing = (
+                Counter({t: n for t, n in c.items() if t[0] not in ("READ", "DELIVERED")}) for c in (more, missing)
+            )
+        # Whoever was away when a group was dismissed hears no more of it.
+        missing = Counter({t: n for t, n in missing.items() if model.rooms[t[1]].ended != DISMISSED})
+        if more or (missing and not self._skipped):
+            return f"heard without need {dict(more)}, did not hear {dict(missing)}"
+        for message in self._messages:
+            self._check_live(model, message)
+        return ""
+
+    def _check_live(self, model: SessionModel, message: Json) -> None:
+        """A message as it was when it was told of, or as it has become since."""
+        name, seq = message["conversationId"], message["seq"]
+        room, got = model.rooms[name], plain(message)
+        said, expected = room.said[seq - 1], model.payloads[self._user, name, seq]
+        for field in expected.keys() - {"content", "state", "replyTo", "editCount"}:
+            assert got[field] == expected[field], f"{self._user} {name}: expected {expected}, told {got}"
+        assert got["content"] in (*said.texts, None) and (got["content"] is not None or said.recalled or said.system), (
+            got
+        )
+        readings = (expected["replyTo"], room.shown(self._user, said)["replyTo"])
+        answers = {reading["seq"] if reading else None for reading in readings}
+        assert (got["replyTo"]["seq"] if got["replyTo"] else None) in answers, (
+            f"{self._user} {name}: {expected}, told {got}"
+        )

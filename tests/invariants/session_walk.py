@@ -1,0 +1,242 @@
+"""One walk through what may happen: how its steps are held against the model, time, harm, looking, and devices. What people do is in
+`test_session_machine`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from tests.invariants.session_acts import Acts
+from tests.invariants.session_device import Device
+from tests.invariants.session_model import Op, SessionModel
+from tests.invariants.session_reading import Reading
+from tests.invariants.session_watch import Mark, Watch, is_refused
+from tests.invariants.session_world import SYNC, World
+
+HOUR_MS = 3_600_000
+STEP_MS = 20
+"""More than the ticks of one step: a user's clock then never runs ahead of time, from where a lost cache would bring it back."""
+
+# Some people and conversations more often than others, so that things meet.
+WHO = st.sampled_from((0, 0, 0, 1, 1, 2, 3, 4))
+ANY = st.sampled_from((0, 0, 0, 1, 4, 4, 8, 8, 9, 2, 5, 7))
+PROCESS = st.integers(0, 1)
+
+
+class Walk(RuleBasedStateMachine):
+    """Everything is done by rules, and what those see that it touched is looked at after each."""
+
+    world: ClassVar[World]
+
+    def __init__(self) -> None:
+        super().__init__()
+        world = self.world
+        self.sound = True
+        self.rough = False
+        self.devices: list[Device] = []
+        self.marks: list[Mark] = []
+        self.groups: dict[str, str] = {}
+        world.run(world.housekeeping())
+        self.users: list[str] = world.run(world.apis[0].people("ann", "ben", "cat", "dan", "eve"))
+        self.tag = self.users[0].partition("-")[2]
+        births = {user: world.run(self._cursor(user)) for user in self.users}
+        self.acts = Acts(self.users, world)
+        self.reading = Reading(world)
+        world.ids.clear()
+        self.watch = Watch(world, self.users, births)
+
+    async def _cursor(self, user: str) -> str:
+        cursor: str = (await self.world.apis[0].data(user, SYNC))["syncSessions"]["cursor"]
+        return cursor
+
+    @property
+    def model(self) -> SessionModel:
+        return self.watch.model
+
+    # --- doing
+
+    def step(self, kind: str) -> None:
+        assert self.sound
+        self.sound = False
+        self.world.steps[kind] += 1
+        self.world.move_clocks((STEP_MS, STEP_MS))
+        self.watch.begin()
+        self.watch.pass_time()
+
+    def do(self, op: Op, process: int) -> None:
+        self.step(op.kind)
+        note(f"{op} on {process}".replace(self.tag, ""))
+
+        async def act() -> None:
+            answer = await self.world.call(op, process)
+            expected = self.model.do(op)
+            assert is_refused(answer, expected), f"expected {expected}, got {answer}"
+            await self.world.quiet()
+            if expected is None:
+                self.watch.answered(op, answer)
+            await self.watch.check(self.watch.touched() | {op.user}, 1 - process)
+            if op.target in self.model.rooms:
+                await self.review(op.target, op.user, process)
+
+        self.world.run(act())
+        self.sound = True
+
+    async def review(self, name: str, user: str, process: int) -> None:
+        """Who did something in a conversation reads it, and somebody else who is or was not in it perhaps."""
+        readers = {user, self.users[self.watch.step % len(self.users)]}
+        for reader in sorted(readers):
+            await self.reading.look(self.model, reader, name, process, self.watch.step)
+
+    # --- time
+
+    @rule(ms=st.sampled_from((1_000, 61_000, HOUR_MS)), process=PROCESS)
+    def pass_time(self, ms: int, process: int) -> None:
+        self._move_clocks((ms, ms), process)
+
+    @rule(ms=st.sampled_from((1, 3_000, 400_000, HOUR_MS)), back=st.booleans(), whose=PROCESS, process=PROCESS)
+    def drift(self, ms: int, back: bool, whose: int, process: int) -> None:
+        """One clock jumps, and is never more than an hour from the other one."""
+        ahead = self.world.clocks[whose].ms - self.world.clocks[1 - whose].ms
+        moved = max(-HOUR_MS, min(HOUR_MS, ahead + (-ms if back else ms))) - ahead
+        self._move_clocks((0, moved) if whose else (moved, 0), process)
+
+    def _move_clocks(self, by: Sequence[int], process: int) -> None:
+        self.step("time")
+        self.rough = True
+
+        async def act() -> None:
+            self.world.move_clocks(by)
+            await self.world.housekeeping()
+            self.watch.pass_time()
+            await self.world.quiet()
+            await self.watch.check(self.users, process)
+
+        self.world.run(act())
+        self.sound = True
+
+    # --- harm
+
+    @rule(seed=st.integers(0, 1 << 16), share=st.sampled_from((0.05, 0.2, 0.5, 1.0)), noticed=st.booleans())
+    def lose_keys(self, seed: int, share: float, noticed: bool) -> None:
+        self._lose(share, seed, noticed)
+
+    @rule(noticed=st.booleans())
+    def lose_all(self, noticed: bool) -> None:
+        self._lose(1, None, noticed)
+
+    def _lose(self, share: float, seed: int | None, noticed: bool) -> None:
+        self.step("lose")
+        self.rough = True
+
+        async def act() -> None:
+            await self.world.quiet()
+            self.watch.losses += 1
+            lost = self.world.lose(share, seed, {self.tag: ""} | self.groups)
+            note(f"lost {[name for name in lost if '{u:' in name or '_' in name]}")
+            if noticed:
+                await self.world.housekeeping()
+                await self.watch.check(self.users, 0)
+
+        self.world.run(act())
+        self.sound = True
+
+    # --- looking
+
+    @rule(process=PROCESS)
+    def look(self, process: int) -> None:
+        """At everybody, the untouched too."""
+        self.step("look")
+
+        async def act() -> None:
+            await self.watch.check(self.users, process)
+            for user in self.users:
+                await self.watch.check_list(user, process)
+                await self.reading.check_groups(self.model, user, process)
+            for name in self.model.rooms:
+                for user in self.users:
+                    await self.reading.look(self.model, user, name, process, self.watch.step)
+
+        self.world.run(act())
+        self.sound = True
+
+    @rule(who=WHO, which=ANY, size=st.sampled_from((1, 2, 3, 7)), process=PROCESS)
+    def page(self, who: int, which: int, size: int, process: int) -> None:
+        """Through a group's history."""
+        names = [name for name in self.model.rooms if name.startswith("g_")] or list(self.model.rooms)
+        if names:
+            self.step("page")
+            name = names[which % len(names)]
+            self.world.run(self.reading.page(self.model, self.users[who], name, process, size))
+            self.sound = True
+
+    @rule(who=WHO)
+    def keep_cursor(self, who: int) -> None:
+        self.marks.append(self.watch.mark(self.users[who], self.world.run(self._cursor(self.users[who]))))
+
+    @rule(which=ANY, first=st.sampled_from((1, 2, 3, 100)), process=PROCESS)
+    def catch_up(self, which: int, first: int, process: int) -> None:
+        if not self.marks:
+            return
+        self.step("catch up")
+        mark = self.marks[which % len(self.marks)]
+
+        async def act() -> None:
+            await self.watch.check([mark.user], process)
+            await self.watch.catch_up(mark, first, process)
+
+        self.world.run(act())
+        self.sound = True
+
+    # --- devices
+
+    @rule(who=st.integers(0, 2), process=PROCESS)
+    def appear(self, who: int, process: int) -> None:
+        if len(self.devices) < 3:
+            self.devices.append(Device(self.world.apis[process], self.users[who]))
+            self.world.run(self.devices[-1].start(self.model))
+
+    @rule(which=ANY, process=PROCESS)
+    def come_and_go(self, which: int, process: int) -> None:
+        if not self.devices:
+            return
+        self.step("come and go")
+        device = self.devices[which % len(self.devices)]
+        if device.away:
+            self.world.run(device.resume(self.world.apis[process], self.model))
+        else:
+            self.world.run(self._agree(device))
+            self.world.run(device.stop())
+        self.sound = True
+
+    @rule()
+    def agree(self) -> None:
+        if not all(device.away for device in self.devices):
+            self.step("agree")
+            self.world.run(self._agree(*(device for device in self.devices if not device.away)))
+            self.sound = True
+
+    async def _agree(self, *devices: Device) -> None:
+        """Devices show what is so."""
+        if self.rough:
+            await self.world.housekeeping()
+            self.rough = False
+        for device in devices:
+            await self.watch.check([device.user], 0)
+            await device.agrees(self.model)
+
+    def teardown(self) -> None:
+        try:
+            if self.sound:
+                for device in self.devices:
+                    if device.away:
+                        self.world.run(device.resume(self.world.apis[0], self.model))
+                self.agree()
+                self.look(0)
+        finally:
+            for api in self.world.apis:
+                self.world.run(api.stop_listening())
+            self.world.lose(1, 0)
