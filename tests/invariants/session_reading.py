@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from tests.invariants.room_model import Json, Room
 from tests.invariants.session_model import SessionModel
 from tests.invariants.session_world import GROUP, World
@@ -59,6 +61,19 @@ class Reading:
             got = told_of(seen["session"]["conversation"])
             assert got == room.told(user), f"{where} session.conversation: expected {room.told(user)}, got {got}"
 
+    async def those_that_fit(
+        self, models: Sequence[SessionModel], places: Iterable[tuple[str, str]], process: int
+    ) -> list[SessionModel]:
+        """The models that say of places, users and conversations, what those users read there."""
+        fitting = list(models)
+        for user, name in places:
+            listed = (await self._world.apis[process].data(user, PAGE, id=name, last=100))["messages"]
+            got = [plain(node) for node in _nodes(listed)] if listed else None
+            left = [model for model in fitting if _readable(model, user, name) == got]
+            assert left, f"{user} in {name}: {got} is none of {[_readable(model, user, name) for model in fitting]}"
+            fitting = left
+        return fitting
+
     async def page(self, model: SessionModel, user: str, name: str, process: int, size: int) -> None:
         """Through the whole history in pages, both ways."""
         room = model.rooms[name]
@@ -94,6 +109,11 @@ class Reading:
             assert self._world.ids.setdefault((name, node["seq"]), node["id"]) == node["id"], (
                 f"{name} {node['seq']}: another id"
             )
+
+
+def _readable(model: SessionModel, user: str, name: str) -> list[Json] | None:
+    room = model.rooms.get(name)
+    return [room.shown(user, said) for said in room.readable(user)] if room and room.knows(user) else None
 
 
 def _nodes(connection: Json) -> list[Json]:

@@ -128,6 +128,8 @@ class SessionMachine(Walk):
             answers = await together(*(self.world.call(op, (process + n) % 2) for n, op in enumerate(done)))
             models = self.watch.orders(list(zip(done, answers, strict=True)))
             await self.world.quiet()
+            places = {(op.user, op.target) for op in done if op.target[:2] in ("p_", "g_")}
+            models = await self.reading.those_that_fit(models, sorted(places), process)
             touched = {user for model in models for user, _ in model.changed} | {op.user for op in done}
             await self.watch.check_any(models, touched, process)
             for name in {op.target for op in done} & set(self.model.rooms):
