@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.invariants.group_model import GROUP_KINDS
+from tests.invariants.message_model import REVISIONS
 from tests.invariants.session_model import Json, Op, SessionModel, gateway, private_room
 from tests.invariants.session_watch import FOLDERS, SUB_BIZ
 from tests.invariants.session_world import DOCUMENTS, World
 from tests.schema.api import Refusal
 
 BURST = ("send", "send", "read", "receive", "delete", "mute", "pin", "remind", "assign")
-GROUP_BURST = ("send", "send", "invite", "remove", "leave", "transfer", "role", "update", "read", "receive")
+GROUP_BURST = (
+    "send",
+    "send",
+    "invite",
+    "remove",
+    "leave",
+    "transfer",
+    "role",
+    "update",
+    "read",
+    "receive",
+    "edit",
+    "edit",
+    "recall",
+)
 BAD = 16
 UPDATES: tuple[Json, ...] = (
     {"historyVisibility": "FULL"},
@@ -95,10 +110,24 @@ class Acts:
             case _:
                 return Op(kind, user, group)
 
+    def revise(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
+        """An edit or a recall of a message that somebody saw, among the newest mostly, by whomever; a message where there is none."""
+        known = sorted(self._world.ids, key=lambda place: (list(model.rooms).index(place[0]), place[1]))
+        if not known:
+            return self.send(model, user, any_)
+        near = [place for place in known if user in model.rooms[place[0]].members] or known
+        name, seq = (known if any_ == 7 else near)[-1 - any_ % len(known if any_ == 7 else near)]
+        said = model.rooms[name].said[seq - 1]
+        author = said.sender if number in (1, 2) else user
+        text = said.texts[-1] if number == 3 and said.texts else self._text()
+        return Op(kind, author, name, (seq, text) if kind == "edit" else (seq,))
+
     def any(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
         """Something of a kind; number: from 0 to 3."""
         if kind == "send":
             return self.send(model, user, any_, number == 1)
+        if kind in REVISIONS:
+            return self.revise(model, kind, user, any_, number)
         if kind in GROUP_KINDS:
             return self.group(model, kind, user, any_, [number], number)
         if kind == "assign":

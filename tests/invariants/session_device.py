@@ -16,6 +16,8 @@ LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) 
 LIVE_MESSAGES = f"""subscription ($since: Cursor) {{ messageEvents(since: $since) {{
     __typename
     ... on MessageCreated {{ cursor message {{ {MESSAGE} }} }}
+    ... on MessageUpdated {{ cursor message {{ {MESSAGE} }} }}
+    ... on MessageRecalled {{ cursor message {{ {MESSAGE} }} }}
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
     ... on CaughtUp {{ cursor reset }} }} }}"""
 ASK = f"query ($id: ID!) {{ session(conversationId: $id) {{ {SESSION} }} }}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tests.invariants import group_model
+from tests.invariants import group_model, message_model
 from tests.invariants.ops import Op as Op
 from tests.invariants.room_model import OWNER, Json, Room, Said
 from tests.schema.api import Refusal
@@ -47,7 +47,7 @@ def date_time(ms: int) -> str:
 class SessionModel:
     """All rooms and what each user keeps of them, gateways too.
 
-    `now`: ms. `told`: what each user's devices are to hear, in order; `payloads`: the messages they were told of last. `changed` and `rewritten` name the sessions whose activeTs
+    `now`: ms. `told`: what each user's devices are to hear, in order; `payloads`: the messages they were told of last. `marks`: who acknowledged what, up to which seq, by conversation. `changed` and `rewritten` name the sessions whose activeTs
     and writeTs have to move for what was done since they were emptied; `restored` those of people who joined again.
     """
 
@@ -55,6 +55,7 @@ class SessionModel:
         self.rooms: dict[str, Room] = {}
         self.kept: dict[tuple[str, str], Kept] = {}
         self.told: defaultdict[str, list[Told]] = defaultdict(list)
+        self.marks: defaultdict[str, list[tuple[str, str, int]]] = defaultdict(list)
         self.payloads: dict[tuple[str, str, int], Json] = {}
         self.now = 0
         self.changed: set[tuple[str, str]] = set()
@@ -69,6 +70,11 @@ class SessionModel:
             refused = group_model.refusal(self, op)
             if refused is not None:
                 return refused
+        if op.kind in message_model.REVISIONS:
+            refused = message_model.refusal(self, op)
+            if refused is None:
+                message_model.change(self, op)
+            return refused
         if op.kind in group_model.GROUP_KINDS:
             group_model.change(self, op)
         else:
@@ -180,7 +186,7 @@ class SessionModel:
     def hear(self, user: str, what: str, name: str, said: Said) -> None:
         """The user's devices are told of a message as it is now."""
         self.told[user].append((what, name, said.seq, said.sender))
-        self.payloads[user, name, said.seq] = self.rooms[name].shown(user, said)
+        self.payloads[user, name, said.seq] = self.shown(user, name, said)
 
     def acknowledge(self, user: str, name: str, kind: str, after: int, seq: int, own: bool = True) -> None:
         """Those who wrote something after a seq up to another, and are there, learn how far the user is; so do own devices. It moves the
@@ -189,6 +195,7 @@ class SessionModel:
         covered = {s.sender for s in room.said if after < s.seq <= seq and not s.system} & room.members.keys()
         for whom in (covered - {user}) | ({user} if own else set()):
             self.told[whom].append((kind, name, seq, user))
+        self.marks[name].append((user, kind, seq))
         for member in room.members if name.startswith("p_") else [user]:
             self.move(member, name)
 
@@ -216,6 +223,15 @@ class SessionModel:
             self.changed.add((user, gateway(room.sub_biz)))
 
     # --- what is shown
+
+    def shown(self, user: str, name: str, said: Said) -> Json:
+        """A message as somebody who may read it is shown it."""
+        return self.rooms[name].shown(user, said) | {"delivery": message_model.delivery(self, user, name, said)}
+
+    def readable(self, user: str, name: str) -> list[Json] | None:
+        """What somebody may read of a conversation."""
+        room = self.rooms.get(name)
+        return [self.shown(user, name, said) for said in room.readable(user)] if room and room.knows(user) else None
 
     def names(self, user: str) -> list[str]:
         """The conversations that the user has a session of, gateways included."""

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tests.invariants.room_model import Json, Room
+from tests.invariants import message_model
+from tests.invariants.room_model import Json
 from tests.invariants.session_model import SessionModel
 from tests.invariants.session_world import GROUP, World
 
-MESSAGE = """id seq conversationId contentType content state mentionsAll sender { id } mentions { id }
+MESSAGE = """id seq conversationId contentType content state mentionsAll sender { id } mentions { id } editCount editedAt recalledAt
+    delivery { status recipientCount deliveredCount readCount }
     replyTo { seq content contentType }"""
+RECEIPTS = "receipts(first: 100) { edges { node { user { id } status deliveredAt readAt } } }"
 LOOK = f"""query ($id: ID!, $one: ID!, $other: ID!) {{
     conversation(id: $id) {{ id lastMessage {{ seq }} session {{ id status }} ... on Group {{ {GROUP} }} }}
     node(id: $id) {{ id ... on Group {{ {GROUP} }} }}
     group(id: $id) {{ id {GROUP} }}
     session(conversationId: $id) {{ conversation {{ id ... on Group {{ {GROUP} }} }} }}
     messages(conversationId: $id, last: 100) {{ edges {{ node {{ {MESSAGE} }} }} }}
-    one: message(id: $one) {{ {MESSAGE} }}
-    other: message(id: $other) {{ {MESSAGE} }}
+    one: message(id: $one) {{ {MESSAGE} {RECEIPTS} }}
+    other: message(id: $other) {{ {MESSAGE} read: receipts(first: 1, status: READ) {{ edges {{ node {{ status }} }} }} }}
     same: node(id: $other) {{ ... on Message {{ {MESSAGE} }} }} }}"""
 PAGE = f"""query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {{
     messages(conversationId: $id, first: $first, after: $after, last: $last, before: $before) {{
         pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ node {{ {MESSAGE} }} }} }} }}"""
+OFFLINE = f"""query ($first: Int, $after: String) {{ offlineMessages(first: $first, after: $after) {{
+    pageInfo {{ hasNextPage endCursor }} edges {{ node {{ {MESSAGE} }} }} }} }}"""
 MINE = "query { myGroups(first: 100) { edges { node { id } } } }"
 
 
@@ -30,6 +35,7 @@ class Reading:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._times: dict[tuple[str, int, str, str], str] = {}
 
     async def look(self, model: SessionModel, user: str, name: str, process: int, which: int = 0) -> None:
         """At everything that one query can tell. which: picks two messages to ask for by their ids."""
@@ -43,12 +49,14 @@ class Reading:
             assert seen["conversation"]["session"]["status"] == model.session(user, name)["status"], where
             last = {"seq": room.newest(user)} if room.newest(user) else None
             assert seen["conversation"]["lastMessage"] == last, f"{where} {seen['conversation']}"
-            self._check_messages(room, user, name, _nodes(seen["messages"]))
+            self._check_messages(model, user, name, _nodes(seen["messages"]))
         else:
             assert (seen["conversation"], seen["node"], seen["messages"]) == (None, None, None), where
         for field, seq in (("one", pair[0]), ("other", pair[1]), ("same", pair[1])):
-            expected = room.shown(user, room.said[seq - 1]) if room.may_read(user, seq) else None
+            expected = model.shown(user, name, room.said[seq - 1]) if room.may_read(user, seq) else None
             got = plain(seen[field]) if seen[field] else None
+            if got and field != "same":
+                self._check_receipts(model, user, name, seq, got.pop("receipts", None), got.pop("read", None))
             assert got == expected, f"{where} {field} {seq}: expected {expected}, got {got}"
         if name.startswith("g_"):
             told = room.told(user) if room.knows(user) else None
@@ -69,8 +77,8 @@ class Reading:
         for user, name in places:
             listed = (await self._world.apis[process].data(user, PAGE, id=name, last=100))["messages"]
             got = [plain(node) for node in _nodes(listed)] if listed else None
-            left = [model for model in fitting if _readable(model, user, name) == got]
-            assert left, f"{user} in {name}: {got} is none of {[_readable(model, user, name) for model in fitting]}"
+            left = [model for model in fitting if model.readable(user, name) == got]
+            assert left, f"{user} in {name}: {got} is none of {[model.readable(user, name) for model in fitting]}"
             fitting = left
         return fitting
 
@@ -92,7 +100,7 @@ class Reading:
                 found = found + nodes if way == "first" else nodes + found
                 cursor = about["endCursor" if way == "first" else "startCursor"]
             if room.knows(user):
-                self._check_messages(room, user, name, found)
+                self._check_messages(model, user, name, found)
 
     async def check_groups(self, model: SessionModel, user: str, process: int) -> None:
         """myGroups are those that somebody is in."""
@@ -100,8 +108,48 @@ class Reading:
         mine = sorted(name for name, room in model.rooms.items() if name[:2] == "g_" and user in room.members)
         assert sorted(edge["node"]["id"] for edge in edges) == mine
 
-    def _check_messages(self, room: Room, user: str, name: str, nodes: list[Json]) -> None:
-        expected = [room.shown(user, said) for said in room.readable(user)]
+    async def check_offline(self, model: SessionModel, user: str, process: int, size: int = 100) -> None:
+        """The offline queue, in pages."""
+        expected = message_model.offline(model, user)
+        found: list[Json] = []
+        after, more = None, True
+        while more:
+            listed = (await self._world.apis[process].data(user, OFFLINE, first=size, after=after))["offlineMessages"]
+            found += _nodes(listed)
+            after, more = listed["pageInfo"]["endCursor"], listed["pageInfo"]["hasNextPage"]
+        got = [(node["conversationId"], node["seq"]) for node in found]
+        assert len(got) == len(expected) and set(got) == expected, f"{user} offline: expected {expected}, got {got}"
+        ids = [int(node["id"][2:]) for node in found]
+        assert ids == sorted(ids, reverse=True), f"{user} offline: {got} is not newest first"
+        for node in found:
+            name, said = node["conversationId"], model.rooms[node["conversationId"]].said[node["seq"] - 1]
+            assert plain(node) == model.shown(user, name, said), f"{user} offline: {node}"
+
+    def _check_receipts(
+        self, model: SessionModel, user: str, name: str, seq: int, listed: Json | None, read: Json | None
+    ) -> None:
+        """Every recipient's receipt, to the sender alone; what was acknowledged once stays so, at its time."""
+        said = model.rooms[name].said[seq - 1]
+        expected = message_model.receipts(model, name, said)
+        if said.system or said.sender != user:
+            assert listed is None and read is None, f"{user} sees receipts of {name} {seq}"
+            return
+        if read is not None:
+            assert bool(_nodes(read)) == ("READ" in expected.values()), f"{user} {name} {seq}: {read}, not {expected}"
+        if listed is None:
+            return
+        got = {node["user"]["id"]: node for node in _nodes(listed)}
+        assert list(got) == list(expected), f"{user} {name} {seq}: receipts of {list(got)}, not {list(expected)}"
+        for whom, receipt in got.items():
+            status, times = expected[whom], (receipt["deliveredAt"], receipt["readAt"])
+            assert receipt["status"] == status, f"{user} {name} {seq}: {whom} {status}, got {receipt}"
+            assert [time is not None for time in times] == [status != "SENT", status == "READ"], receipt
+            for field, time in zip(("deliveredAt", "readAt"), times, strict=True):
+                before = self._times.setdefault((name, seq, whom, field), time) if time else None
+                assert before == time, f"{name} {seq} {whom} {field}: {before} became {time}"
+
+    def _check_messages(self, model: SessionModel, user: str, name: str, nodes: list[Json]) -> None:
+        expected = model.readable(user, name)
         got = [plain(node) for node in nodes]
         assert got == expected, f"{user} in {name}: expected {expected}, got {got}"
         for node in nodes:
@@ -109,11 +157,6 @@ class Reading:
             assert self._world.ids.setdefault((name, node["seq"]), node["id"]) == node["id"], (
                 f"{name} {node['seq']}: another id"
             )
-
-
-def _readable(model: SessionModel, user: str, name: str) -> list[Json] | None:
-    room = model.rooms.get(name)
-    return [room.shown(user, said) for said in room.readable(user)] if room and room.knows(user) else None
 
 
 def _nodes(connection: Json) -> list[Json]:
@@ -135,6 +178,8 @@ def plain(message: Json) -> Json:
         }
     return plain | {
         "sender": message["sender"]["id"],
+        "editedAt": message["editedAt"] is not None,
+        "recalledAt": message["recalledAt"] is not None,
         "mentions": sorted(user["id"] for user in message["mentions"]),
     }
 

@@ -8,6 +8,15 @@ from tests.invariants.room_model import DISMISSED, Json
 from tests.invariants.session_model import SessionModel, Told
 from tests.invariants.session_reading import plain
 
+_CHANGING = {"content", "state", "replyTo", "editCount", "editedAt", "recalledAt", "delivery"}
+
+
+def _may_be_left_out(model: SessionModel, told: Told) -> bool:
+    """Whoever was away when a group was dismissed hears no more of it; nor of edits, where a message was recalled."""
+    what, name, seq, _ = told
+    room = model.rooms[name]
+    return room.ended == DISMISSED or (what == "MessageUpdated" and room.said[seq - 1].recalled)
+
 
 class Ears:
     """The events that one device heard since it last agreed with the model.
@@ -24,6 +33,7 @@ class Ears:
         self._skipped = False
         self._heard: Counter[Told] = Counter()
         self._messages: list[Json] = []
+        self._recalled: set[tuple[str, int]] = set()
 
     def begin(self, model: SessionModel) -> None:
         """What happened so far is settled."""
@@ -42,6 +52,11 @@ class Ears:
             case what:
                 message = event["message"]
                 name, seq = message["conversationId"], message["seq"]
+                assert message["content"] is None or (name, seq) not in self._recalled, (
+                    f"told after its recall: {event}"
+                )
+                if message["state"] == "RECALLED":
+                    self._recalled.add((name, seq))
                 self._heard[what, name, seq, message["sender"]["id"]] += 1
                 if self.replaying:
                     self._check_replayed(self.replaying, message)
@@ -52,7 +67,7 @@ class Ears:
         """What was missed is shown as it is now."""
         room = model.rooms[message["conversationId"]]
         assert room.ended != DISMISSED, f"{self._user} is told of a dismissed group: {message}"
-        expected = room.shown(self._user, room.said[message["seq"] - 1])
+        expected = model.shown(self._user, message["conversationId"], room.said[message["seq"] - 1])
         got = plain(message)
         assert got == expected, f"{self._user} missed {expected} and is told {got}"
 
@@ -64,8 +79,7 @@ class Ears:
             more, missing = (
                 Counter({t: n for t, n in c.items() if t[0] not in ("READ", "DELIVERED")}) for c in (more, missing)
             )
-        # Whoever was away when a group was dismissed hears no more of it.
-        missing = Counter({t: n for t, n in missing.items() if model.rooms[t[1]].ended != DISMISSED})
+        missing = Counter({t: n for t, n in missing.items() if not _may_be_left_out(model, t)})
         if more or (missing and not self._skipped):
             return f"heard without need {dict(more)}, did not hear {dict(missing)}"
         for message in self._messages:
@@ -77,8 +91,11 @@ class Ears:
         name, seq = message["conversationId"], message["seq"]
         room, got = model.rooms[name], plain(message)
         said, expected = room.said[seq - 1], model.payloads[self._user, name, seq]
-        for field in expected.keys() - {"content", "state", "replyTo", "editCount"}:
+        for field in expected.keys() - _CHANGING:
             assert got[field] == expected[field], f"{self._user} {name}: expected {expected}, told {got}"
+        assert (got["delivery"] is None) == (expected["delivery"] is None), f"{self._user} {name}: {got}"
+        assert got["editCount"] < len(said.texts) or said.system, f"{self._user} {name}: {got}"
+        assert (got["state"] == "RECALLED") == got["recalledAt"] == (got["content"] is None and not said.system), got
         assert got["content"] in (*said.texts, None) and (got["content"] is not None or said.recalled or said.system), (
             got
         )

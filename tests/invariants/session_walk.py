@@ -90,6 +90,7 @@ class Walk(RuleBasedStateMachine):
         readers = {user, self.users[self.watch.step % len(self.users)]}
         for reader in sorted(readers):
             await self.reading.look(self.model, reader, name, process, self.watch.step)
+        await self.reading.check_offline(self.model, max(readers), process)
 
     # --- time
 
@@ -156,6 +157,7 @@ class Walk(RuleBasedStateMachine):
             for user in self.users:
                 await self.watch.check_list(user, process)
                 await self.reading.check_groups(self.model, user, process)
+                await self.reading.check_offline(self.model, user, process, 2)
             for name in self.model.rooms:
                 for user in self.users:
                     await self.reading.look(self.model, user, name, process, self.watch.step)

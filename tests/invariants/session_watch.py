@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.invariants.group_model import GROUP_KINDS
+from tests.invariants.message_model import REVISIONS
+from tests.invariants.room_model import Room
 from tests.invariants.session_model import Json, Op, SessionModel
 from tests.invariants.session_world import SESSION, SYNC, World
 from tests.schema.api import Refusal
@@ -23,7 +25,7 @@ VIEW = f"""query ($birth: Cursor) {{
     inside: sessions(first: 60, subBiz: "{SUB_BIZ}") {{ {_LIST} }}
     work: sessions(first: 60, categoryId: "work") {{ {_LIST} }}
     home: sessions(first: 60, categoryId: "home") {{ {_LIST} }}
-    sessionCategories {{ categoryId sessionCount unreadCount writeTs lastMessage {{ conversationId seq }} }}
+    sessionCategories {{ categoryId sessionCount unreadCount writeTs lastMessage {{ seq conversationId state editCount }} }}
     syncSessions(since: $birth) {{ totalUnread hasMore reset sessions {{ {SESSION} }} }} }}"""
 LISTED = f"query {{ sessions(first: 60) {{ edges {{ node {{ {SESSION} }} }} }} }}"
 
@@ -71,7 +73,7 @@ class Watch:
                 self._answers.append((op.user, answer["session"]))
             case "assign":
                 self._answers += [(op.user, session) for session in answer]
-            case kind if kind not in GROUP_KINDS:
+            case kind if kind not in (*GROUP_KINDS, *REVISIONS):
                 self._answers.append((op.user, answer))
 
     def pass_time(self) -> None:
@@ -170,10 +172,9 @@ class Watch:
             wrong += _unlike(f"{user} {name} {field}", value, session[field])
         last, room = session["lastMessage"], model.rooms.get(name)
         if room:
-            newest = room.newest(user)
-            expected = {"conversationId": name, "seq": newest} if newest else None
+            expected = _last_of(model, user, name)
             wrong += _unlike(f"{user} {name} lastMessage", expected, last)
-        elif last is not None and model.rooms[last["conversationId"]].newest(user) != last["seq"]:
+        elif last is not None and last != _last_of(model, user, last["conversationId"]):
             wrong.append(f"{user} {name} lastMessage is not the last of its conversation: {last}")
         return wrong
 
@@ -240,6 +241,17 @@ def is_refused(answer: Any, expected: Refusal | None) -> bool:
 
 def _unlike(what: str, expected: object, got: object) -> list[str]:
     return [] if expected == got else [f"{what}: expected {expected}, got {got}"]
+
+
+def _as_last(room: Room, name: str, seq: int) -> Json:
+    said = room.said[seq - 1]
+    state, edits = "RECALLED" if said.recalled else "NORMAL", max(0, len(said.texts) - 1)
+    return {"seq": seq, "conversationId": name, "state": state, "editCount": edits}
+
+
+def _last_of(model: SessionModel, user: str, name: str) -> Json | None:
+    newest = model.rooms[name].newest(user)
+    return _as_last(model.rooms[name], name, newest) if newest else None
 
 
 def _is_inside(session: Json) -> bool:

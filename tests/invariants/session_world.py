@@ -22,10 +22,11 @@ from tests.schema.api import PATIENCE_SECONDS, Api, refusal_of
 
 SESSION = """
     id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
-    subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id } lastMessage { seq conversationId }
+    subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id } lastMessage { seq conversationId state editCount }
 """
 GROUP = """title name avatarUrl memberCount viewerRole historyVisibility status owner { id }
     visibleRanges { fromSeq toSeq } lastMessage { seq } members { edges { node { role user { id } } } }"""
+REVISED = "content editCount"
 CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id } }"
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
     cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
@@ -47,6 +48,8 @@ DOCUMENTS = {
     "role": f"""mutation ($id: ID!, $user: ID!, $role: GroupRole!) {{
         setMemberRole(groupId: $id, userId: $user, role: $role) {{ {GROUP} }} }}""",
     "update": f"mutation ($id: ID!, $input: UpdateGroupInput!) {{ updateGroup(groupId: $id, input: $input) {{ {GROUP} }} }}",
+    "edit": f"mutation ($id: ID!, $content: String!) {{ editMessage(messageId: $id, content: $content) {{ {REVISED} }} }}",
+    "recall": f"mutation ($id: ID!) {{ recallMessage(messageId: $id) {{ {REVISED} }} }}",
     "leave": "mutation ($id: ID!) { leaveGroup(groupId: $id) }",
     "dismiss": "mutation ($id: ID!) { dismissGroup(groupId: $id) }",
     "dissolve": "mutation ($id: ID!) { deleteConversation(conversationId: $id) }",
@@ -78,6 +81,10 @@ def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
             return {"ids": op.value[0], "category": op.value[1]}
         case "invite":
             return {"id": op.target, "users": op.value}
+        case "edit":
+            return {"id": ids[op.target, op.value[0]], "content": op.value[1]}
+        case "recall":
+            return {"id": ids[op.target, op.value[0]]}
         case "remove" | "transfer":
             return {"id": op.target, "user": op.value}
         case "role":

@@ -43,6 +43,12 @@ class SessionMachine(Walk):
         for who in people:
             self.do(self.acts.send(self.model, self.users[who], 8 + which % 2, mention), process)
 
+    @rule(
+        kind=st.sampled_from(("edit", "edit", "recall")), who=WHO, which=ANY, number=st.integers(0, 3), process=PROCESS
+    )
+    def revise(self, kind: str, who: int, which: int, number: int, process: int) -> None:
+        self.do(self.acts.revise(self.model, kind, self.users[who], which, number), process)
+
     @rule(who=WHO, which=ANY, up_to=UP_TO, process=PROCESS)
     def read(self, who: int, which: int, up_to: int | None, process: int) -> None:
         self.do(self.acts.change(self.model, "read", self.users[who], which, up_to), process)
