@@ -121,10 +121,11 @@ def change(model: SessionModel, op: Op) -> None:
                 model.tell(name, room.say(op.user, told=new))
                 for user in new:
                     model.join(user, name)
+                    model.move(user, name, why="MEMBERSHIP")
         case "remove" | "leave":
             gone = op.value if op.kind == "remove" else op.user
             room.go(gone)
-            model.move(gone, name)
+            model.move(gone, name, why="MEMBERSHIP")
             model.tell(name, room.say(op.user, told=[gone]))
         case "transfer":
             room.members |= {op.user: MEMBER, op.value: OWNER}
@@ -144,4 +145,4 @@ def change(model: SessionModel, op: Op) -> None:
         case "dismiss" | "dissolve":
             room.end(DISMISSED if op.kind == "dismiss" else DISSOLVED)
             for user in room.stays:
-                model.move(user, name)
+                model.move(user, name, why="DELETE")

@@ -97,6 +97,10 @@ class Acts:
         group = groups[any_ % len(groups)]
         named = [self.users[number] for number in whom]
         target = named[0] if named else user
+        owner = model.rooms[group].owner
+        if kind in ("transfer", "role", "remove") and more % 2 and owner in model.rooms[group].members:
+            # Most others may not.
+            user = owner
         match kind:
             case "invite":
                 outside = [other for other in self.users if other not in model.rooms[group].members]

@@ -84,6 +84,7 @@ class Device:
 
     async def _apply_sync(self, event: Json) -> None:
         self.cursor = event["cursor"]
+        self.ears.hear_sync(event)
         if event["reset"]:
             self.sessions.clear()
         for session in event["sessions"]:

@@ -47,7 +47,7 @@ def date_time(ms: int) -> str:
 class SessionModel:
     """All rooms and what each user keeps of them, gateways too.
 
-    `now`: ms. `told`: what each user's devices are to hear, in order; `payloads`: the messages they were told of last. `marks`: who acknowledged what, up to which seq, by conversation. `changed` and `rewritten` name the sessions whose activeTs
+    `now`: ms. `told`: what each user's devices are to hear, in order; `payloads`: the messages they were told of last. `synced`: what they are to hear of their sessions, and why. `marks`: who acknowledged what, up to which seq, by conversation. `changed` and `rewritten` name the sessions whose activeTs
     and writeTs have to move for what was done since they were emptied; `restored` those of people who joined again.
     """
 
@@ -55,6 +55,7 @@ class SessionModel:
         self.rooms: dict[str, Room] = {}
         self.kept: dict[tuple[str, str], Kept] = {}
         self.told: defaultdict[str, list[Told]] = defaultdict(list)
+        self.synced: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         self.marks: defaultdict[str, list[tuple[str, str, int]]] = defaultdict(list)
         self.payloads: dict[tuple[str, str, int], Json] = {}
         self.now = 0
@@ -108,7 +109,7 @@ class SessionModel:
             kept.read, kept.received, kept.reminder = seq, max(kept.received, seq), False
         elif kept.reminder:
             kept.reminder = False
-            self.move(op.user, op.target)
+            self.move(op.user, op.target, why="READ")
 
     def _receive(self, op: Op) -> None:
         """value: up to which seq."""
@@ -129,7 +130,7 @@ class SessionModel:
             kept.deleted = self.rooms[op.target].top(op.user)
         if op.value:
             kept.priority, kept.muted, kept.until, kept.category = 0, False, None, None
-        self.move(op.user, op.target)
+        self.move(op.user, op.target, why="DELETE")
 
     def _mute(self, op: Op) -> None:
         """value: False to unmute, None for ever, or until when."""
@@ -137,23 +138,23 @@ class SessionModel:
         before = kept.muted, kept.until, kept.reminder
         kept.muted, kept.until, kept.reminder = op.value is not False, op.value or None, False
         if (kept.muted, kept.until, kept.reminder) != before:
-            self.move(op.user, op.target)
+            self.move(op.user, op.target, why="UNMUTE" if op.value is False else "MUTE")
 
     def _pin(self, op: Op) -> None:
         """value: the priority."""
         kept = self.kept[op.user, op.target]
         if kept.priority != op.value:
             kept.priority, kept.reminder = op.value, False
-            self.move(op.user, op.target, rewrite=op.value > 0)
+            self.move(op.user, op.target, rewrite=op.value > 0, why="PIN" if op.value else "UNPIN")
         elif kept.reminder:
             kept.reminder = False
-            self.move(op.user, op.target)
+            self.move(op.user, op.target, why="PIN" if op.value else "UNPIN")
 
     def _remind(self, op: Op) -> None:
         kept = self.kept[op.user, op.target]
         if not kept.reminder and self.valid(op.user, op.target):
             kept.reminder = True
-            self.move(op.user, op.target, rewrite=True)
+            self.move(op.user, op.target, rewrite=True, why="UNREAD")
 
     def _assign(self, op: Op) -> None:
         """target: nothing. value: the sessions' conversations, and the category."""
@@ -162,20 +163,20 @@ class SessionModel:
             kept = self.kept[op.user, name]
             if kept.category != category or kept.reminder:
                 kept.category, kept.reminder = category, False
-                self.move(op.user, name)
+                self.move(op.user, name, why="CATEGORY")
 
     def found(self, group: str, owner: str, members: Iterable[str], sub_biz: str | None) -> None:
         """A new group."""
         room = Room(dict.fromkeys(members, "MEMBER") | {owner: OWNER}, sub_biz, owner=owner)
         self._open(group, room)
         for member in room.members:
-            self.move(member, group)
+            self.move(member, group, why="MEMBERSHIP")
 
     def end_mute(self, user: str, name: str) -> None:
         """A mute's time is over."""
         kept = self.kept[user, name]
         kept.muted, kept.until = False, None
-        self.move(user, name)
+        self.move(user, name, why="UNMUTE")
 
     def tell(self, name: str, said: Said) -> None:
         """Its members see a new message."""
@@ -197,7 +198,7 @@ class SessionModel:
             self.told[whom].append((kind, name, seq, user))
         self.marks[name].append((user, kind, seq))
         for member in room.members if name.startswith("p_") else [user]:
-            self.move(member, name)
+            self.move(member, name, why=kind if own and member == user else "")
 
     def join(self, user: str, name: str) -> None:
         """Somebody begins with everything so far read, again perhaps: what they had set stays so."""
@@ -213,8 +214,10 @@ class SessionModel:
         for member in room.members:
             self.join(member, name)
 
-    def move(self, user: str, name: str, rewrite: bool = False) -> None:
-        """The user's clock ticks for a session."""
+    def move(self, user: str, name: str, rewrite: bool = False, why: str = "") -> None:
+        """The user's clock ticks for a session, and their devices are told why unless they hear of a message event."""
+        if why:
+            self.synced[user].append((why, name))
         self.changed.add((user, name))
         if rewrite:
             self.rewritten.add((user, name))

@@ -31,16 +31,31 @@ class Ears:
         self._user = user
         self._since = 0
         self._skipped = False
+        self._synced_since = 0
+        self._caught_up = False
         self._heard: Counter[Told] = Counter()
+        self._synced: Counter[tuple[str, str]] = Counter()
         self._messages: list[Json] = []
         self._recalled: set[tuple[str, int]] = set()
 
     def begin(self, model: SessionModel) -> None:
         """What happened so far is settled."""
         self._since = len(model.told[self._user])
-        self._skipped = self.bursts = False
+        self._synced_since = len(model.synced[self._user])
+        self._skipped = self._caught_up = self.bursts = False
         self._heard.clear()
+        self._synced.clear()
         self._messages.clear()
+
+    def hear_sync(self, event: Json) -> None:
+        """Why which sessions changed. Behind a gateway, it comes with them."""
+        if event["reason"] == "CATCH_UP":
+            self._caught_up = True
+            return
+        names = [session["conversation"]["id"] for session in event["sessions"]]
+        assert names and not event["reset"] and not event["hasMore"], event
+        for name in [name for name in names if not name.startswith("b_")] or names:
+            self._synced[event["reason"], name] += 1
 
     def hear(self, event: Json) -> None:
         match event["__typename"]:
@@ -82,6 +97,10 @@ class Ears:
         missing = Counter({t: n for t, n in missing.items() if not _may_be_left_out(model, t)})
         if more or (missing and not self._skipped):
             return f"heard without need {dict(more)}, did not hear {dict(missing)}"
+        if not self.bursts and not self._caught_up:
+            why = Counter(model.synced[self._user][self._synced_since :])
+            if why != self._synced:
+                return f"of sessions expected {dict(why - self._synced)}, heard {dict(self._synced - why)}"
         for message in self._messages:
             self._check_live(model, message)
         return ""
