@@ -17,8 +17,8 @@ FORBIDDEN = Refusal("FORBIDDEN")
 
 
 def refusal(model: SessionModel, op: Op) -> Refusal | None:
-    """How an operation on a group, or a message, is refused; None where it is allowed. Refusal.field: None where the contract leaves
-    it open."""
+    """How an operation on a group, or a message, is refused; None where it is allowed. Refusal.field: None where the contract
+    leaves it open."""
     if op.kind == "dissolve" and not op.target.startswith("g_"):
         return _undissolvable(model, op)
     room = model.rooms.get(op.target)

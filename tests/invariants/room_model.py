@@ -33,8 +33,8 @@ class Said:
 
 @dataclass
 class Room:
-    """One conversation. `members`: with their roles. `stays`: first and last seq of each stretch that somebody was in it, the last
-    one open for members. `ended`: how, if it has."""
+    """One conversation. `members`: with their roles. `stays`: first and last seq of each stretch that somebody was in it, the
+    last one open for members. `ended`: how, if it has."""
 
     members: dict[str, str]
     sub_biz: str | None = None

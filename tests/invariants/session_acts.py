@@ -115,7 +115,7 @@ class Acts:
                 return Op(kind, user, group)
 
     def revise(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
-        """An edit or a recall of a message that somebody saw, among the newest mostly, by whomever; a message where there is none."""
+        """An edit or a recall of a message that somebody saw, among the newest mostly; a message where there is none."""
         known = sorted(self._world.ids, key=lambda place: (list(model.rooms).index(place[0]), place[1]))
         if not known:
             return self.send(model, user, any_)

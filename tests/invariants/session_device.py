@@ -13,7 +13,7 @@ from tests.schema.api import PATIENCE_SECONDS, Api, Subscriber
 
 LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) {{
     reason hasMore totalUnread cursor reset sessions {{ {SESSION} }} }} }}"""
-LIVE_MESSAGES = f"""subscription ($since: Cursor) {{ messageEvents(since: $since) {{
+LIVE_MESSAGES = f"""subscription ($since: Cursor, $id: ID) {{ messageEvents(since: $since, conversationId: $id) {{
     __typename
     ... on MessageCreated {{ cursor message {{ {MESSAGE} }} }}
     ... on MessageUpdated {{ cursor message {{ {MESSAGE} }} }}

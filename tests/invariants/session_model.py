@@ -47,8 +47,11 @@ def date_time(ms: int) -> str:
 class SessionModel:
     """All rooms and what each user keeps of them, gateways too.
 
-    `now`: ms. `told`: what each user's devices are to hear, in order; `payloads`: the messages they were told of last. `synced`: what they are to hear of their sessions, and why. `marks`: who acknowledged what, up to which seq, by conversation. `changed` and `rewritten` name the sessions whose activeTs
-    and writeTs have to move for what was done since they were emptied; `restored` those of people who joined again.
+    `now`: ms. `told`: what each user's devices are to hear, in order; `payloads`: the messages they were told of last. `synced`: what
+    they are to hear of their sessions, and why. `marks`: who acknowledged what, up to which seq, by conversation.
+
+    `changed` and `rewritten` name the sessions whose activeTs and writeTs have to move for what was done since they were emptied;
+    `restored` those of people who joined again.
     """
 
     def __init__(self) -> None:
@@ -190,8 +193,8 @@ class SessionModel:
         self.payloads[user, name, said.seq] = self.shown(user, name, said)
 
     def acknowledge(self, user: str, name: str, kind: str, after: int, seq: int, own: bool = True) -> None:
-        """Those who wrote something after a seq up to another, and are there, learn how far the user is; so do own devices. It moves the
-        session, and in private the other one's."""
+        """Those who wrote something after a seq up to another, and are there, learn how far the user is; so do own devices. It
+        moves the session, and in private the other one's."""
         room = self.rooms[name]
         covered = {s.sender for s in room.said if after < s.seq <= seq and not s.system} & room.members.keys()
         for whom in (covered - {user}) | ({user} if own else set()):

@@ -1,4 +1,4 @@
-"""What a device is told of messages, as they happen or later, held against the model: all that its user may read, once, and nothing else."""
+"""What a device is told, as it happens or later, held against the model: all that its user may read, once, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _may_be_left_out(model: SessionModel, told: Told) -> bool:
 class Ears:
     """The events that one device heard since it last agreed with the model.
 
-    `replaying`: the model at the moment from which on the device hears of what it missed. `bursts`: things happened at once since then, so
-    how many acknowledgements they made depends.
+    `replaying`: the model at the moment when the device came back, until it has heard of what it missed. `bursts`: things
+    happened at once since then, so how many acknowledgements they made depends.
     """
 
     def __init__(self, user: str) -> None:
@@ -30,7 +30,7 @@ class Ears:
         self.replaying: SessionModel | None = None
         self._user = user
         self._since = 0
-        self._skipped = False
+        self.skipped = False
         self._synced_since = 0
         self._caught_up = False
         self._heard: Counter[Told] = Counter()
@@ -42,10 +42,15 @@ class Ears:
         """What happened so far is settled."""
         self._since = len(model.told[self._user])
         self._synced_since = len(model.synced[self._user])
-        self._skipped = self._caught_up = self.bursts = False
+        self.skipped = self._caught_up = self.bursts = False
         self._heard.clear()
         self._synced.clear()
         self._messages.clear()
+
+    def missed(self, model: SessionModel, since: int, bursts: bool) -> None:
+        """From now on it is told what the user was to hear after so many events."""
+        self.begin(model)
+        self.replaying, self.bursts, self._caught_up, self._since = model, bursts, True, since
 
     def hear_sync(self, event: Json) -> None:
         """Why which sessions changed. Behind a gateway, it comes with them."""
@@ -61,7 +66,7 @@ class Ears:
         match event["__typename"]:
             case "CaughtUp":
                 self.replaying = None
-                self._skipped = self._skipped or event["reset"]
+                self.skipped = self.skipped or event["reset"]
             case "ReceiptAdvanced":
                 self._heard[event["status"], event["conversationId"], event["seq"], event["user"]["id"]] += 1
             case what:
@@ -86,16 +91,17 @@ class Ears:
         got = plain(message)
         assert got == expected, f"{self._user} missed {expected} and is told {got}"
 
-    def wrong(self, model: SessionModel) -> str:
-        """What was not heard, or should not have been."""
-        expected = Counter(model.told[self._user][self._since :])
+    def wrong(self, model: SessionModel, only: str | None = None) -> str:
+        """What was not heard, or should not have been, in one conversation or in all."""
+        told = model.told[self._user][self._since :]
+        expected = Counter(what for what in told if only is None or what[1] == only)
         more, missing = self._heard - expected, expected - self._heard
         if self.bursts:
             more, missing = (
                 Counter({t: n for t, n in c.items() if t[0] not in ("READ", "DELIVERED")}) for c in (more, missing)
             )
         missing = Counter({t: n for t, n in missing.items() if not _may_be_left_out(model, t)})
-        if more or (missing and not self._skipped):
+        if more or (missing and not self.skipped):
             return f"heard without need {dict(more)}, did not hear {dict(missing)}"
         if not self.bursts and not self._caught_up:
             why = Counter(model.synced[self._user][self._synced_since :])

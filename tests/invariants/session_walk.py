@@ -1,5 +1,5 @@
-"""One walk through what may happen: how its steps are held against the model, time, harm, looking, and devices. What people do is in
-`test_session_machine`."""
+"""One walk through what may happen: how its steps are held against the model, time, harm, looking, and devices. What people
+do is in `test_session_machine`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.invariants.session_acts import Acts
 from tests.invariants.session_device import Device
 from tests.invariants.session_model import Op, SessionModel
 from tests.invariants.session_reading import Reading
+from tests.invariants.session_replay import replay
 from tests.invariants.session_watch import Mark, Watch, is_refused
 from tests.invariants.session_world import SYNC, World
 
@@ -67,7 +68,7 @@ class Walk(RuleBasedStateMachine):
         self.watch.begin()
         self.watch.pass_time()
 
-    def do(self, op: Op, process: int) -> None:
+    def do(self, op: Op, process: int, review: bool = True) -> None:
         self.step(op.kind)
         note(f"{op} on {process}".replace(self.tag, ""))
 
@@ -79,7 +80,7 @@ class Walk(RuleBasedStateMachine):
             if expected is None:
                 self.watch.answered(op, answer)
             await self.watch.check(self.watch.touched() | {op.user}, 1 - process)
-            if op.target in self.model.rooms:
+            if review and op.target in self.model.rooms:
                 await self.review(op.target, op.user, process)
 
         self.world.run(act())
@@ -158,8 +159,10 @@ class Walk(RuleBasedStateMachine):
                 await self.watch.check_list(user, process)
                 await self.reading.check_groups(self.model, user, process)
                 await self.reading.check_offline(self.model, user, process, 2)
-            for name in self.model.rooms:
-                for user in self.users:
+            for name, room in self.model.rooms.items():
+                # Of a private conversation, one who is not in it is enough.
+                outside = [user for user in self.users if user not in room.stays]
+                for user in self.users if name.startswith("g_") else [*room.stays, outside[0]]:
                     await self.reading.look(self.model, user, name, process, self.watch.step)
 
         self.world.run(act())
@@ -191,6 +194,17 @@ class Walk(RuleBasedStateMachine):
             await self.watch.catch_up(mark, first, process)
 
         self.world.run(act())
+        self.sound = True
+
+    @rule(which=ANY, where=ANY, whole=st.booleans(), process=PROCESS)
+    def replay(self, which: int, where: int, whole: bool, process: int) -> None:
+        if not self.marks:
+            return
+        self.step("replay")
+        names = list(self.model.rooms)
+        name = None if whole or not names else names[where % len(names)]
+        mark = self.marks[which % len(self.marks)]
+        self.world.run(replay(self.world, self.watch, mark, name, process))
         self.sound = True
 
     # --- devices

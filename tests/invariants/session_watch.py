@@ -40,6 +40,8 @@ class Mark:
     cursor: str
     step: int
     losses: int
+    bursts: int
+    told: int
 
 
 class Watch:
@@ -49,6 +51,7 @@ class Watch:
         self.model = SessionModel()
         self.step = 0
         self.losses = 0
+        self.bursts = 0
         self._world = world
         self._births = births
         self._floor = 0
@@ -207,7 +210,7 @@ class Watch:
 
     def mark(self, user: str, cursor: str) -> Mark:
         """Now is a quiet moment."""
-        return Mark(user, cursor, self.step, self.losses)
+        return Mark(user, cursor, self.step, self.losses, self.bursts, len(self.model.told[user]))
 
     async def catch_up(self, mark: Mark, first: int, process: int) -> None:
         """Since the mark all that changed comes, each once, oldest change first, and nothing else unless Redis was harmed."""
@@ -233,7 +236,8 @@ class Watch:
 
 
 def is_refused(answer: Any, expected: Refusal | None) -> bool:
-    """Whether an answer is the refusal that the model expects, or is none where it expects none. A field that it does not name may be any."""
+    """Whether an answer is the refusal that the model expects, or none where it expects none. Where it names no field, any will
+    do."""
     if not isinstance(answer, Refusal) or expected is None:
         return not isinstance(answer, Refusal) and expected is None
     return answer == Refusal(expected.code, expected.field or answer.field)

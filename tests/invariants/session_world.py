@@ -96,7 +96,8 @@ def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
 
 
 class World:
-    """The processes, their loop, and harm to what Redis holds of them. `ids`: of messages that were seen, by conversation and seq."""
+    """The processes, their loop, and harm to what Redis holds of them. `ids`: of messages that were seen, by conversation and
+    seq."""
 
     def __init__(self, mongo_url: str, redis_url: str, mongo: MongoClient[Json], redis: Redis) -> None:
         mark = secrets.token_hex(6)
