@@ -184,7 +184,7 @@ def test_sessions_are_what_counting_messages_gives_whatever_is_done(
         run_state_machine_as_test(
             SessionMachine,
             settings=settings(
-                max_examples=LONG or 7,
+                max_examples=LONG or 6,
                 stateful_step_count=50,
                 deadline=None,
                 # The same walk on every run, so that a red test means that something changed; the long mode explores.
