@@ -181,7 +181,7 @@ function changes.revise(change)
   local was = standing(change.c, rec)
   -- Nobody hears of the creation after this.
   take_gap(rec, change.s)
-  local still = change.s ~= rec.s or not valid(change.c, rec)
+  local still = change.s ~= rec.s
   return { moves = { { c = change.c, rec = rec, was = was, still = still } }, at = change.at, event = change.e }
 end
 

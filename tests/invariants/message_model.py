@@ -52,8 +52,7 @@ def change(model: SessionModel, op: Op) -> None:
     for member in room.members:
         if room.may_read(member, seq):
             model.hear(member, "MessageUpdated" if op.kind == "edit" else "MessageRecalled", op.target, said)
-            # A tombstone shows the message as it is, and is not told again for it.
-            if room.newest(member) == seq and model.valid(member, op.target):
+            if room.newest(member) == seq:
                 model.move(member, op.target)
 
 

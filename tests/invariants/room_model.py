@@ -92,7 +92,8 @@ class Room:
         """What somebody may read."""
         if not self.knows(user):
             return []
-        return [(1, self.stays[user][-1][1])] if self.full else self.stays[user]
+        stays = [(1, self.stays[user][-1][1])] if self.full else self.stays[user]
+        return [(first, last) for first, last in stays if last is None or first <= last]
 
     def may_read(self, user: str, seq: int) -> bool:
         return any(first <= seq and (last is None or seq <= last) for first, last in self.ranges(user))

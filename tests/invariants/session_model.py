@@ -296,7 +296,7 @@ class SessionModel:
         return {
             "writeSeq": room.top(user) if room else 0,
             "readSeq": read,
-            "deliveredSeq": max(kept.received, kept.deleted or 0) if room else 0,
+            "deliveredSeq": max(kept.received, self._gone(user, name)) if room else 0,
             "unreadCount": self.unread(user, name),
             "unreadMentionCount": self.mentions(user, name),
             "unreadStatus": kept.reminder,
@@ -317,8 +317,12 @@ class SessionModel:
         return self.valid(user, name) and not self.kept[user, name].muted
 
     def _shown_read(self, user: str, name: str) -> int:
-        kept = self.kept[user, name]
-        return max(kept.read, kept.deleted or 0)
+        return max(self.kept[user, name].read, self._gone(user, name))
+
+    def _gone(self, user: str, name: str) -> int:
+        """What is behind somebody without having been read: deleted, or all of a group that has ended."""
+        room = self.rooms[name]
+        return room.top(user) if room.ended else self.kept[user, name].deleted or 0
 
     def _unread(self, user: str, name: str) -> list[Said]:
         read, room = self._shown_read(user, name), self.rooms[name]
