@@ -13,6 +13,7 @@ import structlog
 from resolvers import users
 from resolvers.app import Confab, Limits
 from resolvers.callers import Caller
+from resolvers.conversations import list_readable
 from resolvers.revising import list_viewers
 from schema.engine import Engine
 from schema.limits import QueryLimits
@@ -72,7 +73,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
     store = build_store(mongo, cache, DeploymentClock(clock or SystemClock()), settings.data_center)
-    replayer = Replayer(store.sessions, store.conversations, store.messages)
+    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
     receipts = ReceiptNotifier(store, bus)

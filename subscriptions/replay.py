@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
-from store.conversations import ConversationStore
 from store.ids import ConversationId, MessageId, UserId, gateway_id
 from store.messages import MessageStore
-from store.records import Message, Session
+from store.records import Session
 from store.sessions import SessionStore
 from subscriptions.events import (
     MessageCreated,
@@ -24,6 +23,11 @@ from subscriptions.events import (
 )
 from subscriptions.hub import Delivered, Position
 
+Place = tuple[ConversationId, int]
+
+Readable = Callable[[UserId, Collection[Place]], Awaitable[Collection[Place]]]
+"""Which messages, by conversation and seq, a user may read now."""
+
 MOST_AHEAD = 40
 
 LONGEST_REPLAY = 5_000
@@ -33,10 +37,10 @@ LONGEST_REPLAY = 5_000
 class Replayer:
     """Reads logs back into events."""
 
-    def __init__(self, sessions: SessionStore, conversations: ConversationStore, messages: MessageStore) -> None:
+    def __init__(self, sessions: SessionStore, messages: MessageStore, list_readable: Readable) -> None:
         self._sessions = sessions
-        self._conversations = conversations
         self._messages = messages
+        self._list_readable = list_readable
 
     async def since(self, user: UserId, position: Position) -> list[Delivered] | None:
         """Every event after a position, in order of the user's clock, or None if not all of them can be told."""
@@ -44,9 +48,9 @@ class Replayer:
         if rows is None or len(rows) >= LONGEST_REPLAY:
             return None
         entries = [(Position(position.epoch, tick), parse_logged(text)) for tick, _, text in rows]
-        messages = await self._readable(
-            {(e.conversation, e.seq) for _, e in entries if isinstance(e, MessageReference | RevisionReference)}
-        )
+        places = {(e.conversation, e.seq) for _, e in entries if isinstance(e, MessageReference | RevisionReference)}
+        # They were told before; but a group may be gone since, or not show any more what came before one joined.
+        messages = await self._messages.find_many(await self._list_readable(user, places))
         references = [entry for _, entry in entries if isinstance(entry, SessionReference)]
         sessions, total = await self._present(user, {c for entry in references for c in entry.conversations})
         replayed: list[Delivered] = []
@@ -70,14 +74,6 @@ class Replayer:
                     if changed:
                         replayed.append(Delivered(at, SessionChanged(reason, tuple(changed), total, receipt)))
         return replayed
-
-    async def _readable(
-        self, places: Collection[tuple[ConversationId, int]]
-    ) -> dict[tuple[ConversationId, int], Message]:
-        """Messages that were told before, and may be again: the group is not dismissed."""
-        heads = await self._conversations.find_many({conversation for conversation, _ in places})
-        gone = {conversation for conversation, head in heads.items() if head.dismissed}
-        return await self._messages.find_many({place for place in places if place[0] not in gone})
 
     async def _present(
         self, user: UserId, conversations: Collection[ConversationId]

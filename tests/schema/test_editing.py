@@ -297,3 +297,19 @@ async def test_a_bot_s_command_can_be_edited_and_keeps_its_kind(api: Api) -> Non
     alice, bob = await api.people("alice", "bob")
     sent = (await api.send(alice, bob, "/wether", contentType="BOT_COMMAND"))["message"]
     assert (await api.edit(alice, sent["id"], "/weather"))["contentType"] == "BOT_COMMAND"
+
+
+async def test_an_edit_of_what_a_member_may_not_read_any_more_is_not_replayed_to_them(api: Api) -> None:
+    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    group = await api.create_group(alice, bob, carol, historyVisibility="FULL")
+    early = (await api.send(alice, group, "before Dave"))["message"]["id"]
+    await api.invite(alice, group, dave)
+    await api.settled()
+    since = await cursor(api, dave)
+    await api.edit(alice, early, "before Dave, edited")
+    await api.settled()
+    assert [event["message"]["content"] for event in await missed(api, dave, since)] == ["before Dave, edited"]
+    await api.update_group(alice, group, historyVisibility="SINCE_JOIN")
+    await api.edit(alice, early, "not for Dave")
+    await api.settled()
+    assert await missed(api, dave, since) == []
