@@ -216,10 +216,10 @@ class MessageStore:
         found = await self._mongo.find(
             MESSAGES,
             {"$or": [{"_id": {"$in": [int(m.id) for m in doubtful]}}, *places]},
-            projection={"_id": 1, "c": 1, "s": 1, "n": 1, "m": 1, "ma": 1},
         )
         ids = {m.id for m in doubtful}
-        stored = {row["_id"]: (row["s"], row["n"]) for row in found if row["_id"] in ids}
+        # As it is by now: it may have been edited or recalled since.
+        stored = {row["_id"]: message_from(row) for row in found if row["_id"] in ids}
         known = await self._known_heads({row["c"] for row in found if row["_id"] in ids})
         occupied = {(row["c"], row["s"]): row for row in found}
         done: list[Committed] = []
@@ -229,7 +229,7 @@ class MessageStore:
             if i not in taken:
                 done.append(Committed(reserved, stamps[i]))
             elif message.id in stored:
-                placed = message.at(*stored[message.id])
+                placed = stored[message.id]
                 # What its head says already keeps its time: a later one would move it once more.
                 told = known.get(message.conversation, 0) >= placed.seq
                 at_ms = message.created_at_ms if told else stamps[i]

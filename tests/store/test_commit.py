@@ -71,3 +71,16 @@ async def test_a_message_whose_place_is_taken_leaves_no_mention_there_and_takes_
     assert await _commit(store, late, careful=careful) == ([], [late])
     row = await store.mongo.find_one(SESSIONS, {"_id": session_row_id(BOB, talk)})
     assert row is not None and row.get("ms", []) == [1] * mentioned
+
+
+async def test_a_message_that_is_finished_after_its_recall_is_shown_as_it_is_by_then(
+    store: Store, talk: ConversationId
+) -> None:
+    """An older snapshot of Redis brings its entry in the outbox back, with the content that was recalled."""
+    reserved = await _reserved(store, talk)
+    await _commit(store, reserved)
+    recalled = await store.revisions.recall(reserved.message, 1)
+    assert recalled is not None
+    (durable,), _ = await _commit(store, reserved, careful=True)
+    assert durable.reserved.message == recalled
+    assert durable.reserved.message.text is None
