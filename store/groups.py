@@ -12,7 +12,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from store.errors import Unreachable
 from store.group_changes import GroupChange
-from store.ids import ConversationId, UserId
+from store.ids import ConversationId, UserId, bucket_of
 from store.mongo import Mongo
 from store.records import GroupInfo, Member, Message, Reserved
 from store.rows import CLAIMS, CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, member_row_id, session_row_id
@@ -83,28 +83,42 @@ class GroupStore:
         """
         message, change = reserved.message, reserved.change
         assert change is not None
-        before = {"_id": message.conversation, "gv": change.version - 1 if change.version > 1 else {"$in": [0, None]}}
+        before: dict[str, Any] = {"_id": message.conversation}
+        before["gv"] = change.version - 1 if change.version > 1 else {"$in": [0, None]}
+        if change.dissolves:
+            # It ends where it was decided to, or what was acknowledged since could not be read by anybody.
+            before["s"] = {"$lte": change.fields["ds"]}
 
         async def work(session: Any) -> None:
-            update = _head_update(reserved, at_ms)
-            if await self._mongo.find_one_and_update(CONVERSATIONS, before, update, session=session) is None:
-                raise _NotAsSupposed
             if change.told:
-                await self._mongo.insert_one(MESSAGES, message.to_document(), session=session)
+                document = message.to_document() | {"ga": at_ms}
+                await self._mongo.insert_one(MESSAGES, document, session=session)
             if change.members:
                 await self._mongo.bulk_write(MEMBERS, _member_updates(message.conversation, change), session=session)
             rows = _session_updates(message, change, at_ms)
             if rows:
                 await self._mongo.bulk_write(SESSIONS, rows, session=session)
+            # Last: every message in the group writes its head too, and waits for as long as this holds it.
+            update = _head_update(reserved, at_ms)
+            if await self._mongo.find_one_and_update(CONVERSATIONS, before, update, session=session) is None:
+                raise _NotAsSupposed
 
         try:
             await self._mongo.transaction(work)
         except (_NotAsSupposed, DuplicateKeyError):
-            row = await self._mongo.find_one(CONVERSATIONS, {"_id": message.conversation})
-            return row["ga"] if row is not None and row.get("gi") == int(message.id) else None
+            return await self._find_time(message, change)
         except BulkWriteError as error:
             raise Unreachable("rows of a group's members collided") from error
         return at_ms
+
+    async def _find_time(self, message: Message, change: GroupChange) -> int | None:
+        """When a change was made durable, whatever came after it. None where it was not."""
+        if change.told:
+            place = {"c": message.conversation, "b": bucket_of(message.seq), "s": message.seq}
+            row = await self._mongo.find_one(MESSAGES, {"_id": int(message.id)} | place)
+            return row["ga"] if row is not None else None
+        row = await self._mongo.find_one(CONVERSATIONS, {"_id": message.conversation})
+        return row["ga"] if row is not None and row.get("gi") == int(message.id) else None
 
 
 class _NotAsSupposed(Exception):

@@ -35,9 +35,18 @@ local function members_loaded()
   return true
 end
 
+-- Whether the change of the group that is on its way is in the outbox, if there is one. Else nobody may be left who makes it
+-- durable, and what it did to head and membership is not to be believed: they are dropped.
+local function change_kept()
+  local entry = redis.call('HGET', HEAD, 'pc')
+  if not entry or #redis.call('XRANGE', OUTBOX, entry, entry) > 0 then return true end
+  redis.call('DEL', HEAD, MEMBERS)
+  return false
+end
+
 -- Whether all that a writer needs is there.
 local function loaded()
-  if redis.call('HEXISTS', HEAD, 's') == 0 then return false end
+  if redis.call('HEXISTS', HEAD, 's') == 0 or not change_kept() then return false end
   return not is_group() or members_loaded()
 end
 

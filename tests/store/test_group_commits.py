@@ -1,0 +1,120 @@
+"""Changes of groups that are finished late, lost on the way, or overtaken by a Redis that forgot them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from store.cache import Call
+from store.group_changes import DISMISSED, DISSOLVED
+from store.ids import ConversationId, MessageId, UserId, group_id
+from store.messages import Committed, Refused
+from store.records import GroupInfo, Member, Message, MessageKind, Reserved
+from store.rows import CONVERSATIONS, MEMBERS
+from store.store import Store
+
+ALICE, BOB, CAROL, DAVE = (UserId(name) for name in ("alice", "bob", "carol", "dave"))
+NOW = 1_795_000_000_000
+
+Moves = Sequence[tuple[UserId, str]]
+
+
+@pytest.fixture
+async def group(store: Store) -> ConversationId:
+    conversation = group_id(store.ids.next())
+    info = GroupInfo("hikers", None, ALICE, full_history=False, created_at_ms=NOW)
+    members = [Member(user, "MEMBER", ((1, None),), NOW) for user in (ALICE, BOB, CAROL)]
+    assert await store.groups.insert(conversation, info, members, None)
+    return conversation
+
+
+async def _reserve(
+    store: Store,
+    group: ConversationId,
+    moves: Moves = (),
+    fields: Mapping[str, Any] | None = None,
+    *,
+    told: bool = True,
+) -> Reserved | Refused:
+    standing = await store.conversations.find_standing(group, [DAVE])
+    assert standing is not None
+    message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "something happened")
+    return await store.messages.reserve_change(message, standing.version, moves, fields or {}, told=told)
+
+
+async def _reserved(
+    store: Store,
+    group: ConversationId,
+    moves: Moves = (),
+    fields: Mapping[str, Any] | None = None,
+    *,
+    told: bool = True,
+) -> Reserved:
+    place = await _reserve(store, group, moves, fields, told=told)
+    assert isinstance(place, Reserved)
+    return place
+
+
+async def _lose(store: Store, group: ConversationId, *which: int) -> None:
+    """What evictions do: 0 head, 1 members, 2 outbox."""
+    keys = store.keys.conversation(group)
+    await store.cache.one(Call("DEL", None, tuple(keys[i] for i in which)))
+
+
+async def test_a_change_is_known_as_made_whatever_change_came_after_it(store: Store, group: ConversationId) -> None:
+    first = await _reserved(store, group, [(DAVE, "join")])
+    assert await store.groups.commit(first, NOW + 1) == NOW + 1
+    # Who made it died before anybody was told, and the head that had the next one wait for that was evicted.
+    await _lose(store, group, 0, 1)
+    second = await _reserved(store, group, [(BOB, "leave")])
+    assert await store.groups.commit(second, NOW + 2) == NOW + 2
+    assert await store.groups.commit(first, NOW + 3) == NOW + 1
+    assert await store.groups.commit(second, NOW + 4) == NOW + 2
+
+
+async def test_a_change_that_was_lost_from_the_outbox_keeps_nobody_waiting_and_is_not_believed(
+    store: Store, group: ConversationId
+) -> None:
+    lost = await _reserved(store, group, [(DAVE, "join")])
+    assert await _reserve(store, group, [(BOB, "leave")]) == Refused("busy")
+    await _lose(store, group, 2)
+    assert await _reserve(store, group, [(BOB, "leave")]) == Refused("cold")
+    standing = await store.conversations.find_standing(group, [BOB, DAVE])
+    assert standing is not None and set(standing.members) == {BOB}
+    made = await _reserved(store, group, [(BOB, "leave")])
+    assert await store.groups.commit(made, NOW + 1) == NOW + 1
+    # Whoever was about to make it is told that it is to be decided anew.
+    assert await store.groups.commit(lost, NOW + 2) is None
+    assert await store.mongo.find(MEMBERS, {"_id": f"{group} {DAVE}"}) == []
+
+
+async def test_who_became_a_member_by_a_change_that_was_lost_may_not_write(store: Store, group: ConversationId) -> None:
+    await _reserved(store, group, [(DAVE, "join")])
+    await _lose(store, group, 2)
+    message = Message(MessageId(store.ids.next()), group, DAVE, MessageKind.TEXT, "I am in")
+    assert await store.messages.reserve(message) == Refused("cold")
+    await store.conversations.load((group,), with_members=True)
+    assert await store.messages.reserve(message) == Refused("outsider")
+
+
+@pytest.mark.parametrize("how", [DISSOLVED, DISMISSED])
+async def test_a_group_does_not_end_before_a_message_that_was_acknowledged(
+    store: Store, group: ConversationId, how: str
+) -> None:
+    end = await _reserved(store, group, fields={"st": how}, told=False)
+    # Redis forgets that it is about to end.
+    await _lose(store, group, 0, 1, 2)
+    await store.conversations.load((group,), with_members=True)
+    message = await store.messages.reserve(Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "hello"))
+    assert isinstance(message, Reserved)
+    await store.messages.commit([message], [NOW], careful=False)
+    assert await store.groups.commit(end, NOW + 1) is None
+    (head,) = await store.mongo.find(CONVERSATIONS, {"_id": group})
+    assert (head["s"], head.get("st")) == (1, None)
+    again = await _reserved(store, group, fields={"st": how}, told=False)
+    assert await store.groups.commit(again, NOW + 2) == NOW + 2
+    await store.cache.one(store.messages.show(Committed(again, NOW + 2)))
+    (head,) = await store.mongo.find(CONVERSATIONS, {"_id": group})
+    assert (head["ds"], head["st"]) == (1, how)
