@@ -41,6 +41,7 @@ FIRST_MEMBERS = 200
 
 _LANE_MEMBERS = 500
 _COMMIT_SECONDS = 15.0
+_SLOW_SECONDS = 1.0
 _RETRY_SECONDS = (0.05, 1.0)
 _LONGEST_LEAD_MS = 50
 _LOST_MS = 60_000
@@ -131,8 +132,10 @@ class Delivery:
         return [queue.popleft() for _ in range(min(most, len(queue)))]
 
     async def _commit_stage(self) -> None:
+        """One batch after the other; but one that MongoDB keeps waiting (a row of it is locked) does not hold up those behind it."""
         while True:
-            await self._commit(await self._take("commit", self._waiting, BATCH))
+            batch = await self._take("commit", self._waiting, BATCH)
+            await asyncio.wait({self._aside(self._commit(batch))}, timeout=_SLOW_SECONDS)
 
     async def _commit(self, batch: list[_Parcelled]) -> None:
         """One write for all that wait; a change of a group is a transaction of its own, which others don't wait for."""
@@ -295,7 +298,8 @@ class Delivery:
             shown.append((parcelled, head, effects, len(calls)))
             calls += [effect.call(store) for effect in effects]
         answers = await store.cache.run(calls)
-        await self._doubt([p for p, head, _, _ in shown if answers[head] > p.reserved.message.seq])
+        # 0: its head is not in the cache, and doesn't tell.
+        await self._doubt([p for p, head, _, _ in shown if answers[head] != p.reserved.message.seq])
         parcel = Parcel()
         for parcelled, _, effects, start in shown:
             sender = self._post(parcel, parcelled, effects, answers[start : start + len(effects)])
@@ -338,9 +342,10 @@ class Delivery:
     ) -> Applied:
         """Addresses what happened to users to their devices. Answers what happened to the sender by the message."""
         assert parcelled.committed is not None
-        at_ms, sender, alike = parcelled.committed.at_ms, NOT_IN_USE, []
+        at_ms, sender, alike, outcomes = parcelled.committed.at_ms, NOT_IN_USE, [], []
         for effect, answer in zip(effects, answers, strict=True):
             outcome = applied(effect.user, answer)
+            outcomes.append((effect.user, outcome))
             if effect.event is None:
                 parcel.add(effect.session_event(outcome), [(effect.user, outcome)], told_at=at_ms)
                 continue
@@ -353,7 +358,7 @@ class Delivery:
             parcel.add(event, alike, told_at=at_ms)
         if parcelled.recovered:
             # Whoever died may have applied the message and not told: let those who listen look at their clocks.
-            parcel.remind([pair for pair in alike if not pair[1].changed])
+            parcel.remind([pair for pair in outcomes if not pair[1].changed])
         return sender
 
     def _publish(self, parcel: Parcel, done: Sequence[_Parcelled]) -> None:
@@ -365,10 +370,11 @@ class Delivery:
         if not parcelled.done.done():
             parcelled.done.set_result(Sent(parcelled.reserved.message, sender))
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._side.add(task)
         task.add_done_callback(self._side.discard)
+        return task
 
 
 def _order(parcelled: _Parcelled) -> tuple[int, int]:

@@ -1,0 +1,113 @@
+"""Changes of groups that a server left half done: finished by another one, told once, whatever happened in the group since."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from store.cache import Call
+from store.ids import ConversationId
+from tests.schema.api import LIVE_SESSIONS, Api
+from tests.schema.conftest import OpenApi
+from tests.schema.revising import EVERYWHERE, cursor, missed
+
+
+async def _evict(api: Api, group: str) -> None:
+    head, members, *_ = api.services.app.store.keys.conversation(ConversationId(group))
+    await api.services.app.store.cache.one(Call("DEL", None, (head, members)))
+
+
+async def _stop_before(dead: Api, monkeypatch: pytest.MonkeyPatch, step: str) -> asyncio.Event:
+    """The server goes no further than to a step of its delivery."""
+    reached = asyncio.Event()
+
+    async def never(*_: Any) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    await dead.services.housekeeper.close()
+    monkeypatch.setattr(dead.services.app.delivery, step, never)
+    return reached
+
+
+async def test_who_was_invited_by_a_server_that_died_is_told_though_the_group_was_changed_since(
+    open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_api("takeover") as living, open_api("takeover") as dead:
+        await living.services.housekeeper.close()
+        alice, bob, carol, dave = await living.people("alice", "bob", "carol", "dave")
+        group = await living.create_group(alice, bob, carol)
+        since = await cursor(living, bob)
+        device = await living.listen(dave, LIVE_SESSIONS)
+        reached = await _stop_before(dead, monkeypatch, "_show")
+        inviting = asyncio.create_task(dead.invite(alice, group, dave))
+        await asyncio.wait_for(reached.wait(), 5)
+        # What has the next change wait for that one is lost.
+        await _evict(living, group)
+        await living.set_role(alice, group, carol, "ADMIN")
+        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        event = await device.next()
+        assert (event["reason"], [s["conversation"]["id"] for s in event["sessions"]]) == ("MEMBERSHIP", [group])
+        await device.none(0.05)
+        told = [event["message"]["content"] for event in await missed(living, bob, since)]
+        assert told == [f"{alice} added {dave}"]
+        assert await living.my_groups(dave) == [group]
+        await living.settled()
+        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 0
+        inviting.cancel()
+        dead.services.app.delivery._under_way.clear()
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["removed", "dismissed"])
+async def test_who_was_unmade_a_member_and_not_told_learns_of_it_when_the_change_is_finished(
+    open_api: OpenApi, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    async with open_api("takeover") as living, open_api("takeover") as dead:
+        await living.services.housekeeper.close()
+        await dead.services.housekeeper.close()
+        alice, bob, carol = await living.people("alice", "bob", "carol")
+        group = await living.create_group(alice, bob, carol)
+        await living.settled()
+        device = await living.listen(bob, LIVE_SESSIONS)
+        monkeypatch.setattr(dead.services.app.bus, "send", lambda *_: None)
+        await (dead.dismiss(alice, group) if ends else dead.remove(alice, group, bob))
+        await device.none(0.1)
+        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        event = await device.next()
+        assert event["reason"] == ("DELETE" if ends else "MEMBERSHIP")
+        await device.none(0.05)
+
+
+async def test_what_overtakes_an_invitation_is_unread_though_the_head_of_the_group_was_evicted(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    group = await api.create_group(alice, bob, carol)
+    await api.total_unread(dave)
+    go_on, delivery = asyncio.Event(), api.services.app.delivery
+    commit = delivery._commit_change
+
+    async def late(parcelled: Any) -> None:
+        await go_on.wait()
+        await commit(parcelled)
+        await _evict(api, group)
+
+    monkeypatch.setattr(delivery, "_commit_change", late)
+    inviting = asyncio.create_task(api.invite(alice, group, dave))
+    await asyncio.sleep(0.1)
+    await api.send(bob, group, "hello, Dave")
+    await api.total_unread(dave)
+    show = delivery._show
+
+    async def forgotten(batch: Any) -> None:
+        await _evict(api, group)
+        await show(batch)
+
+    monkeypatch.setattr(delivery, "_show", forgotten)
+    go_on.set()
+    await inviting
+    await api.settled()
+    session = await api.own(dave, group)
+    assert (session["writeSeq"], session["unreadCount"]) == (2, 1)
