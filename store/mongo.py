@@ -17,7 +17,7 @@ from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from store.errors import translated
+from store.errors import Unreachable, translated
 
 Document = dict[str, Any]
 Sort = Sequence[tuple[str, int]]
@@ -64,6 +64,7 @@ class Mongo:
             read_concern=ReadConcern("majority"),
             write_concern=WriteConcern(w="majority", j=True),
         )
+        self._timeout_seconds = timeout_ms / 1000
         self.trips = 0
 
     async def close(self) -> None:
@@ -190,10 +191,20 @@ class Mongo:
         return found
 
     async def transaction(self, work: Callable[[Any], Awaitable[None]]) -> None:
-        """Runs work in a transaction, again where MongoDB asks for it. Work passes its argument on as `session`.
+        """Runs work in a transaction, again where MongoDB asks for it, for as long as any call may take. Work passes its
+        argument on as `session`.
 
         Raises DuplicateKeyError and BulkWriteError as the statements in it do; nothing is stored then.
         """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_seconds
+
+        async def within(session: Any) -> None:
+            # The driver's own limit is two minutes, and its deadlines would leave the transaction open at the server.
+            if loop.time() > deadline:
+                raise Unreachable("a transaction met others' for too long")
+            await work(session)
+
         self._count()
         token = _grouped.set(True)
         try:
@@ -201,6 +212,6 @@ class Mongo:
                 started = self._client.start_session()
                 session = await started if self._motor else started
                 async with session:
-                    await session.with_transaction(work)
+                    await session.with_transaction(within)
         finally:
             _grouped.reset(token)

@@ -94,3 +94,34 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
     with pytest.raises(Unreachable):
         await mongo.find("things", {})
     await mongo.close()
+
+
+@pytest.mark.parametrize("driver", ["pymongo", "motor"])
+async def test_a_transaction_that_meets_a_locked_row_ends_when_any_call_would(
+    mongo_url: str, mongo_database_name: str, driver: Literal["pymongo", "motor"]
+) -> None:
+    hasty, holder = (
+        Mongo(mongo_url, mongo_database_name, driver, timeout_ms=1_000),
+        Mongo(mongo_url, mongo_database_name),
+    )
+    await holder.insert_one("things", {"_id": 1})
+    locked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold(session: Any) -> None:
+        await holder.bulk_write("things", [UpdateOne({"_id": 1}, {"$set": {"a": 1}})], session=session)
+        locked.set()
+        await go_on.wait()
+
+    async def meet(session: Any) -> None:
+        await hasty.bulk_write("things", [UpdateOne({"_id": 1}, {"$set": {"a": 2}})], session=session)
+
+    holding = asyncio.create_task(holder.transaction(hold))
+    await locked.wait()
+    async with asyncio.timeout(3):
+        with pytest.raises(Unreachable):
+            await hasty.transaction(meet)
+    go_on.set()
+    await holding
+    assert await holder.find_one("things", {}) == {"_id": 1, "a": 1}
+    await hasty.close()
+    await holder.close()
