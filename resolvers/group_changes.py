@@ -174,7 +174,7 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
 
 async def dismiss_group(app: Confab, actor: UserId, group: str) -> None:
     """Ends a group for good: nothing of it is to be seen afterwards. Raises NotFound, NotAMember, Forbidden."""
-    await _end(app, actor, await _access_group(app, actor, group), DISMISSED)
+    await _end(app, actor, await _access_group(app, actor, group), DISMISSED, "groupId")
 
 
 async def delete_conversation(app: Confab, actor: UserId, conversation: str) -> None:
@@ -188,15 +188,15 @@ async def delete_conversation(app: Confab, actor: UserId, conversation: str) -> 
         raise NotFound("there is no such conversation", field="conversationId")
     if access.member is None:
         raise PrivateCannotDelete("a private conversation can't be deleted", field="conversationId")
-    await _end(app, actor, wanted, DISSOLVED)
+    await _end(app, actor, wanted, DISSOLVED, "conversationId")
 
 
-async def _end(app: Confab, actor: UserId, conversation: ConversationId, how: str) -> None:
+async def _end(app: Confab, actor: UserId, conversation: ConversationId, how: str, argument: str) -> None:
     def decide(_standing: Standing, by: Member) -> _Decision:
         check_owner(by)
         return _Decision(fields={"st": how})
 
-    await _change(app, actor, conversation, [], decide)
+    await _change(app, actor, conversation, [], decide, argument)
 
 
 async def _access_group(app: Confab, viewer: UserId, group: str) -> ConversationId:
@@ -205,23 +205,30 @@ async def _access_group(app: Confab, viewer: UserId, group: str) -> Conversation
     if access is None:
         raise NotFound("there is no such group", field="groupId")
     if not access.is_current:
-        raise _former()
+        raise _former("groupId")
     return ConversationId(group)
 
 
-def _former() -> NotAMember:
-    return NotAMember("you are no longer in this group", field="groupId")
+def _former(argument: str) -> NotAMember:
+    return NotAMember("you are no longer in this group", field=argument)
 
 
-async def _change(app: Confab, actor: UserId, group: ConversationId, others: Sequence[UserId], decide: _Decide) -> None:
+async def _change(
+    app: Confab,
+    actor: UserId,
+    group: ConversationId,
+    others: Sequence[UserId],
+    decide: _Decide,
+    argument: str = "groupId",
+) -> None:
     """Carries out what is decided on the group as it is.
 
-    decide raises what the actor is to be told, and answers None where there is nothing to do.
+    decide raises what the actor is to be told, and answers None where there is nothing to do. argument: what names the group.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE_SECONDS
     pause, longest = _PAUSE_SECONDS
-    while not await _try_to_change(app, actor, group, others, decide):
+    while not await _try_to_change(app, actor, group, others, decide, argument):
         if loop.time() > deadline:
             raise Unavailable("the group is being changed by many at once")
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))
@@ -237,16 +244,16 @@ async def _seen(app: Confab, viewer: UserId, group: ConversationId) -> Access:
 
 
 async def _try_to_change(
-    app: Confab, actor: UserId, group: ConversationId, others: Sequence[UserId], decide: _Decide
+    app: Confab, actor: UserId, group: ConversationId, others: Sequence[UserId], decide: _Decide, argument: str
 ) -> bool:
     """Whether the group is as decided now; else it was changed meanwhile, or is being changed."""
     store = app.store
     standing = await store.conversations.find_standing(group, [actor, *(u for u in others if is_user_id(u))])
     by = standing.members.get(actor) if standing is not None else None
     if standing is None or by is None or standing.head.dismissed:
-        raise NotFound("there is no such group", field="groupId")
+        raise NotFound("there is no such group", field=argument)
     if not by.is_current:
-        raise _former()
+        raise _former(argument)
     decision = decide(standing, by)
     if decision is None:
         return True

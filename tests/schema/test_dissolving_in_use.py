@@ -10,7 +10,7 @@ from tests.schema.api import LIVE_SESSIONS, SEND, Api, Refusal, private, togethe
 from tests.schema.cast import perform
 from tests.schema.conftest import Places
 from tests.schema.device import Device
-from tests.schema.group_calls import DISSOLVE
+from tests.schema.group_calls import DISMISS, DISSOLVE
 from tests.schema.test_dissolving import ENDS, End, code_after, either
 
 # --- totals
@@ -132,3 +132,13 @@ async def test_a_private_conversation_can_not_be_deleted_for_both(api: Api) -> N
     assert await api.stored() == stored
     for device in devices:
         await device.none(0.02)
+
+
+async def test_a_refusal_names_the_argument_that_the_call_has(api: Api) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol)
+    await api.leave(carol, group)
+    stored = await api.stored()
+    assert await api.refusal(carol, DISSOLVE, id=group) == Refusal("NOT_A_MEMBER", "conversationId")
+    assert await api.refusal(carol, DISMISS, id=group) == Refusal("NOT_A_MEMBER", "groupId")
+    assert await api.stored() == stored
