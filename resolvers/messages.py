@@ -25,6 +25,7 @@ from store.ids import (
     parse_private,
     private_id,
 )
+from store.loading import until_settled
 from store.messages import Refused
 from store.records import Message, MessageKind, Reserved, Session
 
@@ -112,7 +113,7 @@ async def _reserve(app: Confab, message: Message, *, opens: bool) -> Reserved | 
     """A place for the message. None where another request got one for it."""
     store = app.store
     for _ in range(_ATTEMPTS):
-        place = await store.messages.reserve(message, by_moderator=message.mentions_all)
+        place = await _place(app, message)
         if isinstance(place, Reserved):
             return place
         if place.reason == "twice":
@@ -125,6 +126,19 @@ async def _reserve(app: Confab, message: Message, *, opens: bool) -> Reserved | 
             raise NotFound("there is no such conversation", field="conversationId")
         await store.conversations.open_private(message.conversation, store.clock.now_ms())
     raise Unavailable("the conversation could not be loaded")
+
+
+async def _place(app: Confab, message: Message) -> Reserved | Refused:
+    """A place or a refusal, once who sends the message, and who is mentioned, has a session for it."""
+    place: Reserved | Refused = Refused("busy")
+
+    async def attempt() -> bool:
+        nonlocal place
+        place = await app.store.messages.reserve(message, by_moderator=message.mentions_all)
+        return not (isinstance(place, Refused) and place.reason == "busy")
+
+    await until_settled(attempt, "somebody whom a message is about is just becoming a member")
+    return place
 
 
 def refusal(refused: Refused) -> InvalidInput | NotFound | NotAMember | Forbidden | Unavailable:

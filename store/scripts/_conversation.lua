@@ -60,6 +60,25 @@ local function is_current(m)
   return m ~= nil and m.i[#m.i][2] == -1
 end
 
+-- The change of the group that is on its way, as an entry of the outbox; nil: there is none.
+local function change_under_way()
+  local id = redis.call('HGET', HEAD, 'pc')
+  local row = id and redis.call('XRANGE', OUTBOX, id, id)[1]
+  if not row then return nil end
+  local entry = {}
+  for i = 1, #row[2], 2 do entry[row[2][i]] = row[2][i + 1] end
+  return entry
+end
+
+-- Whether a member becomes one by a change that is on its way: there is no session of theirs yet.
+local function is_joining(user, m, entry)
+  if not entry or m.i[#m.i][1] ~= tonumber(entry.s) then return false end
+  for _, joined in ipairs(cjson.decode(entry.g)['in'] or {}) do
+    if joined == user then return true end
+  end
+  return false
+end
+
 -- Calls take with seq, n, change (JSON, or nil) and id of each of the conversation's entries in the outbox, in the order they came.
 local function each_reserved(conversation, take)
   for _, row in ipairs(redis.call('XRANGE', OUTBOX, '-', '+')) do

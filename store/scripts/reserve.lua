@@ -3,7 +3,7 @@
 -- conversation, then users mentioned.
 -- A fifth key remembers for a while that this very message got a place: it gets no other.
 -- Answers {'ok', seq, n, version of the membership, outbox entry}, or {refusal}: cold, outsider, former, forbidden, mention,
--- twice.
+-- busy (who sends it, or is mentioned, is just becoming a member), twice.
 local PLACED_MS = 60000
 if not loaded() then return { 'cold' } end
 if is_group() then
@@ -13,9 +13,14 @@ if is_group() then
   if ARGV[5] ~= '1' then
     if not is_current(sender) then return { 'former' } end
     if ARGV[4] == '1' and sender.r == 'MEMBER' then return { 'forbidden' } end
-  end
-  for i = 7, ARGV[5] == '1' and 0 or #ARGV do
-    if not is_current(member(ARGV[i])) then return { 'mention' } end
+    -- What a message does to sessions goes to MongoDB with it: those it is about must have theirs.
+    local change = change_under_way()
+    if is_joining(ARGV[1], sender, change) then return { 'busy' } end
+    for i = 7, #ARGV do
+      local mentioned = member(ARGV[i])
+      if not is_current(mentioned) then return { 'mention' } end
+      if is_joining(ARGV[i], mentioned, change) then return { 'busy' } end
+    end
   end
 end
 if KEYS[5] and ARGV[5] ~= '1' and not redis.call('SET', KEYS[5], '1', 'NX', 'PX', PLACED_MS) then return { 'twice' } end

@@ -10,7 +10,7 @@ import pytest
 from store.cache import Call
 from store.ids import ConversationId
 from tests.schema.api import LIVE_SESSIONS, Api
-from tests.schema.conftest import OpenApi
+from tests.schema.conftest import OpenApi, Places
 from tests.schema.revising import EVERYWHERE, cursor, missed
 
 
@@ -111,3 +111,36 @@ async def test_what_overtakes_an_invitation_is_unread_though_the_head_of_the_gro
     await api.settled()
     session = await api.own(dave, group)
     assert (session["writeSeq"], session["unreadCount"]) == (2, 1)
+
+
+async def test_who_is_just_becoming_a_member_writes_and_is_mentioned_once_they_are(
+    api: Api, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    group = await api.create_group(alice, bob, carol)
+    go_on, delivery = asyncio.Event(), api.services.app.delivery
+    commit = delivery._commit_change
+
+    async def late(parcelled: Any) -> None:
+        await go_on.wait()
+        await commit(parcelled)
+
+    monkeypatch.setattr(delivery, "_commit_change", late)
+    inviting = asyncio.create_task(api.invite(alice, group, dave))
+    await asyncio.sleep(0.1)
+    await api.send(bob, group, "to those who are in it")
+    sending = [
+        asyncio.create_task(api.send(bob, group, "to Dave", mentions=[dave])),
+        asyncio.create_task(api.send(dave, group, "from Dave")),
+    ]
+    await asyncio.sleep(0.1)
+    assert not any(task.done() for task in sending)
+    go_on.set()
+    await inviting
+    await sending[0]
+    own = (await sending[1])["message"]["seq"]
+    await api.settled()
+    warm = await api.own(dave, group)
+    assert (warm["readSeq"], warm["unreadCount"]) in {(own, 0), (own, 1)}
+    places.lose_state("main", dave)
+    assert await api.own(dave, group) == warm | {"activeTs": (await api.own(dave, group))["activeTs"]}
