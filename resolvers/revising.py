@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from resolvers.app import Confab
 from resolvers.checks import check_content
 from resolvers.conversations import Access, access_conversation
@@ -26,7 +28,7 @@ async def edit_message(app: Confab, user: UserId, message: str, content: str) ->
     if found.text == content:
         return found
     if not found.is_recalled:
-        found = await app.revisions.edit(found, content, user)
+        found = await app.revisions.edit(found, content, user, partial(_access_message, app, user, message))
     if found.is_recalled:
         raise InvalidInput("a recalled message can't be edited", field=_FIELD)
     return found
@@ -46,7 +48,7 @@ async def recall_message(app: Confab, user: UserId, message: str) -> Message:
     limit = app.limits.recall_seconds
     if not moderates and app.store.clock.now_ms() - found.created_at_ms > limit * 1000:
         raise RecallTimeout(f"a message can be recalled within {limit} s", field=_FIELD)
-    return await app.revisions.recall(found, user)
+    return await app.revisions.recall(found, user, partial(_access_message, app, user, message))
 
 
 async def _access_message(app: Confab, user: UserId, message: str) -> tuple[Message, Access]:

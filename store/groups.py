@@ -150,11 +150,14 @@ def _session_updates(message: Message, change: GroupChange, at_ms: int) -> list[
     """Who joins begins with everything so far read; the session of who leaves stays as it is, up to the message before."""
     seq, n, conversation = message.seq, message.n, message.conversation
     begin = {
+        "$set": {"jn": n},
         "$max": {"r": seq, "rn": n, "d": seq, "a": at_ms, "w": at_ms},
         "$unset": dict.fromkeys(("x", "xn", "us", "fs", "fn"), ""),
         "$pull": {"ms": {"$lte": seq}},
     }
-    end = {"$set": {"fs": seq - 1, "fn": n}, "$max": {"a": at_ms, "w": change.written_ms}}
+    # What was written before they joined, and became durable afterwards, is not theirs.
+    written = {"$cond": [{"$gt": [n, {"$ifNull": ["$jn", -1]}]}, change.written_ms, 0]}
+    end = [{"$set": {"fs": seq - 1, "fn": n, "a": {"$max": ["$a", at_ms]}, "w": {"$max": ["$w", written]}}}]
     rows = [UpdateOne({"_id": session_row_id(user, conversation)}, begin, upsert=True) for user in change.joined]
     return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, end) for user in change.left]
 

@@ -1,6 +1,6 @@
 """Sessions in MongoDB: what each user has. `sessions` {_id: "<user> <conversation>", r read, rn countable read, d delivered,
 x deleted at, xn countable then, p priority, m muted, mu until, us marked unread at, ca category, ms unread mentions, fs last readable
-seq of a former member, fn countable then, f fence, a activeTs, w writeTs}, short because there are many; what is zero or unset is left out.
+seq of a former member, fn countable then, jn countable when they joined, f fence, a activeTs, w writeTs}, short because there are many; what is zero or unset is left out.
 
 A new message writes none of these but its sender's and those of who is mentioned: writeSeq and the unread count come from
 the conversation's head. The gateway of a subBiz has a row once something about it itself was set.
@@ -162,7 +162,9 @@ def record_from(
         # Some of the newest may be durable and not shown yet: when they are, they are news.
         rec["g"] = [max(1, rec["s"] - LATE_PLACES + 1), rec["s"]]
     rec["a"] = max(rec["a"], head.get("at", 0))
-    rec["w"] = max(row.get("w", 0), head.get("w", 0))
+    # Not what was written before they joined, though it became durable after that.
+    is_theirs = rec["n"] > row.get("jn", -1)
+    rec["w"] = max(row.get("w", 0), head.get("w", 0) if is_theirs else 0)
     mentions = sorted(seq for seq in {*row.get("ms", ()), *head.get("ma", ())} if rec["r"] < seq <= rec["s"])
     if mentions:
         rec["ms"] = mentions[-MOST_MENTIONS:]

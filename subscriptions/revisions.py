@@ -32,6 +32,9 @@ _log = structlog.get_logger()
 Viewers = Callable[[ConversationId, int], Awaitable[Sequence[UserId]]]
 """Who is in a conversation now and can read what is at a seq of it."""
 
+Check = Callable[[], Awaitable[object]]
+"""Raises where a revision is not, or no longer, its asker's to make."""
+
 _SLICE = 500
 _CLOSING_SECONDS = 5.0
 _SHARED_AFTER_SECONDS = 4.0
@@ -68,20 +71,21 @@ class Revisions:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    async def edit(self, message: Message, text: str, sender: UserId) -> Message:
+    async def edit(self, message: Message, text: str, sender: UserId, check: Check) -> Message:
         """Gives a message of the sender's another text, seen by all who can read it. Answers it as it is then: unchanged where it
-        has that text already, or was recalled meanwhile.
+        has that text already, or was recalled meanwhile. One that is still being delivered is waited for; then `check` is asked
+        again whether it may be.
 
         Raises Unreachable: then it may have happened, and is told to others where it did. A caller that is cancelled does not
         stop it.
         """
         write = partial(self._store.revisions.edit, message, text, sender)
-        return await self._start(self._revise(message, RevisionKind.EDIT, write, sender))
+        return await self._start(self._revise(message, RevisionKind.EDIT, write, sender, check))
 
-    async def recall(self, message: Message, by: UserId) -> Message:
+    async def recall(self, message: Message, by: UserId, check: Check) -> Message:
         """Withholds a message's content from everybody. Like edit."""
         write = partial(self._store.revisions.recall, message)
-        return await self._start(self._revise(message, RevisionKind.RECALL, write, by))
+        return await self._start(self._revise(message, RevisionKind.RECALL, write, by, check))
 
     async def finish(self, left: Revision) -> bool:
         """Tells of a revision that was left in the outbox, where it did happen. Answers whether it did, and all were told.
@@ -139,9 +143,16 @@ class Revisions:
             task.exception()
 
     async def _revise(
-        self, message: Message, kind: RevisionKind, write: Callable[[int], Awaitable[Message | None]], by: UserId
+        self,
+        message: Message,
+        kind: RevisionKind,
+        write: Callable[[int], Awaitable[Message | None]],
+        by: UserId,
+        check: Check,
     ) -> Message:
-        await until_settled(partial(self._is_delivered, message), "a message is still being delivered")
+        if not await self._is_delivered(message):
+            await until_settled(partial(self._is_delivered, message), "a message is still being delivered")
+            await check()
         store, began = self._store, self._now()
         # Announced first: whoever dies between storing it and telling of it leaves word for others.
         revision = await store.revisions.announce(message, kind)

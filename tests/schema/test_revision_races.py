@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from store.cache import Call
-from store.ids import ConversationId, UserId
+from store.ids import ConversationId, MessageId, UserId
 from tests.schema.api import EDIT, LIVE_MESSAGES, RECALL, Api, Json, private, together
 from tests.schema.device import Device
 from tests.schema.revising import Slowly, cursor, missed, shown, waiting
@@ -267,3 +267,42 @@ async def test_a_revision_of_an_older_message_leaves_the_newest_alone(api: Api) 
     old, new = [(await api.send(alice, bob, text))["message"] for text in ("old", "new")]
     await api.recall(alice, old["id"])
     assert {found["content"] for found in (await shown(api, bob, new)).values()} == {"new"}
+
+
+# --- what changes while a message is waited for
+
+
+async def delivered_late(api: Api, message: Json) -> asyncio.Event:
+    """Puts a message back into its outbox, as if it were still on its way, until the event is set."""
+    store, gone = api.services.app.store, asyncio.Event()
+    (found,) = (await store.messages.find_by_ids([MessageId(int(message["id"][2:]))])).values()
+    outbox = store.keys.conversation(found.conversation)[2]
+    fields = ("s", found.seq, "n", found.n, "c", found.conversation, "m", found.to_json())
+    entry = await store.cache.one(Call("XADD", None, (outbox, "*", *fields)))
+
+    async def take() -> None:
+        await gone.wait()
+        await store.cache.one(Call("XDEL", None, (outbox, entry)))
+
+    asyncio.get_running_loop().create_task(take())
+    return gone
+
+
+@pytest.mark.parametrize("revise", [EDIT, RECALL], ids=["edit", "recall"])
+@pytest.mark.parametrize(("end", "code"), [("remove", "NOT_A_MEMBER"), ("dismiss", "NOT_FOUND")])
+async def test_who_loses_the_right_while_a_message_is_waited_for_revises_nothing(
+    api: Api, revise: str, end: str, code: str
+) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol)
+    message = (await api.send(bob, group, "as it was"))["message"]
+    gone = await delivered_late(api, message)
+    more = {"content": "another"} if revise == EDIT else {}
+    revising = asyncio.create_task(api.refusal(bob, revise, id=message["id"], **more))
+    await asyncio.sleep(0.05)
+    await (api.remove(alice, group, bob) if end == "remove" else api.dismiss(alice, group))
+    gone.set()
+    assert (await revising).code == code
+    store = api.services.app.store
+    (kept,) = (await store.messages.find_by_ids([MessageId(int(message["id"][2:]))])).values()
+    assert (kept.text, kept.edits, kept.is_recalled) == ("as it was", 0, False)

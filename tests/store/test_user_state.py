@@ -13,6 +13,7 @@ from store.cache import Call
 from store.effects import MOST_MENTIONS
 from store.ids import ConversationId, UserId, private_id
 from store.rows import SESSIONS, session_row_id
+from store.session_rows import Tick
 from store.sessions import Applied, applied, applied_each
 from store.store import Store
 
@@ -115,7 +116,7 @@ async def test_a_tick_that_is_kept_late_turns_nothing_back(store: Store) -> None
     talk = private_id(user, UserId("ben"))
     await store.conversations.open_private(talk, START)
     for tick in (START + 7, START + 3):
-        await store.session_rows.keep_ticks([(user, talk, tick), (user, gateway, tick)])
+        await store.session_rows.keep_ticks([Tick(user, talk, tick), Tick(user, gateway, tick)])
     for conversation in (talk, gateway):
         row = await store.mongo.find_one(SESSIONS, {"_id": session_row_id(user, conversation)})
         assert row is not None and row["a"] == START + 7
