@@ -284,14 +284,16 @@ class MessageStore:
         spans = [(first, last) for first, last in ranges if first <= last]
         if not spans:
             return []
-        query: dict[str, Any] = {
-            "c": conversation,
-            "b": {"$gte": bucket_of(min(s[0] for s in spans)), "$lte": bucket_of(max(s[1] for s in spans))},
-        }
-        if len(spans) == 1:
-            query["s"] = {"$gte": spans[0][0], "$lte": spans[0][1]}
-        else:
-            query["$or"] = [{"s": {"$gte": first, "$lte": last}} for first, last in spans]
+        # Each span with its buckets, so that the index leads from one to the next: what lies between is not read.
+        places = [
+            {
+                "c": conversation,
+                "b": {"$gte": bucket_of(first), "$lte": bucket_of(last)},
+                "s": {"$gte": first, "$lte": last},
+            }
+            for first, last in spans
+        ]
+        query: dict[str, Any] = places[0] if len(places) == 1 else {"$or": places}
         direction = -1 if newest_first else 1
         rows = await self._mongo.find(
             MESSAGES, query, sort=[("c", direction), ("b", direction), ("s", direction)], limit=limit
