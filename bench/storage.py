@@ -43,11 +43,11 @@ async def measure_storage(server: ServerProcess, url: str, database: str, docume
     mean = sum(weight * len(encode(row)) for weight, row in samples) / sum(weight for weight, _ in samples)
     print(f"  {'as BSON':<24} {mean:7.1f}")
     with MongoClient[Row](url) as mongo:
-        _settle(mongo)
+        settle(mongo)
         _print("as inserted", _stats(mongo, database))
         try:
             mongo[database].command({"compact": SESSIONS, "force": True})
-            _settle(mongo)
+            settle(mongo)
             _print("after compact", _stats(mongo, database))
         except OperationFailure as error:
             print(f"  compact is not possible here: {error}")
@@ -98,8 +98,8 @@ async def _one(kind: str, owner: Asker, peer: Asker, peers: list[Asker]) -> str:
     return conversation
 
 
-def _settle(mongo: MongoClient[Row]) -> None:
-    """What was written is in the files, and what it replaced is not in use any more."""
+def settle(mongo: MongoClient[Row]) -> None:
+    """Waits until what was written is in the files, and what it replaced is not in use any more."""
     for _ in range(3):
         mongo.admin.command("fsync")
         time.sleep(2)
