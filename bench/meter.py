@@ -13,6 +13,12 @@ from pathlib import Path
 _AFTERMATH_SECONDS = 0.03
 """How long after an answer what follows from it is still counted."""
 
+_CALM_SECONDS = 0.15
+"""So long the processes have to do next to nothing until what follows from an operation counts as done."""
+
+_CALM_SHARE = 0.03
+"""Of one CPU, beside what they take when nobody asks: next to nothing."""
+
 _LONGEST_SECONDS = 30.0
 """One measurement is not repeated any more after this."""
 
@@ -48,8 +54,10 @@ class Meter:
         times: int,
         *,
         before_each: Callable[[int], Awaitable[object]] | None = None,
+        until_calm: bool = False,
     ) -> Cost:
-        """An operation, which takes its number and answers the bytes it was answered with."""
+        """An operation, which takes its number and answers the bytes it was answered with. until_calm: all that follows from it
+        counts, however long it takes."""
         seconds: list[float] = []
         cpu: dict[str, list[float]] = {name: [] for name in self._pids}
         sizes: list[int] = []
@@ -57,11 +65,11 @@ class Meter:
         for number in range(times):
             if before_each is not None:
                 await before_each(number)
-                await asyncio.sleep(_AFTERMATH_SECONDS)
+                await self._aftermath(until_calm)
             used, start = self._cpu(), time.perf_counter()
             sizes.append(await operation(number))
             seconds.append(time.perf_counter() - start)
-            await asyncio.sleep(_AFTERMATH_SECONDS)
+            await self._aftermath(until_calm)
             elapsed, now = time.perf_counter() - start, self._cpu()
             for name in self._pids:
                 cpu[name].append(max(0.0, now[name] - used[name] - self._idle[name] * elapsed))
@@ -73,6 +81,20 @@ class Meter:
             round(statistics.median(sizes)),
             len(seconds),
         )
+
+    async def _aftermath(self, until_calm: bool) -> None:
+        await asyncio.sleep(_AFTERMATH_SECONDS)
+        if until_calm:
+            await self.calm()
+
+    async def calm(self) -> None:
+        """Waits until the processes do next to nothing."""
+        calm = False
+        while not calm:
+            before, start = sum(self._cpu().values()), time.perf_counter()
+            await asyncio.sleep(_CALM_SECONDS)
+            spent, elapsed = sum(self._cpu().values()) - before, time.perf_counter() - start
+            calm = spent < (_CALM_SHARE + sum(self._idle.values())) * elapsed
 
     def _cpu(self) -> dict[str, float]:
         return {name: cpu_seconds(pid) for name, pid in self._pids.items()}
