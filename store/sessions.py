@@ -210,7 +210,8 @@ class SessionStore:
             moved = await self._cache.one(finish)
             if moved == 0:
                 return False
-            await self._rows.keep_ticks([Tick(user, _c(moved[i]), int(moved[i + 1])) for i in range(0, len(moved), 2)])
+            ticks = [Tick(user, _c(c), int(at), int(w)) for c, at, w in zip(*[iter(moved)] * 3, strict=True)]
+            await self._rows.keep_ticks(ticks)
             return True
 
         await until_settled(attempt)

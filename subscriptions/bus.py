@@ -50,16 +50,17 @@ class Parcel:
         outcomes: Sequence[tuple[UserId, Applied]],
         *,
         told_at: int | Mapping[ConversationId, int] = 0,
+        own_times: bool = False,
     ) -> None:
         """An event for all whose state it changed. None: word that their clocks moved, and nothing to see.
 
         told_at: the times of the change that MongoDB holds. Ticks that it could not tell from them are kept there, lest a
-        lost cache turns them back.
+        lost cache turns them back. own_times: writeTs is one of them.
         """
         changed = [pair for pair in outcomes if pair[1].changed]
         self._address(event, changed)
         for user, applied in changed:
-            self.ticks += _untold(user, applied, told_at)
+            self.ticks += _untold(user, applied, told_at, own_times)
 
     def remind(self, outcomes: Iterable[tuple[UserId, Applied]]) -> None:
         """Word of where users' clocks stand."""
@@ -78,7 +79,9 @@ class Parcel:
         return self._by_server.items()
 
 
-def _untold(user: UserId, applied: Applied, told_at: int | Mapping[ConversationId, int]) -> Iterable[Tick]:
+def _untold(
+    user: UserId, applied: Applied, told_at: int | Mapping[ConversationId, int], own_times: bool
+) -> Iterable[Tick]:
     inside: dict[str | None, int] = {}
     for session in applied.sessions:
         at = session.active_ts
@@ -89,7 +92,7 @@ def _untold(user: UserId, applied: Applied, told_at: int | Mapping[ConversationI
             # That is where loading puts it too.
             continue
         told = told_at if isinstance(told_at, int) else told_at.get(session.conversation)
-        if session.frozen:
+        if session.frozen or (own_times and session.write_ts != told):
             # Loaded anew, its times are its own: its conversation's go on without it.
             yield Tick(user, session.conversation, at, session.write_ts)
         elif at != told:

@@ -347,7 +347,8 @@ class Delivery:
             outcome = applied(effect.user, answer)
             outcomes.append((effect.user, outcome))
             if effect.event is None:
-                parcel.add(effect.session_event(outcome), [(effect.user, outcome)], told_at=at_ms)
+                changed = effect.session_event(outcome)
+                parcel.add(changed, [(effect.user, outcome)], told_at=at_ms, own_times=not effect.is_end)
                 continue
             alike.append((effect.user, outcome))
             if effect.user == parcelled.reserved.message.sender:

@@ -25,6 +25,11 @@ class Effect:
     event: MessageCreated | None = None
     reason: SyncReason = SyncReason.MEMBERSHIP
 
+    @property
+    def is_end(self) -> bool:
+        """Whether it is the group that ends, not somebody's membership."""
+        return self.kind == "dissolve"
+
     def call(self, store: Store) -> Call:
         """The call that carries it out."""
         return store.sessions.change(self.user, self.kind, self.change)

@@ -1,6 +1,6 @@
 -- Makes a user's state seen whose parts are stored, then applies what happened to it meanwhile.
 -- ARGV: now (ms), token, epoch, clock (ms), how many sessions there must be, then subBizs in use.
--- Answers {conversation, activeTs, ...} for what that moved, or 0 where the claim or a key was lost (what was read may be
+-- Answers {conversation, activeTs, writeTs (0 of a gateway), ...} for what that moved, or 0 where the claim or a key was lost (what was read may be
 -- stale: load again).
 local loading = redis.call('HMGET', LOADING, 'token', 'pending')
 if loading[1] ~= ARGV[2] then return 0 end
@@ -22,8 +22,10 @@ for i = 1, #pending, 2 do
   local outcome = apply(pending[i], cjson.decode(pending[i + 1]))
   if outcome[1] == 'cold' then return 0 end
   for j = 7, outcome[1] == 'ok' and #outcome or 0, 2 do
-    moved[#moved + 1] = outcome[j]
-    moved[#moved + 1] = redis.call('ZSCORE', INDEX, outcome[j])
+    local conversation = outcome[j]
+    moved[#moved + 1] = conversation
+    moved[#moved + 1] = redis.call('ZSCORE', INDEX, conversation)
+    moved[#moved + 1] = is_gateway(conversation) and 0 or get(conversation).w
   end
 end
 touch()
