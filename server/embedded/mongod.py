@@ -57,6 +57,8 @@ def _program(binary: Binary, home: Path, membership: tuple[str, ...], step: Call
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             # There is no other node whose election is worth waiting for.
             *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=0"),
+            # A server that is killed in the middle of a group's change leaves its rows locked for that long (a minute by default).
+            *("--setParameter", "transactionLifetimeLimitSeconds=10"),
         ]
 
     return Program("MongoDB", "CONFAB_MONGO_URL", binary, home, command, partial(_when_it_answers, step), 30.0)
