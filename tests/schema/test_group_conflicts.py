@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from tests.schema.api import INVITE, SEND, Api, Json, together
+from tests.schema.api import INVITE, SEND, Api, Json, Refusal, together
 from tests.schema.conftest import Places
-from tests.schema.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP
+from tests.schema.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP, roles_of
 from tests.schema.group_truth import check_legal, shown_to
 from tests.schema.test_session_loss import different
 
@@ -239,3 +240,26 @@ async def test_a_storm_of_everything_ends_in_a_legal_state(api: Api, other_api: 
         await together(api.settled(), other_api.settled())
         state, _ = await end((api, other_api), places, scene)
         assert state == "active"
+
+
+async def test_what_was_decided_on_a_group_that_is_another_by_then_is_decided_anew(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol)
+    await api.send(carol, group, "hello")
+    messages = api.services.app.store.messages
+    reserve = messages.reserve_change
+
+    async def overtaken(*args: Any, **named: Any) -> Any:
+        monkeypatch.setattr(messages, "reserve_change", reserve)
+        await other_api.leave(bob, group)
+        await other_api.settled()
+        return await reserve(*args, **named)
+
+    monkeypatch.setattr(messages, "reserve_change", overtaken)
+    assert await api.refusal(alice, REMOVE, id=group, user=bob) == Refusal("NOT_A_MEMBER", "userId")
+    assert [message["content"] for message in await api.history(alice, group)] == ["hello", f"{bob} left"]
+    shown = await api.own_group(alice, group)
+    assert (shown["memberCount"], roles_of(shown)) == (2, {alice: "OWNER", carol: "MEMBER"})
+    check_legal(await shown_to(api, [alice, bob, carol], group))

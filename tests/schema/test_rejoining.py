@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -294,6 +296,33 @@ async def test_a_refused_write_of_who_went_stays_refused_after_a_loss(
     stored = await api.stored()
     assert (await api.refused_to_send(bob, group)).code == "NOT_A_MEMBER"
     assert await api.stored() == stored
+
+
+async def test_what_was_written_before_one_joined_moves_nothing_of_one_s_own_though_it_was_durable_only_afterwards(
+    api: Api, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    group = await api.create_group(alice, bob, carol)
+    await api.total_unread(dave)
+    go_on, delivery = asyncio.Event(), api.services.app.delivery
+    commit = delivery._commit_messages
+
+    async def late(batch: Any) -> None:
+        await go_on.wait()
+        await commit(batch)
+
+    monkeypatch.setattr(delivery, "_commit_messages", late)
+    sending = asyncio.create_task(api.send(carol, group, "before Dave"))
+    await asyncio.sleep(0.1)
+    await api.invite(alice, group, dave)
+    go_on.set()
+    assert (await sending)["message"]["seq"] == 1
+    await api.settled()
+    before = await api.own(dave, group)
+    assert (before["writeSeq"], before["unreadCount"], await api.ranges(dave, group)) == (2, 0, [(2, None)])
+    places.lose_state("main", dave)
+    after = await api.own(dave, group)
+    assert after == before | {"activeTs": after["activeTs"]}
 
 
 # --- devices

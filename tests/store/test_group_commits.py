@@ -118,3 +118,14 @@ async def test_a_group_does_not_end_before_a_message_that_was_acknowledged(
     await store.cache.one(store.messages.show(Committed(again, NOW + 2)))
     (head,) = await store.mongo.find(CONVERSATIONS, {"_id": group})
     assert (head["ds"], head["st"]) == (1, how)
+
+
+async def test_the_next_change_waits_until_the_one_before_is_durable_and_not_until_all_were_told(
+    store: Store, group: ConversationId
+) -> None:
+    first = await _reserved(store, group, [(DAVE, "join")])
+    assert await store.groups.commit(first, NOW + 1) == NOW + 1
+    assert await _reserve(store, group, [(BOB, "leave")]) == Refused("busy")
+    await store.cache.one(store.messages.show(Committed(first, NOW + 1)))
+    second = await _reserved(store, group, [(BOB, "leave")])
+    assert await store.groups.commit(second, NOW + 2) == NOW + 2
