@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from tests.schema.api import LIVE_SESSIONS, SEND, Api, Refusal, private, together
+from tests.clock import ManualClock
+from tests.schema.api import LIVE_SESSIONS, SEND, SYNC, Api, Refusal, private, together
 from tests.schema.cast import perform
-from tests.schema.conftest import Places
+from tests.schema.conftest import OpenApi, Places
 from tests.schema.device import Device
 from tests.schema.group_calls import DISMISS, DISSOLVE
 from tests.schema.test_dissolving import ENDS, End, code_after, either
@@ -113,6 +114,34 @@ async def test_what_a_device_shows_of_it_is_what_a_fresh_one_would(
 
 
 # --- what is no group
+
+
+@either
+@pytest.mark.parametrize("lost", ["before", "afterwards"])
+async def test_a_client_that_was_away_for_long_learns_of_it_though_the_cache_was_lost(
+    open_api: OpenApi, places: Places, end: End, lost: str
+) -> None:
+    place, clock = f"away {code_after(end)} {lost}", ManualClock()
+    async with open_api(place, clock) as api:
+        alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+        group = await api.create_group(alice, bob, carol, dave)
+        await api.send(alice, group)
+        await api.leave(dave, group)
+        await api.settled()
+        await api.pass_days(clock, 0.01)
+        since = {user: (await api.data(user, SYNC))["syncSessions"]["cursor"] for user in (alice, bob, dave)}
+        if lost == "before":
+            places.lose_redis(place)
+        await api.pass_days(clock, 0.01)
+        await end(api, alice, group)
+        await api.settled()
+        if lost == "afterwards":
+            places.lose_redis(place)
+        await api.pass_days(clock, 0.01)
+        for user, cursor in since.items():
+            missed = (await api.data(user, SYNC, since=cursor))["syncSessions"]
+            told = [(session["conversation"]["id"], session["status"]) for session in missed["sessions"]]
+            assert (missed["reset"], told) == (False, [(group, "INVALID")]), user
 
 
 async def test_a_private_conversation_can_not_be_deleted_for_both(api: Api) -> None:

@@ -144,3 +144,26 @@ async def test_who_is_just_becoming_a_member_writes_and_is_mentioned_once_they_a
     assert (warm["readSeq"], warm["unreadCount"]) in {(own, 0), (own, 1)}
     places.lose_state("main", dave)
     assert await api.own(dave, group) == warm | {"activeTs": (await api.own(dave, group))["activeTs"]}
+
+
+async def test_a_going_that_is_finished_when_one_is_back_does_not_end_the_new_stay(
+    open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_api("takeover") as living, open_api("takeover") as dead:
+        await living.services.housekeeper.close()
+        await dead.services.housekeeper.close()
+        alice, bob, carol = await living.people("alice", "bob", "carol")
+        group = await living.create_group(alice, bob, carol)
+        await living.settled()
+        await living.total_unread(bob)
+        monkeypatch.setattr(dead.services.app.bus, "send", lambda *_: None)
+        await dead.remove(alice, group, bob)
+        await living.invite(alice, group, bob)
+        await living.settled()
+        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        await living.settled()
+        device = await living.listen(bob)
+        await living.send(carol, group, "welcome back")
+        assert (await device.next())["message"]["content"] == "welcome back"
+        session = await living.own(bob, group)
+        assert (session["writeSeq"], session["unreadCount"]) == (3, 1)

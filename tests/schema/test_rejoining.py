@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.schema.api import HISTORY, SEND, Api, Json, together
-from tests.schema.conftest import Places
+from tests.clock import ManualClock
+from tests.schema.api import HISTORY, SEND, SYNC, Api, Json, together
+from tests.schema.conftest import OpenApi, Places
 from tests.schema.device import Device
 from tests.schema.test_leaving import WAYS, Way, either, seqs, talk
 from tests.schema.test_session_loss import different
@@ -323,6 +324,31 @@ async def test_what_was_written_before_one_joined_moves_nothing_of_one_s_own_tho
     places.lose_state("main", dave)
     after = await api.own(dave, group)
     assert after == before | {"activeTs": after["activeTs"]}
+
+
+@either
+@pytest.mark.parametrize("lost", ["before", "afterwards"])
+async def test_a_client_that_was_away_for_long_learns_that_one_went_and_came_back_though_the_cache_was_lost(
+    open_api: OpenApi, places: Places, go: Way, lost: str
+) -> None:
+    place, clock = f"away {lost}", ManualClock()
+    async with open_api(place, clock) as api:
+        alice, bob, _, group = await talk(api)
+        for back in (False, True):
+            await api.settled()
+            await api.pass_days(clock, 0.01)
+            since = (await api.data(bob, SYNC))["syncSessions"]["cursor"]
+            if lost == "before":
+                places.lose_redis(place)
+            await api.pass_days(clock, 0.01)
+            await (api.invite(alice, group, bob) if back else go(api, alice, group, bob))
+            await api.settled()
+            if lost == "afterwards":
+                places.lose_redis(place)
+            await api.pass_days(clock, 0.01)
+            missed = (await api.data(bob, SYNC, since=since))["syncSessions"]
+            told = [session["conversation"]["id"] for session in missed["sessions"]]
+            assert (missed["reset"], told) == (False, [group])
 
 
 # --- devices

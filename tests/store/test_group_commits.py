@@ -129,3 +129,15 @@ async def test_the_next_change_waits_until_the_one_before_is_durable_and_not_unt
     await store.cache.one(store.messages.show(Committed(first, NOW + 1)))
     second = await _reserved(store, group, [(BOB, "leave")])
     assert await store.groups.commit(second, NOW + 2) == NOW + 2
+
+
+async def test_a_change_on_its_way_holds_though_the_group_was_evicted_and_is_loaded_again(
+    store: Store, group: ConversationId
+) -> None:
+    made = await _reserved(store, group, [(BOB, "leave")])
+    await _lose(store, group, 0, 1)
+    await store.conversations.load((group,), with_members=True)
+    message = Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "still here")
+    assert await store.messages.reserve(message) == Refused("former")
+    assert await _reserve(store, group, [(CAROL, "leave")]) == Refused("busy")
+    assert await store.groups.commit(made, NOW + 1) == NOW + 1
