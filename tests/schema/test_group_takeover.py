@@ -167,3 +167,24 @@ async def test_a_going_that_is_finished_when_one_is_back_does_not_end_the_new_st
         assert (await device.next())["message"]["content"] == "welcome back"
         session = await living.own(bob, group)
         assert (session["writeSeq"], session["unreadCount"]) == (3, 1)
+
+
+async def test_a_coming_that_is_finished_late_leaves_what_one_did_since(
+    open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_api("takeover") as living, open_api("takeover") as dead:
+        await living.services.housekeeper.close()
+        await dead.services.housekeeper.close()
+        alice, bob, carol, dave = await living.people("alice", "bob", "carol", "dave")
+        group = await living.create_group(alice, bob, carol)
+        await living.settled()
+        await living.total_unread(dave)
+        monkeypatch.setattr(dead.services.app.bus, "send", lambda *_: None)
+        await dead.invite(alice, group, dave)
+        await living.delete(dave, group)
+        await living.settled()
+        before = await living.own(dave, group)
+        assert before["status"] == "INVALID"
+        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        await living.settled()
+        assert await living.own(dave, group) == before

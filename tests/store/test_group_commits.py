@@ -131,11 +131,12 @@ async def test_the_next_change_waits_until_the_one_before_is_durable_and_not_unt
     assert await store.groups.commit(second, NOW + 2) == NOW + 2
 
 
+@pytest.mark.parametrize("lost", [(0, 1), (1,)], ids=["all of it", "its members"])
 async def test_a_change_on_its_way_holds_though_the_group_was_evicted_and_is_loaded_again(
-    store: Store, group: ConversationId
+    store: Store, group: ConversationId, lost: tuple[int, ...]
 ) -> None:
     made = await _reserved(store, group, [(BOB, "leave")])
-    await _lose(store, group, 0, 1)
+    await _lose(store, group, *lost)
     await store.conversations.load((group,), with_members=True)
     message = Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "still here")
     assert await store.messages.reserve(message) == Refused("former")
