@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -284,3 +285,27 @@ async def test_devices_that_apply_events_show_what_a_fresh_client_is_shown(api: 
     for device in devices:
         await device.agrees()
         await device.stop()
+
+
+async def test_what_is_not_durable_yet_has_not_arrived_though_what_came_after_it_has(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol)
+    go_on, delivery = asyncio.Event(), api.services.app.delivery
+    commit = delivery._commit_messages
+
+    async def late(batch: Any) -> None:
+        monkeypatch.setattr(delivery, "_commit_messages", commit)
+        await go_on.wait()
+        await commit(batch)
+
+    monkeypatch.setattr(delivery, "_commit_messages", late)
+    sending = asyncio.create_task(api.send(alice, group, "held up"))
+    await asyncio.sleep(0.1)
+    assert (await api.send(carol, group, "through"))["message"]["seq"] == 2
+    assert (await api.ack(bob, group, 1))["deliveredSeq"] == 0
+    go_on.set()
+    await sending
+    assert (await api.own(bob, group))["deliveredSeq"] == 0
+    assert (await api.ack(bob, group, 1))["deliveredSeq"] == 1

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from tests.clock import ManualClock
 from tests.schema.api import LIVE_SESSIONS, SYNC, Api, Json, Refusal, together
-from tests.schema.conftest import OpenApi
+from tests.schema.conftest import OpenApi, Places
 from tests.schema.group_calls import LEAVE
 from tests.schema.test_resuming import missed
 
@@ -296,3 +297,27 @@ async def test_who_removes_sees_the_group_as_it_is_then(api: Api) -> None:
     assert shown == await api.group(alice, group)
     assert (shown["memberCount"], shown["lastMessage"]["seq"]) == (2, 4)
     assert [edge["node"]["user"]["id"] for edge in shown["members"]["edges"]] == [alice, carol]
+
+
+@either
+async def test_what_is_said_without_one_moves_nothing_of_one_s_own_though_the_cache_was_lost(
+    open_api: OpenApi, places: Places, go: Way
+) -> None:
+    place, clock = "said without one", ManualClock()
+    async with open_api(place, clock) as api:
+        alice, bob, carol, group = await talk(api)
+        await api.pass_days(clock, 0.01)
+        await api.send(carol, group, "all of you")
+        written = (await api.own(bob, group))["writeTs"]
+        await api.settled()
+        places.lose_redis(place)
+        await go(api, alice, group, bob)
+        await api.settled()
+        await api.pass_days(clock, 0.01)
+        before = await api.own(bob, group)
+        assert before["writeTs"] == written
+        await api.send(carol, group, "without bob")
+        await api.settled()
+        await api.pass_days(clock, 0.01)
+        places.lose_redis(place)
+        assert await api.own(bob, group) == before

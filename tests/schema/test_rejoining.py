@@ -237,7 +237,10 @@ async def test_what_is_left_is_shown_alike_after_the_cache_was_lost(
     api: Api, places: Places, go: Way, sub_biz: str | None, then: str
 ) -> None:
     alice, bob, carol, group = await talk(api, subBiz=sub_biz)
+    # In use from here on: what is shown before the loss was not read from MongoDB afterwards.
+    await together(*(api.total_unread(user) for user in (alice, bob, carol)))
     await api.send(alice, group, "you", mentions=[bob])
+    await api.send(carol, group, "all of you")
     await api.send(carol, bob, "aside", subBiz=sub_biz)
     await go(api, alice, group, bob)
     await api.send(carol, group, "without bob")
@@ -265,6 +268,7 @@ async def test_what_is_left_is_shown_alike_after_the_cache_was_lost(
     await api.send(alice, group, "after the loss")
     gone = then != "coming back"
     assert ((await api.history(bob, group))[-1]["content"] == "after the loss") is not gone
+    assert ((await api.own(bob, group))["lastMessage"]["content"] == "after the loss") is not gone
 
 
 @either
