@@ -188,3 +188,27 @@ async def test_a_coming_that_is_finished_late_leaves_what_one_did_since(
         assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
         await living.settled()
         assert await living.own(dave, group) == before
+
+
+async def test_a_change_that_mongodb_was_ahead_of_is_decided_anew_and_nothing_of_the_first_try_is_left(
+    open_api: OpenApi, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_api("ahead") as api:
+        await api.services.housekeeper.close()
+        alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+        group = await api.create_group(alice, bob, carol)
+        delivery = api.services.app.delivery
+        commit = delivery._commit_change
+
+        async def overtaken(parcelled: Any) -> None:
+            monkeypatch.setattr(delivery, "_commit_change", commit)
+            api.database["conversations"].update_one({"_id": group}, {"$set": {"gv": 1}})
+            await commit(parcelled)
+
+        monkeypatch.setattr(delivery, "_commit_change", overtaken)
+        await api.invite(alice, group, dave)
+        await api.settled()
+        assert await api.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 0
+        places.lose_redis("ahead")
+        assert set(await api.roles(dave, group)) == {alice, bob, carol, dave}
+        assert [message["content"] for message in await api.history(alice, group)] == [f"{alice} added {dave}"]
