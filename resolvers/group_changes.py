@@ -290,8 +290,6 @@ async def _names(app: Confab, users: Sequence[UserId]) -> dict[UserId, str]:
 
 
 def _invitation(names: Mapping[UserId, str], inviter: UserId, users: Sequence[UserId]) -> str:
-    if list(users) == [inviter]:
-        return f"{names[inviter]} joined"
     named = [names[user] for user in users if user in names]
     more = len(users) - len(named)
     return f"{names[inviter]} added {', '.join(named)}" + (f" and {more} more" if more else "")
