@@ -34,7 +34,7 @@ from store.rows import CONVERSATIONS, MEMBERS, SESSIONS, members_of, session_row
 
 _HEAD_FIELDS = ("ls", "last", "mc", "j", "k", "st", "ds")
 _MEMBER_LISTS = 2_000
-_READS = 4
+_READS = 10
 
 
 def group_info_from(row: Document) -> GroupInfo:
