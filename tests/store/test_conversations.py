@@ -182,3 +182,29 @@ async def test_places_in_the_outbox_are_given_unless_mongodb_has_other_messages_
         await store.cache.one(Call("DEL", None, store.keys.conversation(conversation)[:1]))
         await store.conversations.find(conversation)
     assert places == [(1, 1), expected]
+
+
+async def test_who_left_while_the_members_were_being_read_is_none_of_them(store: Store) -> None:
+    group = await _group(store)
+    message = Message(MessageId(store.ids.next()), group, BOB, MessageKind.SYSTEM, "Bob left")
+    standing = await store.conversations.find_standing(group, [BOB])
+    assert standing is not None
+    left = await store.messages.reserve_change(message, standing.version, [(BOB, "leave")], {}, told=True)
+    assert isinstance(left, Reserved)
+    _, members, *_ = store.keys.conversation(group)
+    await store.cache.one(Call("DEL", None, (members,)))
+    read, reads = store.conversations._read_mongo, 0
+
+    async def reading(*args: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        found = await read(*args)
+        if reads == 1:
+            # What was read is older than what becomes durable, is shown and leaves the outbox meanwhile.
+            assert await store.groups.commit(left, NOW) == NOW
+            await store.cache.run([store.messages.show(Committed(left, NOW)), store.messages.clear(left)])
+        return found
+
+    store.conversations._read_mongo = reading  # type: ignore[method-assign]
+    assert [m.user for m in await store.conversations.list_members(group) if m.is_current] == [ALICE, CAROL]
+    assert reads == 2
