@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -30,6 +32,15 @@ async def _stop_before(dead: Api, monkeypatch: pytest.MonkeyPatch, step: str) ->
     await dead.services.housekeeper.close()
     monkeypatch.setattr(dead.services.app.delivery, step, never)
     return reached
+
+
+@asynccontextmanager
+async def _two_servers(open_api: OpenApi) -> AsyncIterator[tuple[Api, Api]]:
+    """One that goes on and one that is to die, on the same databases, neither of which finishes what is left by itself."""
+    async with open_api("takeover") as living, open_api("takeover") as dead:
+        await living.services.housekeeper.close()
+        await dead.services.housekeeper.close()
+        yield living, dead
 
 
 async def test_who_was_invited_by_a_server_that_died_is_told_though_the_group_was_changed_since(
@@ -64,9 +75,7 @@ async def test_who_was_invited_by_a_server_that_died_is_told_though_the_group_wa
 async def test_who_was_unmade_a_member_and_not_told_learns_of_it_when_the_change_is_finished(
     open_api: OpenApi, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
-    async with open_api("takeover") as living, open_api("takeover") as dead:
-        await living.services.housekeeper.close()
-        await dead.services.housekeeper.close()
+    async with _two_servers(open_api) as (living, dead):
         alice, bob, carol = await living.people("alice", "bob", "carol")
         group = await living.create_group(alice, bob, carol)
         await living.settled()
@@ -149,9 +158,7 @@ async def test_who_is_just_becoming_a_member_writes_and_is_mentioned_once_they_a
 async def test_a_going_that_is_finished_when_one_is_back_does_not_end_the_new_stay(
     open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_api("takeover") as living, open_api("takeover") as dead:
-        await living.services.housekeeper.close()
-        await dead.services.housekeeper.close()
+    async with _two_servers(open_api) as (living, dead):
         alice, bob, carol = await living.people("alice", "bob", "carol")
         group = await living.create_group(alice, bob, carol)
         await living.settled()
@@ -172,9 +179,7 @@ async def test_a_going_that_is_finished_when_one_is_back_does_not_end_the_new_st
 async def test_a_coming_that_is_finished_late_leaves_what_one_did_since(
     open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_api("takeover") as living, open_api("takeover") as dead:
-        await living.services.housekeeper.close()
-        await dead.services.housekeeper.close()
+    async with _two_servers(open_api) as (living, dead):
         alice, bob, carol, dave = await living.people("alice", "bob", "carol", "dave")
         group = await living.create_group(alice, bob, carol)
         await living.settled()
