@@ -6,10 +6,9 @@ is decided anew on what the first one left.
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from resolvers.app import Confab
@@ -21,7 +20,6 @@ from resolvers.errors import (
     NotAMember,
     NotFound,
     PrivateCannotDelete,
-    Unavailable,
 )
 from resolvers.group_rules import (
     ADMIN,
@@ -38,13 +36,11 @@ from store.conversations import Standing
 from store.errors import Superseded
 from store.group_changes import DISMISSED, DISSOLVED
 from store.ids import ConversationId, ConversationKind, MessageId, UserId, is_user_id, kind_of
+from store.loading import until_settled
 from store.messages import Refused
 from store.records import Member, Message, MessageKind
 
 MOST_NAMED = 20
-
-_PATIENCE_SECONDS = 12.0
-_PAUSE_SECONDS = (0.005, 0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,15 +220,10 @@ async def _change(
     """Carries out what is decided on the group as it is.
 
     decide raises what the actor is to be told, and answers None where there is nothing to do. argument: what names the group.
+    Raises Unreachable where others change it all the time.
     """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE_SECONDS
-    pause, longest = _PAUSE_SECONDS
-    while not await _try_to_change(app, actor, group, others, decide, argument):
-        if loop.time() > deadline:
-            raise Unavailable("the group is being changed by many at once")
-        await asyncio.sleep(pause * random.uniform(0.5, 1.5))
-        pause = min(2 * pause, longest)
+    attempt = partial(_try_to_change, app, actor, group, others, decide, argument)
+    await until_settled(attempt, "the group is being changed by many at once")
 
 
 async def _seen(app: Confab, viewer: UserId, group: ConversationId) -> Access:

@@ -10,9 +10,14 @@ ADMIN = "ADMIN"
 MEMBER = "MEMBER"
 
 
+def is_moderator(member: Member) -> bool:
+    """Whether a member is OWNER or ADMIN."""
+    return member.role in (OWNER, ADMIN)
+
+
 def check_moderator(actor: Member) -> None:
     """Raises Forbidden unless the actor is OWNER or ADMIN."""
-    if actor.role not in (OWNER, ADMIN):
+    if not is_moderator(actor):
         raise Forbidden("only the owner or an admin of the group may do this")
 
 

@@ -17,6 +17,7 @@ from resolvers.errors import (
     NotFound,
     Unavailable,
 )
+from resolvers.group_rules import MEMBER, OWNER
 from resolvers.pages import Edge, Page, check_page_size
 from resolvers.users import access_users, check_user_ids
 from store.ids import ConversationId, ConversationKind, UserId, group_id, kind_of
@@ -62,7 +63,7 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     now = app.store.clock.now_ms()
     conversation = group_id(app.store.ids.next())
     info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now, new.sub_biz)
-    members = [Member(creator, "OWNER", ((1, None),), now)] + [Member(u, "MEMBER", ((1, None),), now) for u in others]
+    members = [Member(creator, OWNER, ((1, None),), now)] + [Member(u, MEMBER, ((1, None),), now) for u in others]
     if not await app.store.groups.insert(conversation, info, members, new.key):
         first = await _find_first(app, creator, new.key) if new.key is not None else None
         if first is None:

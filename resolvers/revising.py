@@ -8,6 +8,7 @@ from resolvers.app import Confab
 from resolvers.checks import check_content
 from resolvers.conversations import Access, access_conversation
 from resolvers.errors import Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout
+from resolvers.group_rules import is_moderator
 from resolvers.visibility import is_visible, visible_ranges
 from store.ids import ConversationId, UserId, parse_message_id, parse_private
 from store.records import Message, MessageKind
@@ -40,7 +41,7 @@ async def recall_message(app: Confab, user: UserId, message: str) -> Message:
     Raises InvalidInput, NotFound, NotAMember, Forbidden, RecallTimeout: nothing is changed then.
     """
     found, access = await _access_message(app, user, message)
-    moderates = access.member is not None and access.member.role in ("OWNER", "ADMIN")
+    moderates = access.member is not None and is_moderator(access.member)
     if found.sender != user and not moderates:
         raise Forbidden("only its sender, and a group's owner or admin, may recall a message", field=_FIELD)
     if found.is_recalled:
@@ -58,7 +59,7 @@ async def _access_message(app: Confab, user: UserId, message: str) -> tuple[Mess
     access = await access_conversation(app, user, found.conversation) if found is not None else None
     if found is None or access is None or not is_visible(found.seq, access.ranges):
         raise NotFound("there is no such message", field=_FIELD)
-    if not access.is_current or access.head.dissolved:
+    if not access.is_current:
         raise NotAMember("you are no longer in this conversation", field=_FIELD)
     if found.kind is MessageKind.SYSTEM:
         raise InvalidInput("SYSTEM messages stay as they are", field=_FIELD)

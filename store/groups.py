@@ -12,10 +12,10 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from store.errors import Unreachable
 from store.group_changes import GroupChange
-from store.ids import ConversationId, UserId, bucket_of
+from store.ids import ConversationId, UserId
 from store.mongo import Mongo
 from store.records import GroupInfo, Member, Message, Reserved
-from store.rows import CLAIMS, CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, member_row_id, session_row_id
+from store.rows import CLAIMS, CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, at_place, member_row_id, session_row_id
 
 CLAIM_SECONDS = 24 * 3600
 """How long the same idempotency key of the same creator answers the first group."""
@@ -114,7 +114,7 @@ class GroupStore:
     async def _find_time(self, message: Message, change: GroupChange) -> int | None:
         """When a change was made durable, whatever came after it. None where it was not."""
         if change.told:
-            place = {"c": message.conversation, "b": bucket_of(message.seq), "s": message.seq}
+            place = at_place(message.conversation, message.seq)
             row = await self._mongo.find_one(MESSAGES, {"_id": int(message.id)} | place)
             return row["ga"] if row is not None else None
         row = await self._mongo.find_one(CONVERSATIONS, {"_id": message.conversation})

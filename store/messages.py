@@ -26,7 +26,7 @@ from store.mongo import Mongo
 from store.receipts import Mark, ReceiptKind
 from store.records import Message, MessageKind, Reserved, message_from
 from store.revisions import Revision, revision_from
-from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, PLACE, RECEIPTS, SESSIONS
+from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, PLACE, RECEIPTS, SESSIONS, at_place, between_places
 from store.snowflakes import first_at
 
 _SPANS = 250
@@ -212,7 +212,7 @@ class MessageStore:
     ) -> tuple[list[Committed], list[Reserved]]:
         """Which of the collisions were with the very same message, stored by an earlier attempt."""
         doubtful = [batch[i].message for i in taken]
-        places = [{"c": m.conversation, "b": bucket_of(m.seq), "s": m.seq} for m in doubtful]
+        places = [at_place(m.conversation, m.seq) for m in doubtful]
         found = await self._mongo.find(
             MESSAGES,
             {"$or": [{"_id": {"$in": [int(m.id) for m in doubtful]}}, *places]},
@@ -262,7 +262,7 @@ class MessageStore:
         wanted = list(places)
         if not wanted:
             return {}
-        query = {"$or": [{"c": c, "b": bucket_of(s), "s": s} for c, s in wanted]}
+        query = {"$or": [at_place(c, s) for c, s in wanted]}
         rows = await self._mongo.find(MESSAGES, query)
         return {(m.conversation, m.seq): m for m in map(message_from, rows)}
 
@@ -285,14 +285,7 @@ class MessageStore:
         if not spans:
             return []
         # Each span with its buckets, so that the index leads from one to the next: what lies between is not read.
-        places = [
-            {
-                "c": conversation,
-                "b": {"$gte": bucket_of(first), "$lte": bucket_of(last)},
-                "s": {"$gte": first, "$lte": last},
-            }
-            for first, last in spans
-        ]
+        places = [between_places(conversation, first, last) for first, last in spans]
         query: dict[str, Any] = places[0] if len(places) == 1 else {"$or": places}
         direction = -1 if newest_first else 1
         rows = await self._mongo.find(
@@ -309,10 +302,7 @@ class MessageStore:
     ) -> list[Message]:
         """Countable messages of anybody else after a seq and up to another in each of the conversations, the newest ids first,
         before an id: one round trip."""
-        spans = [
-            {"c": c, "b": {"$gte": bucket_of(after + 1), "$lte": bucket_of(upto)}, "s": {"$gt": after, "$lte": upto}}
-            for c, (after, upto) in waiting.items()
-        ]
+        spans = [between_places(c, after + 1, upto) for c, (after, upto) in waiting.items()]
         which: dict[str, Any] = {"u": {"$ne": user}, "k": {"$ne": MessageKind.SYSTEM.value}}
         if before is not None:
             which["_id"] = {"$lt": int(before)}
@@ -335,12 +325,7 @@ class MessageStore:
 
     async def list_senders(self, conversation: ConversationId, after: int, upto: int) -> set[UserId]:
         """Who wrote countable messages after a seq, up to and with another."""
-        query = {
-            "c": conversation,
-            "b": {"$gte": bucket_of(after + 1), "$lte": bucket_of(upto)},
-            "s": {"$gt": after, "$lte": upto},
-            "k": {"$ne": MessageKind.SYSTEM.value},
-        }
+        query = between_places(conversation, after + 1, upto) | {"k": {"$ne": MessageKind.SYSTEM.value}}
         rows = await self._mongo.aggregate(MESSAGES, [{"$match": query}, {"$group": {"_id": "$u"}}])
         return {UserId(row["_id"]) for row in rows}
 

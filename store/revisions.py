@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 
 from store.cache import Cache, Call
-from store.ids import ConversationId, MessageId, UserId, bucket_of
+from store.ids import ConversationId, MessageId, UserId
 from store.keys import Keys
 from store.mongo import Mongo
 from store.records import Message, message_from
-from store.rows import CONVERSATIONS, MESSAGES
+from store.rows import CONVERSATIONS, MESSAGES, at_place
 
 
 class RevisionKind(StrEnum):
@@ -89,8 +89,12 @@ class RevisionStore:
         return await self._revise(message, {}, {"$set": {"rc": at_ms}})
 
     async def _revise(self, message: Message, also: dict[str, Any], update: dict[str, Any]) -> Message | None:
-        place = {"c": message.conversation, "b": bucket_of(message.seq), "s": message.seq}
-        query = {"_id": int(message.id), **place, "rc": {"$exists": False}, **also}
+        query = {
+            "_id": int(message.id),
+            **at_place(message.conversation, message.seq),
+            "rc": {"$exists": False},
+            **also,
+        }
         row = await self._mongo.find_one_and_update(MESSAGES, query, update, after=True)
         return message_from(row) if row else None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from store.ids import ConversationId, UserId
+from store.ids import ConversationId, UserId, bucket_of
 
 CONVERSATIONS = "conversations"
 MEMBERS = "members"
@@ -20,6 +20,20 @@ CLAIMS = "claims"
 
 PLACE = (("c", 1), ("b", 1), ("s", 1))
 """The index of `messages` by place."""
+
+
+def at_place(conversation: ConversationId, seq: int) -> dict[str, Any]:
+    """The query for the message at a seq."""
+    return {"c": conversation, "b": bucket_of(seq), "s": seq}
+
+
+def between_places(conversation: ConversationId, first: int, last: int) -> dict[str, Any]:
+    """The query for messages from one seq to another, ends included."""
+    return {
+        "c": conversation,
+        "b": {"$gte": bucket_of(first), "$lte": bucket_of(last)},
+        "s": {"$gte": first, "$lte": last},
+    }
 
 
 def _all_of(owner: str) -> dict[str, Any]:
