@@ -18,7 +18,6 @@ class Limits:
     """Limits of the product that operators may set."""
 
     max_group_members: int = 5_000
-    mailbox: int = 1_000
     recall_seconds: int = 120
     """How long a sender may recall their own message."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from resolvers.app import Confab
 from resolvers.conversations import access_conversation
@@ -13,6 +15,7 @@ from resolvers.cursors import decode_sync
 from resolvers.errors import NotFound
 from resolvers.pages import LARGEST_PAGE
 from resolvers.sessions import changed_since
+from store.errors import StoreError
 from store.ids import ConversationId, MessageId, UserId
 from store.records import Message, Session
 from subscriptions.events import (
@@ -24,31 +27,25 @@ from subscriptions.events import (
     ReceiptAdvanced,
     SessionChanged,
     SyncReason,
+    TypingStarted,
 )
-from subscriptions.hub import Delivered, Hub, Lagged, Mailbox, Position
+from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox, Position, Room
 from subscriptions.replay import in_order_of_seq
 
 T = TypeVar("T")
 
 _REMEMBERED = 1_000
+_PATIENCE_SECONDS = 15.0
+_PAUSE_SECONDS = (0.1, 1.0)
 
-MessageHappening = MessageChanged | ReceiptAdvanced
+MessageHappening = MessageChanged | ReceiptAdvanced | TypingStarted
 
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
     """What was missed has been told; from here on it is live. reset: not all of it could be told, begin anew."""
 
-    cursor: Position
     reset: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """A message event. Who has applied it holds everything before the cursor."""
-
-    event: MessageHappening
-    cursor: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,68 +55,152 @@ class SessionSync:
     reason: SyncReason
     sessions: Sequence[Session]
     total_unread: int
-    cursor: Position
     has_more: bool = False
     reset: bool = False
 
 
-class LiveStream(Generic[T]):
-    """A subscription's events. Whoever stops early closes it; one that was never read lets go of its mailbox too."""
+Happening = MessageHappening | CaughtUp | SessionChanged | SessionSync
 
-    def __init__(self, hub: Hub, mailbox: Mailbox, events: AsyncGenerator[T, None]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a subscriber is told, and where it is to resume after that: whoever has applied it holds everything before.
+
+    `what` is the very same object for all whom one event reaches.
+    """
+
+    what: Happening
+    cursor: Position | None
+
+
+_GOING_LIVE = CaughtUp(reset=False)
+_BEGIN_ANEW = CaughtUp(reset=True)
+
+Parts = AsyncIterator[Sequence[Told]]
+
+
+class LiveStream:
+    """A subscription's events, taken one by one. Parts that have to be read from the databases come before what is live; they are
+    read only as fast as they are taken."""
+
+    __slots__ = ("_failure", "_hub", "_live", "_mailbox", "_parts", "_reading", "_ready", "_told")
+
+    def __init__(
+        self,
+        hub: Hub,
+        mailbox: Mailbox,
+        live: Callable[[Item], Told | Parts | None],
+        *,
+        told: Iterable[Told] = (),
+        parts: Parts | None = None,
+    ) -> None:
+        """`live` says what an item of the mailbox is to the subscriber: something, nothing, or parts to be read first."""
         self._hub = hub
         self._mailbox = mailbox
-        self._events = events
+        self._live = live
+        self._told: deque[Told] | None = deque(told)
+        self._parts = parts
+        self._reading: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
+        self._ready: Callable[[], None] = _nobody
 
-    def __aiter__(self) -> LiveStream[T]:
-        return self
+    def on_ready(self, call: Callable[[], None]) -> None:
+        """`call` is made when `take` answered None and may have something now."""
+        self._ready = call
+        self._mailbox.on_ready(call)
 
-    async def __anext__(self) -> T:
-        return await self._events.__anext__()
+    def take(self) -> Told | None:
+        """The next event, if there is one. Raises what reading the databases raised."""
+        while True:
+            if self._told:
+                return self._told.popleft()
+            self._told = None
+            if self._failure is not None:
+                raise self._failure
+            if self._parts is not None:
+                if self._reading is None:
+                    self._reading = asyncio.create_task(self._read(self._parts))
+                return None
+            item = self._mailbox.take()
+            if item is None:
+                return None
+            told = self._live(item)
+            if isinstance(told, Told):
+                return told
+            self._parts = told
 
-    async def aclose(self) -> None:
-        """Ends it."""
+    async def _read(self, parts: Parts) -> None:
+        try:
+            self._told = deque(await anext(parts))
+        except StopAsyncIteration:
+            self._parts = None
+        except Exception as error:
+            self._failure = error
+        self._reading = None
+        self._ready()
+
+    def close(self) -> None:
+        """Ends it. Idempotent."""
+        self._ready = _nobody
         self._hub.detach(self._mailbox)
-        await self._events.aclose()
+        if self._reading is not None:
+            self._reading.cancel()
+
+
+def _nobody() -> None:
+    return
 
 
 async def message_events(
-    app: Confab, user: UserId, since: str | None, conversation: str | None
-) -> LiveStream[CaughtUp | Happened]:
+    app: Confab, user: UserId, since: str | None, conversation: str | None, room: Room
+) -> LiveStream:
     """The user's message events, in all their conversations or in one. Raises NotFound for one they were never in.
 
     Attached once this returns: nothing that happens afterwards is missed.
     """
     if conversation is not None and await access_conversation(app, user, conversation) is None:
         raise NotFound("there is no such conversation", field="conversationId")
-    mailbox = await app.hub.attach(user, app.limits.mailbox)
-    return LiveStream(app.hub, mailbox, _message_events(app, mailbox, since, conversation))
+    mailbox = await app.hub.attach(user, room)
+    view = _MessageView(mailbox.start, conversation)
+    if since is None:
+        return LiveStream(app.hub, mailbox, view.live, told=[Told(_GOING_LIVE, mailbox.start)])
+    return LiveStream(app.hub, mailbox, view.live, parts=view.missed(app, mailbox, since))
 
 
-async def _message_events(
-    app: Confab, mailbox: Mailbox, since: str | None, conversation: str | None
-) -> AsyncGenerator[CaughtUp | Happened, None]:
-    try:
-        seen, shown = mailbox.start, _Shown()
-        missed = await _missed(app, mailbox, since) if since is not None else _Missed([], seen)
-        if missed is not None:
-            seen = missed.until
-            for item in missed.items:
-                told = _message_event(item.event, conversation)
-                if told is not None and shown.is_news(told):
-                    yield Happened(told, item.position)
-        yield CaughtUp(seen, reset=missed is None)
-        while True:
-            match await mailbox.get():
-                case Lagged(position):
-                    seen = position
-                    yield CaughtUp(position, reset=True)
-                case Delivered(position, event) if _is_news(position, seen):
-                    told = _message_event(event, conversation)
-                    if told is not None and shown.is_news(told):
-                        yield Happened(told, position)
-    finally:
-        app.hub.detach(mailbox)
+class _MessageView:
+    """What one subscriber of message events is told."""
+
+    __slots__ = ("_conversation", "_seen", "_shown")
+
+    def __init__(self, start: Position, conversation: str | None) -> None:
+        self._seen = start
+        self._conversation = conversation
+        self._shown = _Shown()
+
+    async def missed(self, app: Confab, mailbox: Mailbox, since: str) -> Parts:
+        """What happened since a cursor, in one part, and that it is all."""
+        missed = await _patiently(partial(_missed, app, mailbox, since))
+        if missed is None:
+            yield [Told(_BEGIN_ANEW, self._seen)]
+            return
+        self._seen = missed.until
+        told = [self._of(item.event, item.position) for item in missed.items]
+        yield [*filter(None, told), Told(_GOING_LIVE, self._seen)]
+
+    def live(self, item: Item) -> Told | None:
+        """What an item of the mailbox is to the subscriber."""
+        match item:
+            case Delivered(position, event):
+                return self._of(event, position) if _is_news(position, self._seen) else None
+            case Lagged(position):
+                self._seen = position
+                return Told(_BEGIN_ANEW, position)
+            case TypingStarted(where):
+                return Told(item, None) if self._conversation in (None, where) else None
+
+    def _of(self, event: Event, position: Position) -> Told | None:
+        told = _message_event(event, self._conversation)
+        return Told(told, position) if told is not None and self._shown.is_news(told) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +235,22 @@ class _Shown:
     subscriber after, would turn one back.
     """
 
+    __slots__ = ("_messages",)
+
     def __init__(self) -> None:
-        self._messages: OrderedDict[MessageId, Message] = OrderedDict()
+        self._messages: OrderedDict[MessageId, Message] | None = None
 
     def is_news(self, event: MessageHappening) -> bool:
         """Whether a message event shows nothing older than what was shown. It is shown then."""
-        if isinstance(event, ReceiptAdvanced):
+        if isinstance(event, ReceiptAdvanced | TypingStarted):
             return True
         message = event.message
-        known = self._messages.get(message.id)
+        known = self._messages.get(message.id) if self._messages is not None else None
         if known is not None and not message.is_recalled and (known.is_recalled or known.edits > message.edits):
             return False
         if message.is_recalled or message.edits:
+            if self._messages is None:
+                self._messages = OrderedDict()
             self._messages[message.id] = message
             self._messages.move_to_end(message.id)
             if len(self._messages) > _REMEMBERED:
@@ -187,49 +272,69 @@ def _message_event(event: Event, conversation: str | None) -> MessageHappening |
     return told if conversation is None or where == conversation else None
 
 
-async def sync_session(app: Confab, user: UserId, since: str | None) -> LiveStream[SessionSync]:
+async def sync_session(app: Confab, user: UserId, since: str | None, room: Room) -> LiveStream:
     """Changes of the user's sessions. Attached once this returns: nothing that happens afterwards is missed."""
-    mailbox = await app.hub.attach(user, app.limits.mailbox)
-    return LiveStream(app.hub, mailbox, _sync_session(app, mailbox, since))
+    mailbox = await app.hub.attach(user, room)
+    view = _SessionView(app, mailbox)
+    return LiveStream(app.hub, mailbox, view.live, parts=view.missed(since))
 
 
-async def _sync_session(app: Confab, mailbox: Mailbox, since: str | None) -> AsyncGenerator[SessionSync, None]:
-    try:
+class _SessionView:
+    """What one subscriber of session changes is told."""
+
+    __slots__ = ("_app", "_seen", "_start", "_user")
+
+    def __init__(self, app: Confab, mailbox: Mailbox) -> None:
+        self._app = app
+        self._user = mailbox.user
+        self._start = self._seen = mailbox.start
+
+    async def missed(self, since: str | None) -> Parts:
+        """What changed since a cursor; without one, where things stand."""
         if since is None:
-            total = (await app.store.sessions.find_many(mailbox.user, ())).total_unread
-            seen = mailbox.start
-            yield SessionSync(SyncReason.CATCH_UP, (), total, seen)
-        else:
-            seen = mailbox.start
-            async for part in _catch_up(app, mailbox.user, decode_sync(app.store.deployment.name, mailbox.user, since)):
-                seen = part.cursor
-                yield part
+            now = await _patiently(partial(self._app.store.sessions.find_many, self._user, ()))
+            yield [Told(SessionSync(SyncReason.CATCH_UP, (), now.total_unread), self._start)]
+            return
+        async for part in self._catch_up(decode_sync(self._app.store.deployment.name, self._user, since)):
+            yield part
+
+    def live(self, item: Item) -> Told | Parts | None:
+        """What an item of the mailbox is to the subscriber."""
+        match item:
+            case Lagged():
+                return self._catch_up(None)
+            case Delivered(position, SessionChanged() as event) if _is_news(position, self._seen):
+                return Told(event, position)
+        return None
+
+    async def _catch_up(self, cursor: Position | None) -> Parts:
+        """Everything that changed since the cursor, in parts; everything there is where it can't be used: reset."""
+        reset = False
         while True:
-            match await mailbox.get():
-                case Lagged():
-                    async for part in _catch_up(app, mailbox.user, None):
-                        seen = part.cursor
-                        yield part
-                case Delivered(position, SessionChanged() as event) if _is_news(position, seen):
-                    yield SessionSync(event.reason, event.sessions, event.total_unread, position)
-    finally:
-        app.hub.detach(mailbox)
+            delta = await _patiently(partial(changed_since, self._app, self._user, cursor, LARGEST_PAGE, asked=True))
+            reset = reset or delta.reset
+            self._seen = delta.cursor
+            sync = SessionSync(SyncReason.CATCH_UP, delta.sessions, delta.total_unread, delta.has_more, reset)
+            yield [Told(sync, delta.cursor)]
+            if not delta.has_more:
+                return
+            cursor = delta.cursor
+
+
+async def _patiently(read: Callable[[], Awaitable[T]]) -> T:
+    """A subscriber can wait for a database that is restarting; one that is refused would have to begin anew."""
+    deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+    pause, longest = _PAUSE_SECONDS
+    while True:
+        try:
+            return await read()
+        except StoreError:
+            if asyncio.get_running_loop().time() + pause > deadline:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, longest)
 
 
 def _is_news(position: Position, seen: Position) -> bool:
     """Whether a change is not contained in what was told when the clock stood at `seen`."""
     return position.epoch != seen.epoch or (position.tick > seen.tick and position.tick not in seen.ahead)
-
-
-async def _catch_up(app: Confab, user: UserId, cursor: Position | None) -> AsyncIterator[SessionSync]:
-    """Everything that changed since the cursor, in parts; everything there is where it can't be used: reset."""
-    reset = False
-    while True:
-        delta = await changed_since(app, user, cursor, LARGEST_PAGE, asked=True)
-        reset = reset or delta.reset
-        yield SessionSync(
-            SyncReason.CATCH_UP, delta.sessions, delta.total_unread, delta.cursor, has_more=delta.has_more, reset=reset
-        )
-        if not delta.has_more:
-            return
-        cursor = delta.cursor

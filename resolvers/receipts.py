@@ -63,19 +63,19 @@ class Progress:
         return Delivery(self._all.count(seq), self._delivered.count(seq), self._read.count(seq))
 
 
-def may_see_receipts(viewer: UserId, message: Message) -> bool:
+def may_see_receipts(message: Message, *, is_sender: bool) -> bool:
     """Only who sent it may; of what the server wrote nobody."""
-    return viewer == message.sender and message.kind.countable
+    return is_sender and message.kind.countable
 
 
 async def list_receipts(
-    app: Confab, viewer: UserId, message: Message, first: int | None, after: str | None, status: str | None
+    app: Confab, message: Message, first: int | None, after: str | None, status: str | None, *, is_sender: bool
 ) -> Page[Receipt] | None:
     """A message's recipients in order of their ids, those with a status (READ, DELIVERED, SENT) or all. None to all but its
-    sender. Raises InvalidInput."""
+    sender: `is_sender` says whether it is they who ask. Raises InvalidInput."""
     size = check_page_size(first, "first")
     start = _decode(message, after) if after is not None else ""
-    if not may_see_receipts(viewer, message):
+    if not may_see_receipts(message, is_sender=is_sender):
         return None
     found = await app.store.receipts.list_receipts(
         message.conversation, message.seq, message.sender, status=status, after=start, limit=size + 1

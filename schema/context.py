@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from strawberry.dataloader import DataLoader
@@ -11,11 +11,14 @@ from strawberry.types import Info as StrawberryInfo
 from resolvers.app import Confab
 from resolvers.callers import Caller
 from resolvers.conversations import Access, access_from, may_be_in
-from resolvers.errors import Unauthenticated
 from resolvers.history import list_up_to, newest_shown
 from resolvers.receipts import Progress
+from resolvers.revising import list_viewers
+from resolvers.visibility import is_visible
+from schema.viewers import Viewer
 from store.ids import ConversationId, UserId
 from store.records import Head, Member, Message, Session, User
+from subscriptions.hub import Room
 
 Found = tuple[Head, Member | None]
 
@@ -23,7 +26,7 @@ Found = tuple[Head, Member | None]
 class Loaders:
     """Reads gathered over one operation: each kind is asked once for all that its fields need."""
 
-    def __init__(self, app: Confab, viewer: UserId | None) -> None:
+    def __init__(self, app: Confab, viewer: Viewer) -> None:
         self._app = app
         self._viewer = viewer
         self.users: DataLoader[UserId, User] = DataLoader(self._load_users)
@@ -44,18 +47,22 @@ class Loaders:
 
     async def access(self, conversation: ConversationId) -> Access | None:
         """What the viewer may see of a conversation."""
-        assert self._viewer is not None
-        found = await self.conversations.load(conversation) if may_be_in(self._viewer, conversation) else None
+        found = await self.conversations.load(conversation) if may_be_in(self._viewer.id, conversation) else None
         return access_from(*found) if found is not None else None
 
+    async def may_read(self, conversation: ConversationId, seq: int) -> bool:
+        """Whether the viewer may read the message at a seq."""
+        if self._viewer.is_one_of_many:
+            return self._viewer.is_among(frozenset(await list_viewers(self._app.store, conversation, seq)))
+        access = await self.access(conversation)
+        return access is not None and is_visible(seq, access.ranges)
+
     async def _load_conversations(self, conversations: list[ConversationId]) -> list[Found | None]:
-        assert self._viewer is not None
-        found = await self._app.store.conversations.find_with_member(self._viewer, conversations)
+        found = await self._app.store.conversations.find_with_member(self._viewer.id, conversations)
         return [found.get(conversation) for conversation in conversations]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
-        assert self._viewer is not None
-        snapshot = await self._app.store.sessions.find_many(self._viewer, conversations)
+        snapshot = await self._app.store.sessions.find_many(self._viewer.id, conversations)
         found = {session.conversation: session for session in snapshot.sessions}
         return [found.get(conversation) for conversation in conversations]
 
@@ -71,9 +78,8 @@ class Loaders:
         return await list_up_to(self._app, found)
 
     async def _load_progress(self, conversations: list[ConversationId]) -> list[Progress]:
-        assert self._viewer is not None
         found = await self._app.store.receipts.list_recipients(conversations)
-        return [Progress(found.get(conversation, ()), self._viewer) for conversation in conversations]
+        return [Progress(found.get(conversation, ()), self._viewer.id) for conversation in conversations]
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)
@@ -82,20 +88,24 @@ class Loaders:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One operation's context. `connection` is the WebSocket's, None over HTTP."""
+    """One operation's context. `connection` is the WebSocket's, None over HTTP; `room` is for what its subscriptions have waiting."""
 
     app: Confab
-    caller: Caller | None
+    looking: Viewer
     request_id: str
     loaders: Loaders
     connection: object | None = None
+    room: Room = field(default_factory=Room)
+
+    @property
+    def caller(self) -> Caller | None:
+        """Whose token came with the request, if one did."""
+        return self.looking.caller
 
     @property
     def viewer(self) -> UserId:
         """Who asks. Raises Unauthenticated where nobody does."""
-        if self.caller is None:
-            raise Unauthenticated("this needs a token: Authorization: Bearer <token>")
-        return self.caller.user_id
+        return self.looking.id
 
 
 Info = StrawberryInfo[Context, Any]

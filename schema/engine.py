@@ -5,10 +5,13 @@ Nothing but introspection runs for nobody. Every failure leaves as `schema.error
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections import OrderedDict
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 from graphql import (
     DocumentNode,
@@ -30,10 +33,14 @@ from resolvers.app import Confab
 from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated
 from schema.context import Context, Loaders
-from schema.errors import format_error
+from schema.errors import ErrorCode, format_error
+from schema.events import Source
 from schema.limits import QueryLimits, check_shape, parse_limited
 from schema.query_cost import check_cost
+from schema.rendering import Responses, Selection
 from schema.root import SCHEMA
+from schema.selections import SelectionText, selection_text
+from schema.viewers import Viewer
 from subscriptions.engine import (
     ConnectionContext,
     GraphQLRequest,
@@ -41,6 +48,7 @@ from subscriptions.engine import (
     OperationKind,
     Prepared,
     RequestRefused,
+    encode,
 )
 
 # What comparing overlapping fields may cost: documents within our limits need a fraction of it, and without a
@@ -50,6 +58,8 @@ overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 50_000
 _DOCUMENTS = 2_000
 _LONGEST_CACHED = 20_000
 _NO_REQUEST = "-"
+_PATIENCE_SECONDS = 15.0
+_PAUSE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,8 @@ class PreparedOperation:
     operation_name: str | None
     kind: OperationKind
     introspects_only: bool
+    selection: SelectionText | None
+    """A subscription's."""
 
 
 class Engine:
@@ -71,6 +83,7 @@ class Engine:
         self._open_introspection = open_introspection
         self._schema = SCHEMA._schema
         self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
+        self._selections: WeakValueDictionary[tuple[str, str], Selection] = WeakValueDictionary()
 
     def prepare(self, request: GraphQLRequest) -> PreparedOperation:
         """Parses, validates, picks the operation. Raises RequestRefused."""
@@ -81,8 +94,13 @@ class Engine:
             return prepared
         document = self._parse(request.query)
         operation = _pick(document, request.operation_name)
+        kind: OperationKind = operation.operation.value
         prepared = PreparedOperation(
-            document, request.operation_name, operation.operation.value, _introspects_only(document, operation)
+            document,
+            request.operation_name,
+            kind,
+            _introspects_only(document, operation),
+            selection_text(document, operation) if kind == "subscription" else None,
         )
         if len(request.query) <= _LONGEST_CACHED:
             self._prepared[key] = prepared
@@ -113,14 +131,14 @@ class Engine:
             operation_name=prepared.operation_name,
             hide_suggestions=True,
         )
-        return await _response(outcome, context)
+        return await _response(outcome, context.request_id)
 
-    async def subscribe(
-        self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext
-    ) -> AsyncIterator[Json]:
+    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Responses:
         """Starts a subscription: attached once this returns."""
         assert isinstance(prepared, PreparedOperation)
         self._check(prepared, request, context)
+        caller = context.caller
+        assert isinstance(caller, Caller)
         executor = Executor.build(
             self._schema,
             prepared.document,
@@ -136,18 +154,47 @@ class Engine:
             source = await source
         if isinstance(source, ExecutionResult):
             raise RequestRefused([format_error(error, context.request_id) for error in source.errors or ()])
-        return _Responses(self, executor, context, source)
+        assert isinstance(source, Source)
+        # What the first subscriber read is nobody else's.
+        executor.context_value = None
+        return Responses(self._selection(prepared, executor), source, caller)
 
-    async def execute_event(self, executor: Executor[Context], context: ConnectionContext, event: Any) -> Json:
-        """One event of a subscription that was started with the executor, with loaders of its own."""
-        once = executor.build_per_event_executor(event)
-        once.context_value = self._context(context)
-        return await _response(execute_subscription_event(once), context)
+    def _selection(self, prepared: PreparedOperation, executor: Executor[Context]) -> Selection:
+        """What all have in common who subscribe with the same selection and the same values of the variables in it."""
+        assert prepared.selection is not None
+        values = executor.variable_values.coerced
+        used = [(name, values[name]) for name in prepared.selection.variables if name in values]
+        key = (prepared.selection.text, repr(used))
+        selection = self._selections.get(key)
+        if selection is None:
+            selection = self._selections[key] = Selection(partial(self.execute_event, executor))
+        return selection
+
+    async def execute_event(self, executor: Executor[Context], shown: object, viewer: Viewer) -> bytes:
+        """One event of a subscription, for a viewer, encoded. Waits for a database that is away: an event told with an error in its
+        place would be lost. Raises RequestRefused."""
+        deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+        request_id = uuid.uuid4().hex
+        while True:
+            once = executor.build_per_event_executor(shown)
+            once.context_value = Context(self._app, viewer, request_id, Loaders(self._app, viewer))
+            try:
+                response = await _response(execute_subscription_event(once), request_id)
+                if not _is_unavailable(response):
+                    return encode(response)
+            except RequestRefused:
+                raise
+            except Exception as error:
+                failure = GraphQLError(str(error), original_error=error)
+                raise RequestRefused([format_error(failure, request_id)]) from error
+            if asyncio.get_running_loop().time() > deadline:
+                raise RequestRefused(response["errors"])
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     def _context(self, context: ConnectionContext) -> Context:
-        caller = context.caller if isinstance(context.caller, Caller) else None
-        loaders = Loaders(self._app, caller.user_id if caller else None)
-        return Context(self._app, caller, context.request_id, loaders, context.connection)
+        viewer = Viewer(context.caller if isinstance(context.caller, Caller) else None)
+        loaders = Loaders(self._app, viewer)
+        return Context(self._app, viewer, context.request_id, loaders, context.connection, context.room)
 
     def _check(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> None:
         """Raises RequestRefused: nobody asks, or too much is asked for."""
@@ -160,40 +207,7 @@ class Engine:
             raise _refused([error]) from error
 
 
-class _Responses:
-    """A subscription's responses: each event executed with a context of its own."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        executor: Executor[Context],
-        context: ConnectionContext,
-        source: Any,
-    ) -> None:
-        self._engine = engine
-        self._executor = executor
-        self._context = context
-        self._source = source
-
-    def __aiter__(self) -> _Responses:
-        return self
-
-    async def __anext__(self) -> Json:
-        try:
-            event = await anext(self._source)
-        except (StopAsyncIteration, GraphQLError):
-            raise
-        except Exception as error:
-            failure = GraphQLError(str(error), original_error=error)
-            raise RequestRefused([format_error(failure, self._context.request_id)]) from error
-        return await self._engine.execute_event(self._executor, self._context, event)
-
-    async def aclose(self) -> None:
-        """Ends the subscription."""
-        await self._source.aclose()
-
-
-async def _response(outcome: Any, context: ConnectionContext) -> Json:
+async def _response(outcome: Any, request_id: str) -> Json:
     """A result as the transports send it. Raises RequestRefused where nothing was executed."""
     result: ExecutionResult = await outcome if hasattr(outcome, "__await__") else outcome
     errors = result.errors or []
@@ -201,8 +215,13 @@ async def _response(outcome: Any, context: ConnectionContext) -> Json:
         raise _refused(errors)
     response: Json = {"data": result.data}
     if errors:
-        response["errors"] = [format_error(error, context.request_id) for error in errors]
+        response["errors"] = [format_error(error, request_id) for error in errors]
     return response
+
+
+def _is_unavailable(response: Json) -> bool:
+    codes = [error["extensions"]["code"] for error in response.get("errors", ())]
+    return ErrorCode.UNAVAILABLE.value in codes
 
 
 def _refused(errors: list[GraphQLError]) -> RequestRefused:

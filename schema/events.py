@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator, Callable
 from enum import Enum
-from functools import partial
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, NoReturn
 
 import strawberry
 
@@ -13,12 +13,13 @@ from resolvers import live
 from schema.context import Context, Info
 from schema.messages import Message, message_from
 from schema.receipts import ReceiptStatus
-from schema.scalars import Cursor
+from schema.scalars import Cursor, Timestamp
 from schema.sessions import Session, cursor_from, session_from
 from schema.users import User, load_user
 from store.ids import UserId
 from subscriptions import events
 from subscriptions.events import SyncReason as Reason
+from subscriptions.hub import Position
 
 
 @strawberry.enum
@@ -82,13 +83,24 @@ class ReceiptAdvanced:
 
 
 @strawberry.type
+class TypingStarted:
+    user_id: strawberry.Private[UserId]
+    conversation_id: strawberry.ID
+    at: Timestamp
+
+    @strawberry.field
+    async def user(self, info: Info) -> User:
+        return await load_user(info.context, self.user_id)
+
+
+@strawberry.type
 class CaughtUp:
     cursor: Cursor
     reset: bool
 
 
 MessageEvent = Annotated[
-    MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | CaughtUp,
+    MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | TypingStarted | CaughtUp,
     strawberry.union(
         "MessageEvent",
         description="cursor: resume after this event. A client that has applied it holds everything before it. CaughtUp marks the "
@@ -97,45 +109,49 @@ MessageEvent = Annotated[
 ]
 
 
-T = TypeVar("T")
+CURSOR = secrets.token_hex(16)
+"""Stands for a subscriber's own cursor in what all subscribers share, until it is put in its place. Nobody is ever shown it."""
 
 
-class Mapped(Generic[T]):
-    """A live stream with each item as the API shows it. Not a generator: it is attached, and closed, whether read or not."""
+class Source(AsyncIterator[Any]):
+    """What a subscription's field answers: its stream, what each event is in GraphQL, and the cursor that goes with it."""
 
-    def __init__(self, stream: live.LiveStream[Any], show: Callable[[Any], T]) -> None:
-        self._stream = stream
-        self._show = show
+    __slots__ = ("_context", "show", "stream")
 
-    def __aiter__(self) -> Mapped[T]:
-        return self
+    def __init__(self, context: Context, stream: live.LiveStream, show: Callable[[Any], object]) -> None:
+        self._context = context
+        self.stream = stream
+        self.show = show
+        """From what was told to the value of the field, with CURSOR for the cursor. The same for all subscribers."""
 
-    async def __anext__(self) -> T:
-        return self._show(await self._stream.__anext__())
+    def cursor(self, position: Position) -> str:
+        """Where this subscriber is to resume."""
+        return cursor_from(self._context, position)
 
-    async def aclose(self) -> None:
-        """Ends the stream."""
-        await self._stream.aclose()
+    async def __anext__(self) -> NoReturn:
+        # graphql-core wants to see something that could be iterated over; the engine takes from the stream instead.
+        raise NotImplementedError
 
 
-def _sync_from(context: Context, sync: live.SessionSync) -> SyncSession:
+def _show_sync(what: live.SessionSync | events.SessionChanged) -> SyncSession:
+    has_more, reset = (what.has_more, what.reset) if isinstance(what, live.SessionSync) else (False, False)
     return SyncSession(
-        reason=SyncReason(sync.reason),
-        has_more=sync.has_more,
-        sessions=[session_from(session) for session in sync.sessions],
-        total_unread=sync.total_unread,
-        cursor=cursor_from(context, sync.cursor),
-        reset=sync.reset,
+        reason=SyncReason(what.reason),
+        has_more=has_more,
+        sessions=[session_from(session) for session in what.sessions],
+        total_unread=what.total_unread,
+        cursor=Cursor(CURSOR),
+        reset=reset,
     )
 
 
-def _event_from(
-    context: Context, item: live.CaughtUp | live.Happened
-) -> MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | CaughtUp:
-    cursor = cursor_from(context, item.cursor)
-    if isinstance(item, live.CaughtUp):
-        return CaughtUp(cursor=cursor, reset=item.reset)
-    match item.event:
+def _show_event(
+    what: live.MessageHappening | live.CaughtUp,
+) -> MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | TypingStarted | CaughtUp:
+    cursor = Cursor(CURSOR)
+    match what:
+        case live.CaughtUp(reset):
+            return CaughtUp(cursor=cursor, reset=reset)
         case events.MessageCreated(message):
             return MessageCreated(message=message_from(message), cursor=cursor)
         case events.MessageUpdated(message):
@@ -150,6 +166,8 @@ def _event_from(
                 seq=seq,
                 cursor=cursor,
             )
+        case events.TypingStarted(conversation, user, at_ms):
+            return TypingStarted(user_id=user, conversation_id=strawberry.ID(conversation), at=Timestamp(at_ms))
 
 
 @strawberry.type
@@ -162,7 +180,8 @@ class Subscription:
     )
     async def sync_session(self, info: Info, since: Cursor | None = None) -> AsyncIterator[SyncSession]:
         context = info.context
-        return Mapped(await live.sync_session(context.app, context.viewer, since), partial(_sync_from, context))
+        stream = await live.sync_session(context.app, context.viewer, since, context.room)
+        return Source(context, stream, _show_sync)
 
     @strawberry.subscription(
         description="New, edited and recalled messages, receipts and typing in all the caller's conversations, or in one; the "
@@ -174,5 +193,5 @@ class Subscription:
         self, info: Info, since: Cursor | None = None, conversation_id: strawberry.ID | None = None
     ) -> AsyncIterator[MessageEvent]:
         context = info.context
-        stream = await live.message_events(context.app, context.viewer, since, conversation_id)
-        return Mapped(stream, partial(_event_from, context))
+        stream = await live.message_events(context.app, context.viewer, since, conversation_id, context.room)
+        return Source(context, stream, _show_event)

@@ -10,7 +10,6 @@ import strawberry
 from resolvers import history, offline, receipts, revising
 from resolvers import messages as use_cases
 from resolvers.pages import Page
-from resolvers.visibility import is_visible
 from schema.context import Context, Info
 from schema.nodes import Node, PageInfo, page_info
 from schema.receipts import Delivery, ReceiptConnection, ReceiptStatus, delivery_from, receipt_connection
@@ -72,15 +71,14 @@ class Message(Node):
         if self.record.reply_to is None:
             return None
         place = (self.record.conversation, self.record.reply_to[1])
-        access = await info.context.loaders.access(self.record.conversation)
-        if access is None or not is_visible(place[1], access.ranges):
-            return None
-        found = await info.context.loaders.messages.load(place)
+        loaders = info.context.loaders
+        found = await loaders.messages.load(place) if await loaders.may_read(*place) else None
         return message_from(found) if found else None
 
     @strawberry.field(description="The sender's own key, shown to the sender alone.")
     def idempotency_key(self, info: Info) -> str | None:
-        return self.record.key if info.context.viewer == self.record.sender else None
+        key = self.record.key
+        return key if key is not None and info.context.looking.is_(self.record.sender) else None
 
     @strawberry.field(
         description="What the sender's tick shows: READ only when all recipients have read, DELIVERED only when all have "
@@ -88,7 +86,8 @@ class Message(Node):
         "for SYSTEM."
     )
     async def delivery(self, info: Info) -> Delivery | None:
-        if not receipts.may_see_receipts(info.context.viewer, self.record):
+        is_sender = info.context.looking.is_(self.record.sender)
+        if not receipts.may_see_receipts(self.record, is_sender=is_sender):
             return None
         progress = await info.context.loaders.progress.load(self.record.conversation)
         return delivery_from(progress.of(self.record.seq))
@@ -102,7 +101,8 @@ class Message(Node):
     ) -> ReceiptConnection | None:
         context = info.context
         wanted = status.name if status is not None else None
-        page = await receipts.list_receipts(context.app, context.viewer, self.record, first, after, wanted)
+        is_sender = context.looking.is_(self.record.sender)
+        page = await receipts.list_receipts(context.app, self.record, first, after, wanted, is_sender=is_sender)
         return receipt_connection(page) if page is not None else None
 
 

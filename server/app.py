@@ -67,6 +67,7 @@ async def _routes(
             init_timeout=settings.ws_init_timeout,
             ping_interval=settings.ws_ping_interval,
             max_subscriptions=settings.ws_max_subscriptions,
+            queue=settings.ws_queue,
         ),
     )
 

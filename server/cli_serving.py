@@ -89,7 +89,7 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
     import uvicorn
 
     from subscriptions.transport.host import TransportLimits
-    from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
+    from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 
     return uvicorn.Config(
         app,
@@ -99,7 +99,7 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
         workers=workers,
         loop="uvloop",
         http="httptools",
-        ws=AbortingWebSocketProtocol,
+        ws=DirectWebSocketProtocol,
         ws_max_size=TransportLimits().max_message_bytes,
         ws_per_message_deflate=False,
         # The subprotocol has pings of its own, and closes in a way after which clients come back.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import orjson
 import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -27,6 +25,7 @@ from subscriptions.engine import (
     Json,
     Prepared,
     RequestRefused,
+    encode,
     error,
 )
 
@@ -177,16 +176,8 @@ def _result(result: Json, media_type: MediaType) -> Response:
 
 def _response(body: Json, status: int, media_type: MediaType, headers: Mapping[str, str] | None = None) -> Response:
     return Response(
-        _to_json(body),
+        encode(body),
         status,
         headers={**_HEADERS, **(headers or {})},
         media_type=f"{media_type.value}; charset=utf-8",
     )
-
-
-def _to_json(body: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(body)
-    except orjson.JSONEncodeError:
-        # Whole numbers past 64 bits, lone surrogates and depths past 254 are legal JSON all the same.
-        return json.dumps(body, separators=(",", ":")).encode()

@@ -80,9 +80,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     delivery = Delivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
-    limits = Limits(
-        max_group_members=settings.max_group_members, mailbox=settings.ws_queue, recall_seconds=settings.recall_seconds
-    )
+    limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
     app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, limits)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+import orjson
+
+from subscriptions.hub import Room
 
 Json = dict[str, Any]
 """A GraphQL response map (`data`, `errors`, `extensions`), ready for a JSON encoder."""
@@ -26,12 +32,14 @@ class ConnectionContext:
     """Who asks, and on what. One per HTTP request or WebSocket connection.
 
     `caller` is whatever the authenticator returned (None: nobody); the transport never looks into it.
-    `connection` is the WebSocket connection's own object, None over HTTP.
+    `connection` is the WebSocket connection's own object, None over HTTP. `room` is what all its subscriptions share for
+    events that wait.
     """
 
     caller: object | None
     request_id: str
     connection: object | None = None
+    room: Room = field(default_factory=Room)
 
 
 def error(message: str, code: str, *, retryable: bool = False, **more: str | None) -> Json:
@@ -55,6 +63,58 @@ class Prepared(Protocol):
     def kind(self) -> OperationKind: ...
 
 
+def encode(response: Json) -> bytes:
+    """A response map as JSON in UTF-8."""
+    try:
+        return orjson.dumps(response)
+    except orjson.JSONEncodeError:
+        # Whole numbers past 64 bits, lone surrogates and depths past 254 are legal JSON all the same.
+        return json.dumps(response, separators=(",", ":")).encode()
+
+
+class StreamEnded(Exception):
+    """A subscription is over: nothing follows."""
+
+
+class EventStream(Protocol):
+    """A subscription's responses, in order. They are taken, not awaited: who writes them does so as fast as they are read, and
+    needs no task to wait for the next."""
+
+    def take(self) -> bytes | None:
+        """The next response, as JSON in UTF-8; None while there is none.
+
+        Raises StreamEnded at the end, RequestRefused where it fails, once and for all.
+        """
+        ...
+
+    def on_ready(self, call: Callable[[], None]) -> None:
+        """`call` is made on the loop when `take` answered None and may have something now; perhaps once too often. Replaces the
+        one given before."""
+        ...
+
+    def close(self) -> None:
+        """End it at once. Idempotent; to be called by whoever was given the stream, also when it has ended by itself."""
+        ...
+
+
+async def responses(stream: EventStream) -> AsyncIterator[bytes]:
+    """What a stream holds, one after the other, until its end; it is closed then. Raises RequestRefused."""
+    ready = asyncio.Event()
+    stream.on_ready(ready.set)
+    try:
+        while True:
+            ready.clear()
+            response = stream.take()
+            if response is None:
+                await ready.wait()
+            else:
+                yield response
+    except StreamEnded:
+        return
+    finally:
+        stream.close()
+
+
 class GraphQLEngine(Protocol):
     """Executes operations. All methods are safe to call concurrently. What `prepare` answered is to be given to the same
     engine's other methods."""
@@ -68,12 +128,7 @@ class GraphQLEngine(Protocol):
         variables that don't fit their types (nothing has run then)."""
         ...
 
-    async def subscribe(
-        self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext
-    ) -> AsyncIterator[Json]:
-        """Start a subscription. Once this returns, no event that happens afterwards is missed.
-
-        The iterator yields one response map per event. It must be closed (`aclose`) by whoever stops early.
-        Raises RequestRefused when it can't start.
-        """
+    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
+        """Start a subscription. Once this returns, no event that happens afterwards is missed. Raises RequestRefused when it
+        can't start."""
         ...

@@ -81,9 +81,19 @@ class SessionChanged:
     receipt: ReceiptAdvanced | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TypingStarted:
+    """A user is writing something. Passing: in no log, without a place on anybody's clock."""
+
+    conversation: ConversationId
+    user: UserId
+    at_ms: int
+
+
 MessageRevised = MessageUpdated | MessageRecalled
 MessageChanged = MessageCreated | MessageRevised
 Event = MessageChanged | ReceiptAdvanced | SessionChanged
+Ephemeral = TypingStarted
 
 
 def revised(kind: RevisionKind, message: Message) -> MessageRevised | None:

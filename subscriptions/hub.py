@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -19,7 +19,7 @@ from store.clock import Clock
 from store.errors import StoreError
 from store.ids import UserId
 from store.sessions import SessionStore
-from subscriptions.events import Event, SessionChanged
+from subscriptions.events import Ephemeral, Event, SessionChanged
 
 _log = structlog.get_logger()
 
@@ -59,34 +59,93 @@ class Lagged:
     position: Position
 
 
-Item = Delivered | Lagged
+Item = Delivered | Lagged | Ephemeral
 Replay = Callable[[UserId, Position], Awaitable[list[Delivered] | None]]
 
 
-class Mailbox:
-    """One subscriber's bounded queue. One that is full is emptied, and its reader told so: Lagged."""
+class Room:
+    """How many events may wait for one connection, over all its subscriptions."""
 
-    def __init__(self, user: UserId, start: Position, limit: int) -> None:
+    __slots__ = ("behind_since", "limit", "used")
+
+    def __init__(self, limit: int = 1_000) -> None:
+        self.limit = limit
+        self.used = 0
+        self.behind_since: float | None = None
+        """The loop's time at which events were dropped for want of room, until all that waits has been taken."""
+
+    def take_place(self) -> bool:
+        """Whether there was room for one more."""
+        if self.used >= self.limit:
+            return False
+        self.used += 1
+        return True
+
+    def overflow(self) -> None:
+        """Events are being dropped."""
+        if self.behind_since is None:
+            self.behind_since = asyncio.get_running_loop().time()
+
+    def leave(self, count: int) -> None:
+        """So many wait no longer."""
+        self.used -= count
+        if self.used == 0:
+            self.behind_since = None
+
+
+class Mailbox:
+    """One subscriber's queue, bounded by the room of its connection. One that finds no room is emptied, and its reader told so:
+    Lagged. Both ends are plain calls, on one loop."""
+
+    __slots__ = ("_items", "_ready", "_room", "start", "user")
+
+    def __init__(self, user: UserId, start: Position, room: Room) -> None:
         self.user = user
         self.start = start
-        self._limit = limit
-        self._items: deque[Item] = deque()
-        self._ready = asyncio.Event()
+        self._room = room
+        self._items: deque[Item] | None = None
+        self._ready: Callable[[], None] | None = None
+
+    def on_ready(self, call: Callable[[], None]) -> None:
+        """`call` is made whenever something was put."""
+        self._ready = call
 
     def put(self, item: Item) -> None:
-        """Never blocks."""
-        if isinstance(item, Lagged) or len(self._items) >= self._limit:
-            self._items.clear()
-            item = Lagged(item.position)
-        self._items.append(item)
-        self._ready.set()
+        """Never blocks. What is ephemeral is dropped where there is no room."""
+        if isinstance(item, Lagged):
+            self._drop_for(item)
+        elif self._room.take_place():
+            if self._items is None:
+                self._items = deque()
+            self._items.append(item)
+        elif isinstance(item, Delivered):
+            self._drop_for(Lagged(item.position))
+            self._room.overflow()
+        if self._ready is not None:
+            self._ready()
 
-    async def get(self) -> Item:
-        """The next item, once there is one."""
-        while not self._items:
-            self._ready.clear()
-            await self._ready.wait()
-        return self._items.popleft()
+    def _drop_for(self, lagged: Lagged) -> None:
+        """It takes no room: there is one at most, and it stands for all that was dropped."""
+        while self._items:
+            self.take()
+        self._items = deque((lagged,))
+
+    def take(self) -> Item | None:
+        """The next item, if there is one."""
+        if not self._items:
+            return None
+        item = self._items.popleft()
+        if not self._items:
+            # An empty queue would be most of what an idle subscription takes.
+            self._items = None
+        self._room.leave(0 if isinstance(item, Lagged) else 1)
+        return item
+
+    def clear(self) -> None:
+        """Gives its room back."""
+        while self.take() is not None:
+            continue
+        self._ready = None
 
 
 class _Feed:
@@ -107,13 +166,14 @@ class _Feed:
         self.position = position
         if event is not None:
             item = Delivered(position, event)
-            for mailbox in self.mailboxes:
+            # Whoever is told may leave at that.
+            for mailbox in tuple(self.mailboxes):
                 mailbox.put(item)
 
     def lag(self, position: Position) -> None:
         self.position = position
         self.early.clear()
-        for mailbox in self.mailboxes:
+        for mailbox in tuple(self.mailboxes):
             mailbox.put(Lagged(position))
 
     def catch_up(self) -> None:
@@ -141,7 +201,7 @@ class Hub:
         self._feeds: dict[UserId, _Feed] = {}
         self._mutes: list[tuple[int, UserId]] = []
 
-    async def attach(self, user: UserId, limit: int) -> Mailbox:
+    async def attach(self, user: UserId, room: Room) -> Mailbox:
         """A mailbox that gets every event of the user after its `start`. Raises Unreachable."""
         feed = self._feeds.get(user)
         if feed is None:
@@ -153,7 +213,7 @@ class Hub:
                     feed.position = await self._register(feed)
                     feed.early = {p: e for p, e in feed.early.items() if e[0] > feed.position.tick}
                     feed.catch_up()
-            mailbox = Mailbox(user, feed.position, limit)
+            mailbox = Mailbox(user, feed.position, room)
             feed.mailboxes.add(mailbox)
             return mailbox
         finally:
@@ -162,6 +222,7 @@ class Hub:
 
     def detach(self, mailbox: Mailbox) -> None:
         """Ends a mailbox."""
+        mailbox.clear()
         feed = self._feeds.get(mailbox.user)
         if feed is not None:
             feed.mailboxes.discard(mailbox)
@@ -188,6 +249,14 @@ class Hub:
         else:
             feed.early[previous] = (tick, event)
             self._mend(feed)
+
+    def tell(self, users: Iterable[UserId], event: Ephemeral) -> None:
+        """Something in passing, for those of the users who have mailboxes here: part of no chain, in no log."""
+        for user in users:
+            feed = self._feeds.get(user)
+            if feed is not None:
+                for mailbox in tuple(feed.mailboxes):
+                    mailbox.put(event)
 
     def resync(self) -> None:
         """Frames may have been lost for everybody: have each feed look."""

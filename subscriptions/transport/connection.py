@@ -19,6 +19,7 @@ from starlette.websockets import WebSocket
 from subscriptions import close_codes
 from subscriptions.close_codes import Close
 from subscriptions.engine import ConnectionContext, Json, Prepared, RequestRefused, error
+from subscriptions.hub import Room
 from subscriptions.transport import frames
 from subscriptions.transport.host import ConnectionRefusedByAuth, Host
 from subscriptions.transport.operation import Operation, internal_error
@@ -48,7 +49,10 @@ class Connection:
         self._host = host
         self._limits = host.limits
         self._loop = asyncio.get_running_loop()
-        self._writer = FrameWriter(websocket, host.limits.send_timeout, lambda: self.close(close_codes.TOO_SLOW))
+        self._room = Room(host.limits.queue)
+        self._writer = FrameWriter(
+            websocket, self._room, host.limits.send_timeout, host.limits.behind_timeout, self._on_stall
+        )
         self._running = False
         self._draining = False
         self._closing: Close | None = None
@@ -97,7 +101,7 @@ class Connection:
         """Take no new operations, give those mutations that are at work `drain_grace` seconds, end with 1012.
         Before `run`: the socket will be closed as soon as it is accepted."""
         self._draining = True
-        mutations = [operation.task for operation in self._operations.values() if operation.is_mutation]
+        mutations = [op.task for op in self._operations.values() if op.is_mutation and op.task is not None]
         if mutations:
             await asyncio.wait(mutations, timeout=self._limits.drain_grace)
         self.close(close_codes.SERVICE_RESTART)
@@ -168,12 +172,11 @@ class Connection:
         except RequestRefused as refused:
             await self._writer.write(frames.error_frame(frame.id, refused.errors))
             return
-        operation = Operation(frame.id, prepared, frame.request, context, self._host, self._writer)
+        operation = Operation(frame.id, prepared, frame.request, context, self._host, self._writer, self._forget)
         self._operations[frame.id] = operation
-        operation.on_end(lambda: self._forget(operation))
-        if operation.is_mutation:
+        if operation.is_mutation and operation.task is not None:
             self._host.mutations.add(operation.task)
-            operation.on_end(lambda: self._host.mutations.discard(operation.task))
+            operation.task.add_done_callback(self._host.mutations.discard)
 
     def _on_complete(self, frame: frames.Complete) -> None:
         operation = self._operations.pop(frame.id, None)
@@ -196,7 +199,7 @@ class Connection:
         self._end_at(authenticated.expires_at)
         if self._closing is not None:
             return
-        self._context = ConnectionContext(authenticated.caller, request_id=self.id, connection=self)
+        self._context = ConnectionContext(authenticated.caller, self.id, connection=self, room=self._room)
         self._after(self._limits.ping_interval, "keep_alive", self._keep_alive)
         await self._write_unasked(frames.ACK_FRAME)
 
@@ -237,6 +240,9 @@ class Connection:
 
     # --- signs of life, timers, the end
 
+    def _on_stall(self) -> None:
+        self.close(close_codes.TOO_SLOW)
+
     def _keep_alive(self) -> None:
         interval = self._limits.ping_interval
         if self._loop.time() - self._heard_at >= 2 * interval:
@@ -270,7 +276,7 @@ class Connection:
         operations, self._operations = self._operations, {}
         for operation in operations.values():
             self._abandon(operation)
-        tasks |= {operation.task for operation in self._abandoned if not operation.is_mutation}
+        tasks |= {op.task for op in self._abandoned if not op.is_mutation and op.task is not None}
         await self._writer.close(self._closing, within=self._limits.close_timeout)
         if tasks:
             await asyncio.wait(tasks)

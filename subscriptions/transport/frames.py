@@ -84,9 +84,9 @@ def pong_frame(payload: Json | None) -> str:
         raise InvalidFrame("The 'payload' is nested too deeply") from None
 
 
-def next_frame(id: str, response: Json) -> str:
-    """One result of the operation. Raises orjson.JSONEncodeError for a response that is no JSON."""
-    return _encode({"id": id, "type": "next", "payload": response})
+def next_frame_start(id: str) -> bytes:
+    """What comes before the response in each of an operation's results; after it comes a closing brace."""
+    return b'{"id":%b,"type":"next","payload":' % orjson.dumps(id)
 
 
 def error_frame(id: str, errors: list[Json]) -> str:

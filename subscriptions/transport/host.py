@@ -22,8 +22,12 @@ class TransportLimits:
     """Operations of any kind at work at the same time, those being wound up included."""
     max_message_bytes: int = 65_536
     """One frame from the client, in UTF-8."""
+    queue: int = 1_000
+    """Events that wait for a peer that is behind, over all its subscriptions. One more, and it is told to catch up instead."""
     send_timeout: float = 10.0
-    """For the peer to make room for one frame."""
+    """For the peer to take anything at all."""
+    behind_timeout: float = 30.0
+    """For a peer that was told to catch up to have done so."""
     close_timeout: float = 2.0
     """For the peer to make room for the close frame, before the connection is dropped without it."""
     drain_batch: int = 100

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import structlog
 
-from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, Prepared, RequestRefused, error
+from subscriptions.engine import (
+    ConnectionContext,
+    EventStream,
+    GraphQLRequest,
+    Json,
+    Prepared,
+    RequestRefused,
+    StreamEnded,
+    encode,
+    error,
+)
 from subscriptions.transport import frames
 from subscriptions.transport.host import Host
 from subscriptions.transport.writing import FrameWriter, PeerGone
 
 log = structlog.get_logger(__name__)
 
-_EVENTS_A_TURN = 32
-"""Events sent before other tasks get a turn: with events ready and a socket that takes them, nothing pauses."""
+_EVENTS_A_TURN = 64
+"""Events sent before others on the loop get their turn: with events ready and a socket that takes them, nothing pauses."""
 
 
 def internal_error(host: Host, connection_id: str) -> Json:
@@ -26,10 +37,25 @@ def internal_error(host: Host, connection_id: str) -> Json:
 
 
 class Operation:
-    """A query, mutation or subscription at work in a task of its own.
+    """A query, mutation or subscription at work.
 
-    Its frames leave in order, ending with exactly one `complete` or `error`, unless it is abandoned before.
+    Its frames leave in order, ending with exactly one `complete` or `error`, unless it is abandoned before. A subscription
+    that has begun is no task: its events are written as they are ready, by whoever made them so.
     """
+
+    __slots__ = (
+        "_frame_start",
+        "_host",
+        "_on_end",
+        "_request_id",
+        "_stream",
+        "_turn_asked",
+        "_wanted",
+        "_writer",
+        "id",
+        "is_mutation",
+        "task",
+    )
 
     def __init__(
         self,
@@ -39,70 +65,100 @@ class Operation:
         context: ConnectionContext,
         host: Host,
         writer: FrameWriter,
+        on_end: Callable[[Operation], None],
     ) -> None:
+        """`on_end` is called when it has ended, its cleaning up included."""
         self.id = id
         self.is_mutation = prepared.kind == "mutation"
-        self._prepared = prepared
-        self._request = request
-        self._context = context
         self._host = host
         self._writer = writer
+        self._on_end: Callable[[Operation], None] | None = on_end
+        self._request_id = context.request_id
+        self._frame_start = frames.next_frame_start(id)
         self._wanted = True
-        self.task: asyncio.Task[None] = asyncio.create_task(self._run())
+        self._turn_asked = False
+        self._stream: EventStream | None = None
+        begin = self._subscribe if prepared.kind == "subscription" else self._execute
+        self.task: asyncio.Task[None] | None = asyncio.create_task(self._run(begin(prepared, request, context)))
 
     def abandon(self) -> None:
-        """Send nothing more. A query or subscription is cancelled, a mutation goes on to its end."""
+        """Send nothing more. A query or subscription is ended, a mutation goes on to its end."""
         self._wanted = False
-        if not self.is_mutation:
+        if self.task is None:
+            self._end()
+        elif not self.is_mutation:
             self.task.cancel()
 
-    def on_end(self, call: Callable[[], object]) -> None:
-        """Call this when the task has ended, its cleaning up included."""
-        self.task.add_done_callback(lambda _task: call())
-
-    async def _run(self) -> None:
-        try:
-            await self._write(await self._work())
-        except PeerGone:
-            return
-
-    async def _work(self) -> str:
-        """Do it all, and return the last frame."""
+    async def _run(self, work: Coroutine[Any, Any, str | None]) -> None:
         try:
             try:
-                if self._prepared.kind == "subscription":
-                    await self._stream()
-                else:
-                    await self._execute()
+                last = await work
             except RequestRefused as refused:
-                return frames.error_frame(self.id, refused.errors)
+                last = frames.error_frame(self.id, refused.errors)
+            except PeerGone:
+                raise
+            except Exception:
+                last = frames.error_frame(self.id, [internal_error(self._host, self._request_id)])
+            if last is not None:
+                await self._writer.write(last, lambda: self._wanted)
         except PeerGone:
-            raise
-        except Exception:
-            return frames.error_frame(self.id, [internal_error(self._host, self._context.request_id)])
+            pass
+        finally:
+            self.task = None
+            if self._stream is None:
+                self._end()
+
+    async def _execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> str:
+        response = await self._host.engine.execute(prepared, request, context)
+        await self._writer.write(b"".join((self._frame_start, encode(response), b"}")), lambda: self._wanted)
         return frames.complete_frame(self.id)
 
-    async def _execute(self) -> None:
-        response = await self._host.engine.execute(self._prepared, self._request, self._context)
-        await self._write(frames.next_frame(self.id, response))
+    async def _subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> None:
+        stream = await self._host.engine.subscribe(prepared, request, context)
+        if self._wanted:
+            self._stream = stream
+            stream.on_ready(self._send_ready)
+            self._send_ready()
+        else:
+            stream.close()
 
-    async def _stream(self) -> None:
-        events = await self._host.engine.subscribe(self._prepared, self._request, self._context)
+    def _send_ready(self) -> None:
+        """Writes the events that are there, while the peer reads them."""
+        stream, writer = self._stream, self._writer
+        if stream is None or self._turn_asked:
+            return
         try:
-            sent = 0
-            async for response in events:
-                await self._write(frames.next_frame(self.id, response))
-                sent += 1
-                if sent % _EVENTS_A_TURN == 0:
-                    await asyncio.sleep(0)
-        finally:
-            await _close(events)
+            for _ in range(_EVENTS_A_TURN):
+                if not writer.is_free:
+                    self._turn_asked = True
+                    writer.in_turn(self._take_turn)
+                    return
+                response = stream.take()
+                if response is None:
+                    return
+                writer.put(self._frame_start, response, b"}")
+        except StreamEnded:
+            self._finish(frames.complete_frame(self.id))
+        except RequestRefused as refused:
+            self._finish(frames.error_frame(self.id, refused.errors))
+        except Exception:
+            self._finish(frames.error_frame(self.id, [internal_error(self._host, self._request_id)]))
+        else:
+            self._turn_asked = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
 
-    async def _write(self, frame: str) -> None:
-        await self._writer.write(frame, lambda: self._wanted)
+    def _take_turn(self) -> None:
+        self._turn_asked = False
+        self._send_ready()
 
+    def _finish(self, last: str) -> None:
+        self._writer.put(last.encode())
+        self._end()
 
-async def _close(events: AsyncIterator[Json]) -> None:
-    aclose = getattr(events, "aclose", None)
-    if aclose is not None:
-        await aclose()
+    def _end(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(self)

@@ -1,9 +1,11 @@
-"""uvicorn's WebSocket protocol, able to let go of a peer that has stopped reading.
+"""uvicorn's WebSocket protocol, with a way past ASGI for frames, and able to let go of a peer that has stopped reading.
 
-As it comes, every way to end a connection waits until the peer has read what was written: one that doesn't keeps
-its buffers for as long as TCP believes in it, and holds up the server's shutdown. Use it as
-`uvicorn.Config(ws=AbortingWebSocketProtocol, ws_ping_interval=None)`: uvicorn's own pings close with 1011, after
-which clients don't come back, and `TransportWS` has pings of its own.
+As it comes, sending a frame passes through starlette, ASGI and the protocol's state machine; a frame of the server's carries no
+state, so it can as well be put together here. And every way to end a connection waits until the peer has read what was
+written: one that doesn't keeps its buffers for as long as TCP believes in it, and holds up the server's shutdown.
+
+Use it as `uvicorn.Config(ws=DirectWebSocketProtocol, ws_ping_interval=None, ws_per_message_deflate=False)`: uvicorn's own pings
+close with 1011, after which clients don't come back, and `TransportWS` has pings of its own.
 """
 
 from __future__ import annotations
@@ -15,21 +17,63 @@ from typing import cast
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
-from subscriptions.transport.writing import ABORT_EXTENSION
+from subscriptions.transport.writing import SOCKET_EXTENSION, Socket
+
+_TEXT = 0x81
+"""First byte of a text message in one frame (RFC 6455, 5.2)."""
 
 
-class AbortingWebSocketProtocol(WebSocketsSansIOProtocol):
-    """Offers ABORT_EXTENSION to the application, and aborts `close_timeout` seconds after the application has ended
-    whatever the peer has not read by then."""
+class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
+    """Offers SOCKET_EXTENSION to the application, and aborts `close_timeout` seconds after the application has ended whatever
+    the peer has not read by then."""
 
     _abort_timer: asyncio.TimerHandle | None = None
+    _on_flow: Callable[[bool], None] | None = None
+
+    # --- subscriptions.transport.writing.Socket
+
+    @property
+    def is_open(self) -> bool:
+        return not (self.close_sent or self.disconnected or self.transport.is_closing())
+
+    @property
+    def waiting(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    def write(self, *payload: bytes) -> None:
+        size = sum(map(len, payload))
+        if size < 126:
+            header = bytes((_TEXT, size))
+        elif size < 65_536:
+            header = bytes((_TEXT, 126, size >> 8, size & 255))
+        else:
+            header = bytes((_TEXT, 127)) + size.to_bytes(8, "big")
+        self.transport.write(b"".join((header, *payload)))
+
+    def on_flow(self, call: Callable[[bool], None]) -> None:
+        self._on_flow = call
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    # --- uvicorn
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._on_flow is not None:
+            self._on_flow(False)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._on_flow is not None:
+            self._on_flow(True)
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if self.response.status_code == 101:
             # Typed as a dict of dicts by ASGI; an extension within the process can be what it likes.
-            extensions = cast(dict[str, Callable[[], None]], self.scope["extensions"])
-            extensions[ABORT_EXTENSION] = self.transport.abort
+            extensions = cast(dict[str, Socket], self.scope["extensions"])
+            extensions[SOCKET_EXTENSION] = self
 
     async def run_asgi(self) -> None:
         await super().run_asgi()
@@ -38,5 +82,8 @@ class AbortingWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._on_flow is not None:
+            self._on_flow(True)
+            self._on_flow = None
         if self._abort_timer is not None:
             self._abort_timer.cancel()

@@ -1,16 +1,49 @@
-"""The one way out of a connection: frames in turn, one at a time, none kept, and none for ever."""
+"""The one way out of a connection: frames in turn, bounded, and none for ever.
+
+A frame is handed to the server's transport at once, unless the peer is behind: then whoever has frames waits. So at most one
+transport buffer is in memory for a peer that doesn't read, and what the events it misses take (`subscriptions.hub.Room`).
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from subscriptions.close_codes import Close
+from subscriptions.hub import Room
 
-ABORT_EXTENSION = "confab.abort"
-"""Key in the ASGI scope's extensions for a function that drops the connection at once, if the server has one."""
+SOCKET_EXTENSION = "confab.socket"
+"""Key in the ASGI scope's extensions for the server's `Socket`."""
+
+
+class Socket(Protocol):
+    """What the server below offers beside ASGI: frames without a detour, and a way to let go of a peer that doesn't read."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames still go out."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the peer has not made room for."""
+        ...
+
+    def write(self, *payload: bytes) -> None:
+        """Send one text message, of these parts. Never waits; to be called while it is open."""
+        ...
+
+    def on_flow(self, call: Callable[[bool], None]) -> None:
+        """`call` is told when the peer is behind (False), when it has caught up, and when it has gone (True)."""
+        ...
+
+    def abort(self) -> None:
+        """Drop the connection at once, with all that waits."""
+        ...
 
 
 class PeerGone(Exception):
@@ -18,53 +51,89 @@ class PeerGone(Exception):
 
 
 class FrameWriter:
-    """Writes frames in the order they were asked for.
+    """Writes frames in the order they were asked for, as fast as the peer reads them.
 
-    `write` returns when the server has taken the frame, and waits for as long as the peer doesn't read what
-    came before. So whoever makes frames makes them no faster than they are read, and there is at most one frame
-    in memory per task that waits.
+    A peer that takes nothing for `send_timeout` seconds is stalled; so is one that had events dropped for want of room, and
+    `behind_timeout` seconds later still has some waiting.
     """
 
-    def __init__(self, websocket: WebSocket, send_timeout: float, on_stall: Callable[[], None]) -> None:
-        """`on_stall` is called when a frame was not taken within `send_timeout` seconds; who is called must end
-        the connection."""
+    def __init__(
+        self, websocket: WebSocket, room: Room, send_timeout: float, behind_timeout: float, on_stall: Callable[[], None]
+    ) -> None:
+        """`on_stall` is called for a stalled peer, and called again if it doesn't end the connection."""
         self._websocket = websocket
+        self._socket: Socket = websocket.scope["extensions"][SOCKET_EXTENSION]
+        self._room = room
         self._send_timeout = send_timeout
+        self._behind_timeout = behind_timeout
         self._on_stall = on_stall
-        self._turn = asyncio.Lock()
         self._shut = False
         self._loop = asyncio.get_running_loop()
-        self._writing_since: float | None = None
+        self._behind = False
+        self._turns: deque[Callable[[], None]] = deque()
         self._watch: asyncio.TimerHandle | None = None
+        self._waited = 0
+        self._socket.on_flow(self._on_flow)
 
-    async def write(self, frame: str, still_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Write `frame` when its turn comes, if it is `still_wanted` then. Raises PeerGone."""
-        async with self._turn:
-            if self._shut:
-                raise PeerGone
-            if not still_wanted():
+    @property
+    def is_free(self) -> bool:
+        """Whether a frame may be written now."""
+        return not self._behind
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether nothing goes out any more."""
+        return self._shut or not self._socket.is_open
+
+    def put(self, *frame: bytes) -> None:
+        """Write one frame now, of these parts. To be asked for by those whose turn it is; after the end it does nothing."""
+        if not self._shut and self._socket.is_open:
+            self._socket.write(*frame)
+
+    def in_turn(self, call: Callable[[], None]) -> None:
+        """Have `call` made when the peer has made room, after those who asked before. It is made at the end too."""
+        self._turns.append(call)
+
+    async def write(self, frame: str | bytes, still_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Write `frame` when there is room for it, if it is `still_wanted` then. Raises PeerGone."""
+        while self._behind and not self.is_shut:
+            turn = asyncio.Event()
+            self.in_turn(turn.set)
+            await turn.wait()
+        if self.is_shut:
+            raise PeerGone
+        if still_wanted():
+            self._socket.write(frame.encode() if isinstance(frame, str) else frame)
+
+    def _on_flow(self, free: bool) -> None:
+        self._behind = not free
+        if free:
+            self._give_turns()
+        elif self._watch is None:
+            self._watch_from_now(self._send_timeout)
+
+    def _give_turns(self) -> None:
+        for _ in range(len(self._turns)):
+            if self._behind:
                 return
-            self._writing_since = self._loop.time()
-            if self._watch is None:
-                self._watch = self._loop.call_later(self._send_timeout, self._check)
-            try:
-                await self._websocket.send_text(frame)
-            except (WebSocketDisconnect, RuntimeError):
-                # Either side has closed the socket: starlette says the one, or the server below it the other.
-                raise PeerGone from None
-            finally:
-                self._writing_since = None
+            self._turns.popleft()()
+
+    def _watch_from_now(self, seconds: float) -> None:
+        self._waited = self._socket.waiting
+        self._watch = self._loop.call_later(min(seconds, self._behind_timeout), self._check)
 
     def _check(self) -> None:
-        # One timer for many frames: a timeout around each would cost more than the frame itself.
+        # A timer for as long as the peer is behind, none while it isn't.
         self._watch = None
-        if self._writing_since is None:
+        if self._shut:
             return
-        remaining = self._writing_since + self._send_timeout - self._loop.time()
-        if remaining > 0:
-            self._watch = self._loop.call_later(remaining, self._check)
-        else:
+        since = self._room.behind_since
+        if not self._behind and since is None:
+            return
+        is_late = since is not None and self._loop.time() - since >= self._behind_timeout
+        if is_late or (self._behind and self._socket.waiting >= self._waited):
             self._on_stall()
+        self._watch_from_now(self._send_timeout)
 
     async def accept(self, subprotocol: str | None) -> None:
         """Complete the handshake. Raises PeerGone."""
@@ -79,6 +148,8 @@ class FrameWriter:
         A peer that doesn't make room for the close frame `within` these seconds is dropped without it.
         """
         self._shut = True
+        self._behind = False
+        self._give_turns()
         if self._watch is not None:
             self._watch.cancel()
         if close is None:
@@ -87,11 +158,6 @@ class FrameWriter:
             async with asyncio.timeout(within):
                 await self._websocket.close(close.code, close.reason)
         except TimeoutError:
-            self._abort()
+            self._socket.abort()
         except (WebSocketDisconnect, RuntimeError):
             return
-
-    def _abort(self) -> None:
-        abort = self._websocket.scope.get("extensions", {}).get(ABORT_EXTENSION)
-        if abort is not None:
-            abort()

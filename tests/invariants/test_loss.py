@@ -15,8 +15,9 @@ from server.services import Services
 from store.errors import StoreError
 from store.ids import MessageId, UserId, private_id
 from store.records import Message, MessageKind, Reserved
-from subscriptions.hub import Lagged
+from subscriptions.hub import Lagged, Room
 from tests.invariants.conftest import World, counted_unread
+from tests.mailboxes import next_item
 
 PEOPLE = [f"p{n}" for n in range(3)]
 DEVICES = 4
@@ -132,14 +133,14 @@ async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(
     async with world.open() as dead, world.open() as living:
         await world.sign_in(living, "anna", "ben")
         await send_message(living.app, UserId("anna"), NewMessage("ben", None, "first"))
-        early = await living.app.hub.attach(UserId("ben"), 10) if in_use else None
+        early = await living.app.hub.attach(UserId("ben"), Room(10)) if in_use else None
         reserved = await dead.app.store.messages.reserve(_message(dead, "anna", "ben", "left behind"))
         assert isinstance(reserved, Reserved)
         await _leave_behind(dead, reserved, how_far)
-        mailbox = early or await living.app.hub.attach(UserId("ben"), 10)
+        mailbox = early or await living.app.hub.attach(UserId("ben"), Room(10))
         assert await living.housekeeper.sweep(range(1024), idle_ms=0) == 1
         async with asyncio.timeout(5):
-            item = await mailbox.get()
+            item = await next_item(mailbox)
         assert getattr(item, "event").message.text == "left behind"  # noqa: B009 - Delivered, not Lagged
         session = await living.app.store.sessions.find(UserId("ben"), reserved.message.conversation)
         assert session is not None
@@ -149,21 +150,21 @@ async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(
         assert [row["t"] for row in world.stored()] == ["first", "left behind"]
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await mailbox.get()
+                await next_item(mailbox)
 
 
 async def test_a_running_server_finishes_what_was_left_and_notices_a_lost_redis_by_itself(world: World) -> None:
     async with world.open() as services:
         await world.sign_in(services, "anna", "ben")
         await send_message(services.app, UserId("anna"), NewMessage("ben", None, "first"))
-        mailbox = await services.app.hub.attach(UserId("ben"), 10)
+        mailbox = await services.app.hub.attach(UserId("ben"), Room(10))
         await services.app.store.messages.reserve(_message(services, "anna", "ben", "left behind"))
         async with asyncio.timeout(15):
-            item = await mailbox.get()
+            item = await next_item(mailbox)
             assert getattr(item, "event").message.text == "left behind"  # noqa: B009 - Delivered, not Lagged
         world.flush_redis()
         async with asyncio.timeout(5):
-            assert isinstance(await mailbox.get(), Lagged)
+            assert isinstance(await next_item(mailbox), Lagged)
 
 
 async def test_a_redis_that_is_behind_mongodb_gives_no_place_twice(world: World) -> None:

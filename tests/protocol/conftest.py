@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -11,8 +12,16 @@ import pytest
 import uvicorn
 from starlette.websockets import WebSocket
 
-from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
-from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
+from subscriptions.engine import (
+    ConnectionContext,
+    GraphQLRequest,
+    Json,
+    OperationKind,
+    RequestRefused,
+    StreamEnded,
+    encode,
+)
+from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 from subscriptions.transport_ws import Authenticated, TransportLimits, TransportWS
 from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import serving, until
@@ -56,8 +65,51 @@ class ScriptedEngine:
 
     async def subscribe(
         self, prepared: ScriptedOperation, request: GraphQLRequest, context: ConnectionContext
-    ) -> AsyncIterator[Json]:
-        return self.streams[prepared.query](request, context)
+    ) -> ScriptedStream:
+        return ScriptedStream(self.streams[prepared.query](request, context))
+
+
+class ScriptedStream:
+    """An async generator as a stream of events: the next one is asked for when the one before was taken."""
+
+    def __init__(self, events: AsyncIterator[Json]) -> None:
+        self._events: Any = events
+        self._asking: asyncio.Task[None] | None = None
+        self._answer: bytes | Exception | None = None
+        self._closed = False
+        self._ready: Callable[[], None] = lambda: None
+
+    def on_ready(self, call: Callable[[], None]) -> None:
+        self._ready = call
+
+    def take(self) -> bytes | None:
+        answer, self._answer = self._answer, None
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is None and self._asking is None:
+            self._asking = asyncio.create_task(self._ask())
+        return answer
+
+    async def _ask(self) -> None:
+        try:
+            self._answer = encode(await anext(self._events))
+        except StopAsyncIteration:
+            self._answer = StreamEnded()
+        except Exception as error:
+            self._answer = error
+        except asyncio.CancelledError:
+            await self._events.aclose()
+            raise
+        self._asking = None
+        self._ready()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            if self._asking is not None:
+                self._asking.cancel()
+            else:
+                self._asking = asyncio.create_task(self._events.aclose())
 
 
 @pytest.fixture
@@ -109,7 +161,7 @@ async def uvicorn_port_and_routes() -> AsyncIterator[tuple[int, Routes]]:
 
     config = uvicorn.Config(
         app,
-        ws=AbortingWebSocketProtocol,
+        ws=DirectWebSocketProtocol,
         ws_ping_interval=None,
         ws_per_message_deflate=False,
         ws_max_size=1_048_576,

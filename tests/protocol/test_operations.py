@@ -288,9 +288,10 @@ async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine,
     request = GraphQLRequest("mutation wait")
     pages = Pages()
     # Over a socket the operation gets its first turn before the next frame is read.
-    operation = Operation("m", engine.prepare(request), request, ConnectionContext(None, "r"), host, pages)
+    operation = Operation("m", engine.prepare(request), request, ConnectionContext(None, "r"), host, pages, print)
+    task = operation.task
     operation.abandon()
-    await operation.task
+    await task
     assert script.steps == ["started", "done"]
     assert pages.frames == []
 

@@ -12,12 +12,12 @@ import uvicorn
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import connect
 
-from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
-from subscriptions.transport.writing import ABORT_EXTENSION
+from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
+from subscriptions.transport.writing import SOCKET_EXTENSION
 from tests.protocol.serving import serving
 
 
-class Impatient(AbortingWebSocketProtocol):
+class Impatient(DirectWebSocketProtocol):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.close_timeout = 0.2
@@ -25,8 +25,7 @@ class Impatient(AbortingWebSocketProtocol):
 
 async def fill_up(websocket):
     """Write what the peer doesn't read, until some of it is stuck in the server."""
-    transport = websocket.scope["extensions"][ABORT_EXTENSION].__self__
-    while not transport.get_write_buffer_size():
+    while not websocket.scope["extensions"][SOCKET_EXTENSION].waiting:
         await websocket.send_text("x" * 10_000)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from resolvers.callers import Caller, CallerRole
 from server.services import Services
 from store.cache import Call
 from store.ids import UserId
-from subscriptions.engine import ConnectionContext, GraphQLRequest, RequestRefused
+from subscriptions.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
 from tests.clock import DAY_MS, ManualClock
 from tests.schema.group_calls import GroupCalls
 from tests.schema.session_calls import MESSAGE, SESSION, SessionCalls
@@ -34,6 +34,7 @@ EVENT = f"""
     ... on MessageUpdated {{ cursor message {{ {MESSAGE} }} }}
     ... on MessageRecalled {{ cursor message {{ {MESSAGE} }} }}
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
+    ... on TypingStarted {{ conversationId user {{ id }} at }}
     ... on CaughtUp {{ cursor reset }}
 """
 
@@ -76,15 +77,14 @@ def caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = Non
 class Subscriber:
     """One subscription of one device, read as fast as it comes."""
 
-    def __init__(self, stream: AsyncIterator[Json]) -> None:
-        self._stream: Any = stream
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
         self._events: asyncio.Queue[Json] = asyncio.Queue()
         self._task = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        async for response in self._stream:
-            # What can't be encoded never reaches a client.
-            self._events.put_nowait(orjson.loads(orjson.dumps(response)))
+        async for response in responses(self._stream):
+            self._events.put_nowait(orjson.loads(response))
 
     async def next(self, within: float = PATIENCE_SECONDS) -> Json:
         """The next event: the value of the subscription's field."""
@@ -123,7 +123,7 @@ class Subscriber:
         """Ends the subscription, as a client does that goes away, though not in the middle of an event."""
         await asyncio.sleep(0.005)
         await cancelled(self._task)
-        await self._stream.aclose()
+        self._stream.close()
 
 
 class Api(SessionCalls, GroupCalls):

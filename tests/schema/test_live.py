@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
 
+import orjson
 import pytest
 
 from store.ids import UserId
-from subscriptions.engine import ConnectionContext, GraphQLRequest, RequestRefused
+from subscriptions.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
+from subscriptions.hub import Room
 from tests.schema.api import (
     LIVE_MESSAGES,
     LIVE_SESSIONS,
@@ -21,14 +21,26 @@ from tests.schema.api import (
     refusal_of,
     together,
 )
-from tests.schema.conftest import OpenApi
 
 
-async def started(api: Api, user: str, query: str) -> Any:
-    """A subscription that nobody reads yet."""
+class Unread:
+    """A subscription that is read when the test says so."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self.stream = stream
+        self._responses = responses(stream)
+
+    async def next(self) -> Json:
+        async with asyncio.timeout(5):
+            (value,) = orjson.loads(await anext(self._responses))["data"].values()
+        assert isinstance(value, dict)
+        return value
+
+
+async def started(api: Api, user: str, query: str, room: int = 1_000) -> Unread:
     request = GraphQLRequest(query)
-    context = ConnectionContext(caller(user), "test")
-    return await api.services.engine.subscribe(api.services.engine.prepare(request), request, context)
+    context = ConnectionContext(caller(user), "test", room=Room(room))
+    return Unread(await api.services.engine.subscribe(api.services.engine.prepare(request), request, context))
 
 
 async def test_a_message_reaches_every_device_of_everybody_once(api: Api) -> None:
@@ -78,9 +90,8 @@ async def test_nothing_is_missed_between_subscribing_and_the_first_read(api: Api
     stream = await started(api, alice, query)
     await api.mark_read(alice, private(alice, bob))
     await api.send(bob, alice, "early")
-    responses = [await anext(stream) for _ in range(2 if query == LIVE_SESSIONS else 3)]
-    await stream.aclose()
-    values = [next(iter(response["data"].values())) for response in responses]
+    values = [await stream.next() for _ in range(2 if query == LIVE_SESSIONS else 3)]
+    stream.stream.close()
     if query == LIVE_SESSIONS:
         assert [value["reason"] for value in values] == ["CATCH_UP", "READ"]
     else:
@@ -195,7 +206,7 @@ async def test_a_subscription_that_ended_leaves_nothing_behind(api: Api) -> None
     assert UserId(alice) in hub._feeds
     await subscriber.stop()
     assert UserId(alice) in hub._feeds
-    await never_read.aclose()
+    never_read.stream.close()
     assert UserId(alice) not in hub._feeds
     await api.send(bob, alice)
     again = await api.listen(alice)
@@ -226,57 +237,48 @@ async def test_devices_that_come_and_go_while_messages_flow_get_each_once(api: A
 # --- a reader that is too slow
 
 
-@pytest.fixture(scope="module")
-async def narrow(open_api: OpenApi) -> AsyncIterator[Api]:
-    """Five events wait for a subscriber at most."""
-    async with open_api("narrow", ws_queue=5) as api:
-        yield api
-
-
-async def test_a_slow_reader_of_messages_is_told_that_it_missed_some(narrow: Api) -> None:
-    alice, bob = await narrow.people("alice", "bob")
-    stream = await started(narrow, alice, LIVE_MESSAGES)
-    assert (await anext(stream))["data"]["messageEvents"]["reset"] is False
+async def test_a_slow_reader_of_messages_is_told_that_it_missed_some(api: Api) -> None:
+    alice, bob = await api.people("alice", "bob")
+    stream = await started(api, alice, LIVE_MESSAGES, room=5)
+    assert (await stream.next())["reset"] is False
     for _ in range(12):
-        await narrow.send(bob, alice)
-    events = [(await anext(stream))["data"]["messageEvents"]]
+        await api.send(bob, alice)
+    events = [await stream.next()]
     assert (events[0]["__typename"], events[0]["reset"]) == ("CaughtUp", True)
-    await narrow.send(bob, alice, "the last")
+    await api.send(bob, alice, "the last")
     while events[-1].get("message", {}).get("content") != "the last":
-        events.append((await asyncio.wait_for(anext(stream), 5))["data"]["messageEvents"])
-    await stream.aclose()
+        events.append(await stream.next())
+    stream.stream.close()
     seqs = [event["message"]["seq"] for event in events[1:]]
     assert seqs == list(range(14 - len(seqs), 14))
     # Whoever starts anew from what the reset tells, and goes on from its cursor, holds everything.
-    resumed = await narrow.subscribe(alice, LIVE_MESSAGES, since=events[0]["cursor"])
+    resumed = await api.subscribe(alice, LIVE_MESSAGES, since=events[0]["cursor"])
     assert [event["message"]["seq"] for event in await resumed.take(len(seqs))] == seqs
-    await narrow.stop_listening()
 
 
-async def test_a_slow_reader_of_sessions_is_given_all_of_them_anew(narrow: Api) -> None:
-    alice, *others = await narrow.people("alice", *(f"u{number}" for number in range(8)))
-    stream = await started(narrow, alice, LIVE_SESSIONS)
-    assert (await anext(stream))["data"]["syncSession"]["reset"] is False
-    await together(*(narrow.send(other, alice) for other in others))
+async def test_a_slow_reader_of_sessions_is_given_all_of_them_anew(api: Api) -> None:
+    alice, *others = await api.people("alice", *(f"u{number}" for number in range(8)))
+    stream = await started(api, alice, LIVE_SESSIONS, room=6)
+    assert (await stream.next())["reset"] is False
+    await together(*(api.send(other, alice) for other in others))
     for other in others:
-        await narrow.mark_read(alice, private(alice, other))
-    event = (await asyncio.wait_for(anext(stream), 5))["data"]["syncSession"]
+        await api.mark_read(alice, private(alice, other))
+    event = await stream.next()
     assert (event["reason"], event["reset"], event["hasMore"], event["totalUnread"]) == ("CATCH_UP", True, False, 0)
-    fresh = await narrow.sessions(alice)
+    fresh = await api.sessions(alice)
     assert sorted(event["sessions"], key=lambda s: str(s["id"])) == sorted(fresh, key=lambda s: str(s["id"]))
-    await narrow.send(others[0], alice)
-    session = await narrow.mark_read(alice, private(alice, others[0]))
-    event = (await asyncio.wait_for(anext(stream), 5))["data"]["syncSession"]
+    await api.send(others[0], alice)
+    session = await api.mark_read(alice, private(alice, others[0]))
+    event = await stream.next()
     assert (event["reason"], event["sessions"]) == ("READ", [session])
-    await stream.aclose()
+    stream.stream.close()
 
 
-async def test_a_slow_reader_delays_nobody_else(narrow: Api) -> None:
-    alice, bob = await narrow.people("alice", "bob")
-    slow = await started(narrow, alice, LIVE_MESSAGES)
-    quick = await narrow.listen(alice)
+async def test_a_slow_reader_delays_nobody_else(api: Api) -> None:
+    alice, bob = await api.people("alice", "bob")
+    slow = await started(api, alice, LIVE_MESSAGES, room=5)
+    quick = await api.listen(alice)
     for number in range(12):
-        await narrow.send(bob, alice, f"{number}")
+        await api.send(bob, alice, f"{number}")
         assert (await quick.next(within=2))["message"]["content"] == f"{number}"
-    await slow.aclose()
-    await narrow.stop_listening()
+    slow.stream.close()

@@ -12,14 +12,15 @@ from server.services import Services, open_services
 from server.settings import Settings
 from store.ids import UserId
 from subscriptions.events import MessageCreated
-from subscriptions.hub import Delivered, Mailbox
+from subscriptions.hub import Delivered, Mailbox, Room
+from tests.mailboxes import next_item
 
 ANNA, BEN = UserId("anna"), UserId("ben")
 
 
 async def _hears(mailbox: Mailbox) -> str:
     async with asyncio.timeout(5):
-        item = await mailbox.get()
+        item = await next_item(mailbox)
     assert isinstance(item, Delivered)
     assert isinstance(item.event, MessageCreated)
     return item.event.message.text
@@ -33,7 +34,7 @@ async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed(sett
     async with open_services(settings) as one, open_services(settings) as two:
         for user in (ANNA, BEN):
             await one.sign_in(Caller(user, CallerRole.USER, 2e9))
-        mailbox = await two.app.hub.attach(BEN, 10)
+        mailbox = await two.app.hub.attach(BEN, Room(10))
         await _send(one, "heard")
         assert await _hears(mailbox) == "heard"
         with Redis.from_url(settings.redis_url) as client:

@@ -18,7 +18,8 @@ from store.ids import UserId
 from store.records import Message
 from store.sessions import applied
 from subscriptions.events import MessageCreated, log_message
-from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox
+from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox, Room
+from tests.mailboxes import next_item
 
 _names = itertools.count()
 
@@ -53,7 +54,7 @@ class Somebody:
     async def listen(self, limit: int = 100) -> None:
         for name in (self.user, "writer"):
             await self.services.sign_in(Caller(UserId(name), CallerRole.USER, 2e9))
-        self.mailbox = await self.hub.attach(self.user, limit)
+        self.mailbox = await self.hub.attach(self.user, Room(limit))
 
     async def send(self, text: str) -> Message:
         """A message to the user, stored."""
@@ -81,12 +82,12 @@ class Somebody:
 
     async def next(self) -> Item:
         async with asyncio.timeout(3):
-            return await self.mailbox.get()
+            return await next_item(self.mailbox)
 
     async def hears_nothing_more(self) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await self.mailbox.get()
+                await next_item(self.mailbox)
 
 
 def _text(item: Item) -> str:
@@ -194,23 +195,23 @@ async def test_what_was_heard_while_the_log_was_read_is_not_gone_back_on(
 
 async def test_two_subscribers_hear_the_same_and_each_from_when_it_came(somebody: Somebody) -> None:
     somebody.deliver(await somebody.receive_message("a"))
-    late = await somebody.hub.attach(somebody.user, 10)
+    late = await somebody.hub.attach(somebody.user, Room(10))
     somebody.deliver(await somebody.receive_message("b"))
     assert await somebody.hears(2) == ["a", "b"]
-    assert _text(await late.get()) == "b"
+    assert _text(await next_item(late)) == "b"
     somebody.hub.detach(late)
     somebody.deliver(await somebody.receive_message("c"))
     assert await somebody.hears(1) == ["c"]
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
-            await late.get()
+            await next_item(late)
 
 
 async def test_somebody_who_left_costs_nothing_and_can_come_back(somebody: Somebody) -> None:
     somebody.hub.detach(somebody.mailbox)
     lost = await somebody.receive_message("while away")
     somebody.deliver(lost)
-    somebody.mailbox = await somebody.hub.attach(somebody.user, 10)
+    somebody.mailbox = await somebody.hub.attach(somebody.user, Room(10))
     somebody.deliver(lost, await somebody.receive_message("back"))
     assert await somebody.hears(1) == ["back"]
 
