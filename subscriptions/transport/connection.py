@@ -22,6 +22,7 @@ from subscriptions.engine import ConnectionContext, Json, Prepared, RequestRefus
 from subscriptions.hub import Room
 from subscriptions.transport import frames
 from subscriptions.transport.host import ConnectionRefusedByAuth, Host
+from subscriptions.transport.keep_alive import KeepAlive
 from subscriptions.transport.operation import Operation, internal_error
 from subscriptions.transport.writing import FrameWriter, PeerGone
 
@@ -58,8 +59,12 @@ class Connection:
         self._closing: Close | None = None
         self._interrupt = asyncio.timeout(None)
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._heard_at = self._loop.time()
-        self._pinging: asyncio.Task[None] | None = None
+        self._keep_alive = KeepAlive(
+            self._writer,
+            host.limits.ping_interval,
+            host.limits.pong_timeout,
+            lambda: self.close(close_codes.KEEP_ALIVE_TIMEOUT),
+        )
         self._authentication: asyncio.Task[None] | None = None
         self._context: ConnectionContext | None = None
         self._operations: dict[str, Operation] = {}
@@ -120,7 +125,7 @@ class Connection:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 return
-            self._heard_at = self._loop.time()
+            self._keep_alive.heard()
             try:
                 await self._on_frame(frames.parse_frame(self._text_of(message)))
             except frames.InvalidFrame as invalid:
@@ -200,8 +205,14 @@ class Connection:
         if self._closing is not None:
             return
         self._context = ConnectionContext(authenticated.caller, self.id, connection=self, room=self._room)
-        self._after(self._limits.ping_interval, "keep_alive", self._keep_alive)
-        await self._write_unasked(frames.ACK_FRAME)
+        self._keep_alive.start()
+        await self._acknowledge()
+
+    async def _acknowledge(self) -> None:
+        try:
+            await self._writer.write(frames.ACK_FRAME)
+        except PeerGone:
+            return
 
     def _end_at(self, expires_at: float | None) -> None:
         self._cancel_timer("expiry")
@@ -238,26 +249,10 @@ class Connection:
         if self._operations.get(operation.id) is operation:
             del self._operations[operation.id]
 
-    # --- signs of life, timers, the end
+    # --- timers, the end
 
     def _on_stall(self) -> None:
         self.close(close_codes.TOO_SLOW)
-
-    def _keep_alive(self) -> None:
-        interval = self._limits.ping_interval
-        if self._loop.time() - self._heard_at >= 2 * interval:
-            self.close(close_codes.KEEP_ALIVE_TIMEOUT)
-            return
-        # A ping that still waits for a slow peer is as good as another.
-        if self._pinging is None or self._pinging.done():
-            self._pinging = asyncio.create_task(self._write_unasked(frames.PING_FRAME))
-        self._after(interval, "keep_alive", self._keep_alive)
-
-    async def _write_unasked(self, frame: str) -> None:
-        try:
-            await self._writer.write(frame)
-        except PeerGone:
-            return
 
     def _after(self, seconds: float, name: str, call: Callable[[], None]) -> None:
         self._timers[name] = self._loop.call_later(seconds, call)
@@ -270,13 +265,18 @@ class Connection:
     async def _leave(self) -> None:
         for name in list(self._timers):
             self._cancel_timer(name)
-        tasks = {task for task in (self._authentication, self._pinging) if task is not None}
-        for task in tasks:
-            task.cancel()
+        self._keep_alive.stop()
+        tasks: set[asyncio.Task[None]] = set()
+        if self._authentication is not None:
+            self._authentication.cancel()
+            tasks.add(self._authentication)
         operations, self._operations = self._operations, {}
         for operation in operations.values():
             self._abandon(operation)
         tasks |= {op.task for op in self._abandoned if not op.is_mutation and op.task is not None}
         await self._writer.close(self._closing, within=self._limits.close_timeout)
+        if self._closing is close_codes.KEEP_ALIVE_TIMEOUT:
+            # It won't answer the close frame either, which others are given time for.
+            self._loop.call_later(self._limits.close_timeout, self._writer.drop)
         if tasks:
             await asyncio.wait(tasks)

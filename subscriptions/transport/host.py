@@ -17,7 +17,9 @@ class TransportLimits:
     init_timeout: float = 10.0
     """From the opening of the socket to the acknowledgement, authentication included."""
     ping_interval: float = 25.0
-    """Between two pings of ours. A peer silent for two intervals is taken for dead."""
+    """Between two pings of ours."""
+    pong_timeout: float = 15.0
+    """For any frame to follow a ping, at most an interval. After that the peer is taken for dead."""
     max_subscriptions: int = 100
     """Operations of any kind at work at the same time, those being wound up included."""
     max_message_bytes: int = 65_536

@@ -158,6 +158,10 @@ class FrameWriter:
             async with asyncio.timeout(within):
                 await self._websocket.close(close.code, close.reason)
         except TimeoutError:
-            self._socket.abort()
+            self.drop()
         except (WebSocketDisconnect, RuntimeError):
             return
+
+    def drop(self) -> None:
+        """End the connection without waiting for the peer to read anything."""
+        self._socket.abort()

@@ -11,6 +11,8 @@ from itertools import pairwise
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from subscriptions.transport import keep_alive
+from subscriptions.transport.writing import FrameWriter
 from subscriptions.transport_ws import TransportLimits
 
 
@@ -30,13 +32,47 @@ async def test_any_frame_is_a_sign_of_life(start):
         await peer.complete("nothing")
 
 
-async def test_a_peer_silent_for_two_intervals_is_closed_with_a_code_that_clients_retry(start):
-    server = await start(TransportLimits(ping_interval=0.1))
+async def test_a_peer_that_shows_no_sign_of_life_after_a_ping_is_closed_with_a_code_that_clients_retry(start):
+    server = await start(TransportLimits(ping_interval=0.2, pong_timeout=0.05))
     peer = await server.connect()
-    began = time.monotonic()
+    assert await peer.receive() == {"type": "ping"}
+    pinged = time.monotonic()
+    assert await peer.closed() == (4408, "Keep-alive timeout")
+    assert 0.05 <= time.monotonic() - pinged < 0.2
+
+
+def test_by_default_a_dead_peer_is_cleared_within_45_seconds():
+    limits = TransportLimits()
+    to_the_close = limits.ping_interval + limits.pong_timeout + keep_alive.SECOND_LOOK
+    # A close frame that finds no room, and then the connection without it.
+    assert to_the_close + 2 * limits.close_timeout <= 45
+
+
+async def test_a_dead_peer_is_not_waited_for_to_answer_the_close_frame(start):
+    server = await start(TransportLimits(ping_interval=0.05, close_timeout=0.1))
+    port = int(server.url.split(":")[2].split("/")[0])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    key = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    path = server.url.rpartition("/")[2]
+    upgrade = f"GET /{path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{key}"
+    writer.write(f"{upgrade}Sec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n".encode())
+    await reader.readuntil(b"\r\n\r\n")
+    init = b'{"type":"connection_init"}'
+    writer.write(bytes([0x81, 0x80 | len(init), 0, 0, 0, 0]) + init)
+    async with asyncio.timeout(2):
+        assert (await reader.read()).endswith(b"Keep-alive timeout")
+    writer.close()
+
+
+async def test_a_ping_that_finds_no_room_takes_its_turn(start, monkeypatch):
+    monkeypatch.setattr(FrameWriter, "offer", lambda self, frame: False)
+    server = await start(TransportLimits(ping_interval=0.05))
+    peer = await server.connect()
+    for _ in range(2):
+        assert await peer.receive() == {"type": "ping"}
+        await peer.send({"type": "pong"})
     assert await peer.receive() == {"type": "ping"}
     assert await peer.closed() == (4408, "Keep-alive timeout")
-    assert 0.15 < time.monotonic() - began < 1
 
 
 async def test_nobody_is_pinged_before_the_acknowledgement(start):
