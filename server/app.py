@@ -17,6 +17,7 @@ from server.graphiql import GraphiQL
 from server.health import health_routes
 from server.http import GraphQLHTTP
 from server.logs import configure_logging
+from server.open_files import room_for_sockets
 from server.request_log import REQUEST_ID_HEADER, RequestLog
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
@@ -66,8 +67,11 @@ async def _routes(
         TransportLimits(
             init_timeout=settings.ws_init_timeout,
             ping_interval=settings.ws_ping_interval,
+            max_connections=room_for_sockets(settings.ws_max_connections),
+            max_connections_per_user=settings.ws_max_connections_per_user,
             max_subscriptions=settings.ws_max_subscriptions,
             queue=settings.ws_queue,
+            max_message_bytes=settings.max_body_bytes,
         ),
     )
 

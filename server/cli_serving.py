@@ -25,6 +25,10 @@ BACKLOG = 4096
 GRACE_SECONDS = 10
 """How long requests under way may take once the server is told to stop."""
 
+UNHEARD_SECONDS = 45
+"""How long TCP waits for a peer to take what was written, before it drops the connection: for what no ping of ours
+reaches, such as server-sent events."""
+
 _WATCH_INTERVAL = 0.1
 _NOT_STARTED = "The server did not start: the log above says why."
 
@@ -38,6 +42,7 @@ def bind(host: str, port: int) -> socket.socket:
     sock = socket.socket(family, kind)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _clear_half_open(sock)
         sock.bind(address)
         # Bound alone, the port would still look free to others.
         sock.listen(BACKLOG)
@@ -46,6 +51,21 @@ def bind(host: str, port: int) -> socket.socket:
         raise CommandError(_why_not_bound(host, port, error)) from error
     sock.set_inheritable(True)
     return sock
+
+
+def _clear_half_open(sock: socket.socket) -> None:
+    """Let connections accepted from this socket end where their peers vanish without a word, silent ones too."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # Not every platform has them all; its own limits hold then, which may be hours.
+    for name, value in (
+        ("TCP_KEEPIDLE", 30),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", UNHEARD_SECONDS * 1000),
+    ):
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def serve(
@@ -88,7 +108,7 @@ def serve_with_workers(factory: str, settings: Settings, sock: socket.socket, wo
 def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Config:
     import uvicorn
 
-    from subscriptions.transport.host import TransportLimits
+    from subscriptions.transport.host import UNACKNOWLEDGED_MESSAGE_BYTES
     from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 
     return uvicorn.Config(
@@ -100,7 +120,7 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
         loop="uvloop",
         http="httptools",
         ws=DirectWebSocketProtocol,
-        ws_max_size=TransportLimits().max_message_bytes,
+        ws_max_size=UNACKNOWLEDGED_MESSAGE_BYTES,
         ws_per_message_deflate=False,
         # The subprotocol has pings of its own, and closes in a way after which clients come back.
         ws_ping_interval=None,

@@ -163,6 +163,10 @@ class Settings(BaseSettings):
 
     ws_init_timeout: float = Field(10.0, gt=0, le=300)
     ws_ping_interval: float = Field(25.0, gt=0, le=3600)
+    ws_max_connections: int = Field(20_000, ge=1, le=1_000_000)
+    """Sockets open at once in one process."""
+    ws_max_connections_per_user: int = Field(100, ge=1, le=1_000_000)
+    """Those of one user among them."""
     ws_max_subscriptions: int = Field(100, ge=1, le=10_000)
     """Operations under way at once on one connection."""
     ws_queue: int = Field(1000, ge=1, le=1_000_000)

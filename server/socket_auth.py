@@ -33,6 +33,6 @@ def socket_authenticate(
         except Unauthenticated as refused:
             raise ConnectionRefusedByAuth(FORBIDDEN.because(refused.message)) from refused
         await sign_in(caller)
-        return Authenticated(caller, caller.expires_at)
+        return Authenticated(caller, caller.expires_at, caller.user_id)
 
     return judge

@@ -14,7 +14,9 @@ from collections.abc import Callable
 
 from starlette.websockets import WebSocket
 
+from subscriptions.close_codes import SERVICE_RESTART
 from subscriptions.engine import GraphQLEngine
+from subscriptions.transport.census import Census
 from subscriptions.transport.connection import Connection
 from subscriptions.transport.frames import SUBPROTOCOL
 from subscriptions.transport.host import (
@@ -57,7 +59,8 @@ class TransportWS:
         spreads the end of connections when the server stops."""
         self._limits = limits
         self._mutations: set[asyncio.Task[None]] = set()
-        self._host = Host(engine, authenticate, limits, clock, new_id, self._mutations)
+        self._census = Census(limits.max_connections, limits.max_connections_per_user)
+        self._host = Host(engine, authenticate, limits, clock, new_id, self._census, self._mutations)
         self._rng = rng if rng is not None else random.Random()
         self._connections: dict[Connection, asyncio.Event] = {}
         self._draining = False
@@ -72,10 +75,9 @@ class TransportWS:
         connection = Connection(websocket, self._host)
         ended = self._connections[connection] = asyncio.Event()
         try:
-            if self._draining:
-                await connection.drain()
-            await connection.run()
+            await connection.run(SERVICE_RESTART if self._draining else self._census.admit(connection))
         finally:
+            self._census.leave(connection)
             del self._connections[connection]
             ended.set()
 

@@ -24,9 +24,12 @@ from subscriptions.transport import frames
 from subscriptions.transport.host import ConnectionRefusedByAuth, Host
 from subscriptions.transport.keep_alive import KeepAlive
 from subscriptions.transport.operation import Operation, internal_error
-from subscriptions.transport.writing import FrameWriter, PeerGone
+from subscriptions.transport.writing import FrameWriter, PeerGone, socket_of
 
 log = structlog.get_logger(__name__)
+
+_MAX_ID_LENGTH = 1024
+"""Characters of an operation's id, which is sent again with each of its events."""
 
 _EXPIRY_RECHECK = 3600.0
 """Seconds after which a far expiry is compared with the clock again: clocks are set now and then."""
@@ -72,12 +75,15 @@ class Connection:
 
     # --- what others may ask for
 
-    async def run(self) -> None:
-        """Accept the socket, converse, and leave nothing behind but mutations, which go on to their end."""
+    async def run(self, refusal: Close | None = None) -> None:
+        """Accept the socket, converse, and leave nothing behind but mutations, which go on to their end.
+
+        With a `refusal` the socket is closed like this as soon as it is accepted: before, there are no close codes.
+        """
         try:
             async with self._interrupt:
                 self._running = True
-                await self._converse()
+                await self._converse(refusal)
         except Closing as closing:
             self._closing = self._closing or closing.close
         except (TimeoutError, PeerGone):
@@ -103,8 +109,7 @@ class Connection:
             self._end_at(expires_at)
 
     async def drain(self) -> None:
-        """Take no new operations, give those mutations that are at work `drain_grace` seconds, end with 1012.
-        Before `run`: the socket will be closed as soon as it is accepted."""
+        """Take no new operations, give those mutations that are at work `drain_grace` seconds, end with 1012."""
         self._draining = True
         mutations = [op.task for op in self._operations.values() if op.is_mutation and op.task is not None]
         if mutations:
@@ -113,13 +118,13 @@ class Connection:
 
     # --- the conversation
 
-    async def _converse(self) -> None:
+    async def _converse(self, refusal: Close | None) -> None:
         if frames.SUBPROTOCOL not in self._websocket.scope.get("subprotocols", []):
             await self._writer.accept(None)
             raise Closing(close_codes.SUBPROTOCOL_NOT_ACCEPTABLE)
         await self._writer.accept(frames.SUBPROTOCOL)
-        if self._draining:
-            raise Closing(close_codes.SERVICE_RESTART)
+        if refusal is not None:
+            raise Closing(refusal)
         self._after(self._limits.init_timeout, "init", lambda: self.close(close_codes.INIT_TIMEOUT))
         while True:
             message = await self._websocket.receive()
@@ -137,9 +142,6 @@ class Connection:
         text = message.get("text")
         if not isinstance(text, str):
             raise frames.InvalidFrame("Message is expected to be text")
-        limit = self._limits.max_message_bytes
-        if len(text) > limit or (len(text) * 4 > limit and len(text.encode()) > limit):
-            raise frames.InvalidFrame(f"Message is longer than {limit} bytes")
         return text
 
     async def _on_frame(self, frame: frames.ClientFrame) -> None:
@@ -202,8 +204,13 @@ class Connection:
             return
         self._cancel_timer("init")
         self._end_at(authenticated.expires_at)
+        if self._closing is None and authenticated.user is not None:
+            excess = self._host.census.assign(self, authenticated.user)
+            if excess is not None:
+                self.close(excess)
         if self._closing is not None:
             return
+        socket_of(self._websocket).limit_messages(self._limits.max_message_bytes)
         self._context = ConnectionContext(authenticated.caller, self.id, connection=self, room=self._room)
         self._keep_alive.start()
         await self._acknowledge()
@@ -233,6 +240,9 @@ class Connection:
         if len(self._operations) + len(self._abandoned) >= self._limits.max_subscriptions:
             message = f"A connection may have {self._limits.max_subscriptions} operations at work."
             raise RequestRefused([error(message, "RATE_LIMITED", retryable=True)])
+        if len(frame.id) > _MAX_ID_LENGTH:
+            message = f"An operation's id has at most {_MAX_ID_LENGTH} characters."
+            raise RequestRefused([error(message, "INVALID_INPUT")])
         try:
             return self._host.engine.prepare(frame.request)
         except RequestRefused:

@@ -8,12 +8,20 @@ from dataclasses import dataclass
 
 from subscriptions.close_codes import FORBIDDEN, Close
 from subscriptions.engine import GraphQLEngine, Json
+from subscriptions.transport.census import Census
+
+UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
+"""What the server should take as one message before the connection is acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransportLimits:
-    """Bounds on what one connection may take. Times in seconds."""
+    """Bounds on what connections may take, each and together. Times in seconds."""
 
+    max_connections: int = 20_000
+    """Sockets open in this process."""
+    max_connections_per_user: int = 100
+    """Those of one user among them."""
     init_timeout: float = 10.0
     """From the opening of the socket to the acknowledgement, authentication included."""
     ping_interval: float = 25.0
@@ -22,8 +30,8 @@ class TransportLimits:
     """For any frame to follow a ping, at most an interval. After that the peer is taken for dead."""
     max_subscriptions: int = 100
     """Operations of any kind at work at the same time, those being wound up included."""
-    max_message_bytes: int = 65_536
-    """One frame from the client, in UTF-8."""
+    max_message_bytes: int = 1_048_576
+    """One message from the client, in UTF-8, once it is acknowledged; the server's own limit holds before."""
     queue: int = 1_000
     """Events that wait for a peer that is behind, over all its subscriptions. One more, and it is told to catch up instead."""
     send_timeout: float = 10.0
@@ -43,10 +51,11 @@ class TransportLimits:
 @dataclass(frozen=True, slots=True)
 class Authenticated:
     """Who sent a connection_init. `caller` None: nobody, which is no failure: the engine decides what nobody
-    may do. `expires_at` in seconds since the epoch; None: never."""
+    may do. `expires_at` in seconds since the epoch; None: never. `user`: whose limit the connection counts towards."""
 
     caller: object | None
     expires_at: float | None = None
+    user: str | None = None
 
 
 class ConnectionRefusedByAuth(Exception):
@@ -72,5 +81,6 @@ class Host:
     clock: Callable[[], float]
     """Seconds since the epoch."""
     new_id: Callable[[], str]
+    census: Census
     mutations: set[asyncio.Task[None]]
     """Mutations at work, those whose connection has gone included."""

@@ -53,6 +53,9 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
     def on_flow(self, call: Callable[[bool], None]) -> None:
         self._on_flow = call
 
+    def limit_messages(self, size: int) -> None:
+        self.conn.max_message_size = size
+
     def abort(self) -> None:
         self.transport.abort()
 

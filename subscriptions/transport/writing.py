@@ -41,9 +41,19 @@ class Socket(Protocol):
         """`call` is told when the peer is behind (False), when it has caught up, and when it has gone (True)."""
         ...
 
+    def limit_messages(self, size: int) -> None:
+        """Messages of the peer may have `size` bytes from now on; a longer one ends the connection with 1009."""
+        ...
+
     def abort(self) -> None:
         """Drop the connection at once, with all that waits."""
         ...
+
+
+def socket_of(websocket: WebSocket) -> Socket:
+    """What the server offers for this socket. Raises KeyError on another server than `subscriptions.transport.uvicorn_protocol`."""
+    socket: Socket = websocket.scope["extensions"][SOCKET_EXTENSION]
+    return socket
 
 
 class PeerGone(Exception):
@@ -62,7 +72,7 @@ class FrameWriter:
     ) -> None:
         """`on_stall` is called for a stalled peer, and called again if it doesn't end the connection."""
         self._websocket = websocket
-        self._socket: Socket = websocket.scope["extensions"][SOCKET_EXTENSION]
+        self._socket = socket_of(websocket)
         self._room = room
         self._send_timeout = send_timeout
         self._behind_timeout = behind_timeout

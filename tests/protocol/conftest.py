@@ -21,6 +21,7 @@ from subscriptions.engine import (
     StreamEnded,
     encode,
 )
+from subscriptions.transport.host import UNACKNOWLEDGED_MESSAGE_BYTES
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 from subscriptions.transport_ws import Authenticated, TransportLimits, TransportWS
 from tests.protocol.peer import Peer, open_socket
@@ -164,7 +165,7 @@ async def uvicorn_port_and_routes() -> AsyncIterator[tuple[int, Routes]]:
         ws=DirectWebSocketProtocol,
         ws_ping_interval=None,
         ws_per_message_deflate=False,
-        ws_max_size=1_048_576,
+        ws_max_size=UNACKNOWLEDGED_MESSAGE_BYTES,
         lifespan="off",
         log_config=None,
         timeout_graceful_shutdown=2,

@@ -82,7 +82,7 @@ async def test_a_binary_frame_is_closed_4400(server):
 
 @pytest.mark.parametrize("brackets", ["[]", ('{"a":', "}")], ids=["lists", "objects"])
 async def test_json_nested_100_000_deep_is_closed_4400_and_harms_nobody(start, brackets):
-    server = await start(TransportLimits(max_message_bytes=1_048_576))
+    server = await start()
     bystander = await server.connect()
     peer = await server.connect()
     opening, closing = brackets
@@ -110,7 +110,7 @@ async def test_frames_are_measured_in_bytes_of_utf_8(start, letter):
     await peer.send(ping_of(1_024, letter))
     assert (await peer.receive())["type"] == "pong"
     await peer.send(ping_of(1_024 + len(letter.encode()), letter))
-    assert await peer.closed() == (4400, "Message is longer than 1024 bytes")
+    assert (await peer.closed())[0] == 1009
 
 
 @pytest.mark.parametrize("payload", [{}, {"at": 1, "deep": [{"a": None}]}], ids=["empty", "nested"])

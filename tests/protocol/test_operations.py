@@ -9,6 +9,7 @@ from collections import defaultdict
 import pytest
 
 from subscriptions.engine import ConnectionContext, GraphQLRequest
+from subscriptions.transport.census import Census
 from subscriptions.transport.host import Host
 from subscriptions.transport.operation import Operation
 from subscriptions.transport_ws import TransportLimits
@@ -284,7 +285,7 @@ class Pages:
 
 async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine, script):
     script.gate.set()
-    host = Host(engine, None, TransportLimits(), time.time, str, set())
+    host = Host(engine, None, TransportLimits(), time.time, str, Census(1, 1), set())
     request = GraphQLRequest("mutation wait")
     pages = Pages()
     # Over a socket the operation gets its first turn before the next frame is read.

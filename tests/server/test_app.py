@@ -161,9 +161,16 @@ async def test_a_body_past_the_limit_that_is_set_is_413(serve_app: ServeApp) -> 
 
 
 async def test_the_websocket_keeps_to_the_limits_that_are_set(serve_app: ServeApp) -> None:
-    async with serve_app(ws_max_subscriptions=1, ws_init_timeout=0.5, ws_ping_interval=0.5) as app:
-        silent = await app.socket()
+    limits = {"ws_max_connections": 2, "ws_max_connections_per_user": 1, "ws_max_subscriptions": 1}
+    async with serve_app(**limits, max_body_bytes=70_000, ws_init_timeout=0.5, ws_ping_interval=0.5) as app:
         alice = await app.signed_in("alice")
+        again = await app.socket()
+        await again.send(
+            {"type": "connection_init", "payload": {"Authorization": bearer(sub="alice", exp=time.time() + 60)}}
+        )
+        assert await again.closed() == (1013, "Try again later: too many connections of this user")
+        evicted, silent = await app.socket(), await app.socket()
+        assert await evicted.closed() == (1013, "Try again later: too many connections")
         await alice.subscribe("first", LIVE)
         assert (await alice.receive())["type"] == "next"
         await alice.subscribe("second", LIVE)
@@ -172,6 +179,10 @@ async def test_the_websocket_keeps_to_the_limits_that_are_set(serve_app: ServeAp
         assert refused["payload"][0]["extensions"]["code"] == "RATE_LIMITED"
         assert await alice.receive() == {"type": "ping"}
         assert (await silent.closed())[0] == 4408
+        await alice.send({"type": "pong", "payload": {"a": "x" * 69_000}})
+        assert await alice.is_alive()
+        await alice.send({"type": "pong", "payload": {"a": "x" * 70_000}})
+        assert (await alice.closed())[0] == 1009
 
 
 async def test_ids_carry_the_data_center(serve_app: ServeApp) -> None:
