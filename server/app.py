@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 
 from starlette.applications import Starlette
@@ -22,12 +22,13 @@ from server.request_log import REQUEST_ID_HEADER, RequestLog
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
 from server.socket_auth import socket_authenticate
+from server.stopping import STOPPING_STATE, Stopping
 from subscriptions.transport_ws import TransportLimits, TransportWS
 
 GRAPHQL_PATH = "/graphql"
 
 LINGER = 5.0
-"""Seconds that mutations of clients that have gone may take when the server stops."""
+"""Seconds that mutations of clients that have gone may take when the server has stopped."""
 
 
 def create_app(settings: Settings | None = None) -> Starlette:
@@ -41,17 +42,22 @@ def create_app(settings: Settings | None = None) -> Starlette:
     authenticator = Authenticator(settings)
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Stopping]]:
         async with AsyncExitStack() as stack:
             services = await stack.enter_async_context(open_services(settings))
-            app.router.routes = await _routes(settings, services, authenticator, stack)
-            yield
+            stopping = Stopping()
+            app.router.routes = await _routes(settings, services, authenticator, stopping, stack)
+            yield {STOPPING_STATE: stopping}
 
     return Starlette(lifespan=lifespan, middleware=_middleware(settings))
 
 
 async def _routes(
-    settings: Settings, services: Services, authenticator: Authenticator, stack: AsyncExitStack
+    settings: Settings,
+    services: Services,
+    authenticator: Authenticator,
+    stopping: Stopping,
+    stack: AsyncExitStack,
 ) -> list[BaseRoute]:
     graphiql = GraphiQL() if settings.graphiql else None
     http = GraphQLHTTP(
@@ -72,21 +78,25 @@ async def _routes(
             max_subscriptions=settings.ws_max_subscriptions,
             queue=settings.ws_queue,
             max_message_bytes=settings.max_body_bytes,
+            drain_seconds=settings.ws_drain_seconds,
         ),
     )
+    stopping.drain_by(socket.drain)
 
-    async def wind_up() -> None:
-        await socket.drain()
+    async def settle() -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LINGER):
-                await http.drain()
+                await asyncio.gather(socket.settle(), http.drain())
 
-    stack.push_async_callback(wind_up)
+    async def check() -> Mapping[str, str | None]:
+        return {"server": "stopping"} if stopping.has_begun else await services.check()
+
+    stack.push_async_callback(settle)
     return [
         Route(GRAPHQL_PATH, http),
         WebSocketRoute(GRAPHQL_PATH, socket.serve),
         *(graphiql.routes() if graphiql is not None else ()),
-        *health_routes(services.check),
+        *health_routes(check),
     ]
 
 

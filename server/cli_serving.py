@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import math
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ BACKLOG = 4096
 """Connections waiting to be accepted: after a restart all clients come back at once."""
 
 GRACE_SECONDS = 10
-"""How long requests under way may take once the server is told to stop."""
+"""How long requests under way may take once the server is told to stop, beside the time for seeing clients off."""
 
 UNHEARD_SECONDS = 45
 """How long TCP waits for a peer to take what was written, before it drops the connection: for what no ping of ours
@@ -96,10 +97,11 @@ def serve_with_workers(factory: str, settings: Settings, sock: socket.socket, wo
     Raises CommandError if the application doesn't start.
     """
     from uvicorn.config import STARTUP_FAILURE
-    from uvicorn.supervisors import Multiprocess
+
+    from server.uvicorn_shutdown import Supervisor
 
     with contextlib.closing(sock):
-        supervisor = Multiprocess(_config(factory, settings, workers), sockets=[sock])
+        supervisor = Supervisor(_config(factory, settings, workers), sockets=[sock])
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise CommandError(_NOT_STARTED)
@@ -108,8 +110,8 @@ def serve_with_workers(factory: str, settings: Settings, sock: socket.socket, wo
 def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Config:
     import uvicorn
 
+    from server.uvicorn_shutdown import HttpProtocol, WebSocketProtocol
     from subscriptions.transport.host import UNACKNOWLEDGED_MESSAGE_BYTES
-    from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 
     return uvicorn.Config(
         app,
@@ -118,8 +120,8 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
         port=settings.port,
         workers=workers,
         loop="uvloop",
-        http="httptools",
-        ws=DirectWebSocketProtocol,
+        http=HttpProtocol,
+        ws=WebSocketProtocol,
         ws_max_size=UNACKNOWLEDGED_MESSAGE_BYTES,
         ws_per_message_deflate=False,
         # The subprotocol has pings of its own, and closes in a way after which clients come back.
@@ -131,7 +133,7 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_graceful_shutdown=math.ceil(settings.ws_drain_seconds) + GRACE_SECONDS,
     )
 
 

@@ -169,6 +169,8 @@ class Settings(BaseSettings):
     """Those of one user among them."""
     ws_max_subscriptions: int = Field(100, ge=1, le=10_000)
     """Operations under way at once on one connection."""
+    ws_drain_seconds: float = Field(5.0, ge=0, le=300)
+    """Over which many connections are told to go when the server stops."""
     ws_queue: int = Field(1000, ge=1, le=1_000_000)
     """Events waiting for one connection before it is told to catch up instead."""
 

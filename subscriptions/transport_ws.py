@@ -7,6 +7,7 @@ The protocol is that of npm `graphql-ws`; the parts are in `subscriptions.transp
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 import uuid
@@ -14,7 +15,7 @@ from collections.abc import Callable
 
 from starlette.websockets import WebSocket
 
-from subscriptions.close_codes import SERVICE_RESTART
+from subscriptions.close_codes import SERVICE_RESTART, Close
 from subscriptions.engine import GraphQLEngine
 from subscriptions.transport.census import Census
 from subscriptions.transport.connection import Connection
@@ -26,6 +27,9 @@ from subscriptions.transport.host import (
     Host,
     TransportLimits,
 )
+
+_LEAST_RETRY_MS = 1000
+"""Over which clients are spread who come back from a server that few were connected to."""
 
 __all__ = [
     "SUBPROTOCOL",
@@ -64,6 +68,7 @@ class TransportWS:
         self._rng = rng if rng is not None else random.Random()
         self._connections: dict[Connection, asyncio.Event] = {}
         self._draining = False
+        self._leaving = 0
 
     @property
     def connection_count(self) -> int:
@@ -75,7 +80,7 @@ class TransportWS:
         connection = Connection(websocket, self._host)
         ended = self._connections[connection] = asyncio.Event()
         try:
-            await connection.run(SERVICE_RESTART if self._draining else self._census.admit(connection))
+            await connection.run(self._farewell() if self._draining else self._census.admit(connection))
         finally:
             self._census.leave(connection)
             del self._connections[connection]
@@ -83,28 +88,40 @@ class TransportWS:
 
     async def drain(self) -> None:
         """End all connections with 1012, a jittered batch after the other, so that clients don't all come back at
-        once. Returns when they have gone and mutations at work have ended, or had `drain_grace` seconds.
+        once; each is told how long it may wait with that. Returns when they have gone, after `drain_seconds` and
+        `drain_grace` at the most, where their peers read.
 
         Sockets that are opened from now on are closed at once. To be called once.
         """
-        self._draining = True
+        limits = self._limits
         connections = list(self._connections.items())
+        self._draining = True
+        self._leaving = len(connections)
         self._rng.shuffle(connections)
-        size = self._limits.drain_batch
+        batches = max(1, int(limits.drain_seconds / limits.drain_pause))
+        size = max(limits.drain_batch, math.ceil(len(connections) / batches))
         farewells: list[asyncio.Task[None]] = []
         for start in range(0, len(connections), size):
             if start:
-                await asyncio.sleep(self._limits.drain_pause * self._rng.uniform(0.5, 1.5))
+                await asyncio.sleep(limits.drain_pause * self._rng.uniform(0.5, 1.5))
             farewells += [
-                asyncio.create_task(_see_off(connection, ended))
+                asyncio.create_task(self._see_off(connection, ended))
                 for connection, ended in connections[start : start + size]
             ]
         if farewells:
             await asyncio.wait(farewells)
+
+    async def settle(self) -> None:
+        """Return when no mutation is at work, those included whose connection has gone. They go on where this is
+        cancelled."""
         if self._mutations:
-            await asyncio.wait(self._mutations, timeout=self._limits.drain_grace)
+            await asyncio.wait(self._mutations)
 
+    async def _see_off(self, connection: Connection, ended: asyncio.Event) -> None:
+        await connection.see_off(self._farewell())
+        await ended.wait()
 
-async def _see_off(connection: Connection, ended: asyncio.Event) -> None:
-    await connection.drain()
-    await ended.wait()
+    def _farewell(self) -> Close:
+        # A millisecond each: a thousand clients a second are welcome back.
+        wait = self._rng.randrange(_LEAST_RETRY_MS + self._leaving)
+        return SERVICE_RESTART.because(f"{SERVICE_RESTART.reason}; retry in {wait} ms")

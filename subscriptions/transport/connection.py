@@ -58,7 +58,7 @@ class Connection:
             websocket, self._room, host.limits.send_timeout, host.limits.behind_timeout, self._on_stall
         )
         self._running = False
-        self._draining = False
+        self._farewell: Close | None = None
         self._closing: Close | None = None
         self._interrupt = asyncio.timeout(None)
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -88,6 +88,10 @@ class Connection:
             self._closing = self._closing or closing.close
         except (TimeoutError, PeerGone):
             pass
+        except asyncio.CancelledError:
+            # The server waits no longer.
+            self._closing = self._closing or self._farewell or close_codes.SERVICE_RESTART
+            raise
         except Exception:
             log.exception("websocket_defect", connection_id=self.id)
             self._closing = self._closing or close_codes.INTERNAL_ERROR
@@ -108,13 +112,13 @@ class Connection:
             self._context = replace(self._context, caller=caller)
             self._end_at(expires_at)
 
-    async def drain(self) -> None:
-        """Take no new operations, give those mutations that are at work `drain_grace` seconds, end with 1012."""
-        self._draining = True
+    async def see_off(self, farewell: Close) -> None:
+        """Take no new operations, give those mutations that are at work `drain_grace` seconds, and end like this."""
+        self._farewell = farewell
         mutations = [op.task for op in self._operations.values() if op.is_mutation and op.task is not None]
         if mutations:
             await asyncio.wait(mutations, timeout=self._limits.drain_grace)
-        self.close(close_codes.SERVICE_RESTART)
+        self.close(farewell)
 
     # --- the conversation
 
@@ -235,7 +239,7 @@ class Connection:
 
     def _admit(self, frame: frames.Subscribe) -> Prepared:
         """The operation made ready. Raises RequestRefused, whatever the reason."""
-        if self._draining:
+        if self._farewell is not None:
             raise RequestRefused([error("The server restarts.", "UNAVAILABLE", retryable=True)])
         if len(self._operations) + len(self._abandoned) >= self._limits.max_subscriptions:
             message = f"A connection may have {self._limits.max_subscriptions} operations at work."

@@ -40,12 +40,14 @@ class TransportLimits:
     """For a peer that was told to catch up to have done so."""
     close_timeout: float = 2.0
     """For the peer to make room for the close frame, before the connection is dropped without it."""
-    drain_batch: int = 100
-    """Connections told to go at once when the server stops."""
-    drain_pause: float = 0.2
+    drain_seconds: float = 5.0
+    """Over which connections are told to go when the server stops, where they are many."""
+    drain_batch: int = 50
+    """Connections told to go at once; more only where `drain_seconds` have no room for as many batches."""
+    drain_pause: float = 0.1
     """Between two batches, give or take a half."""
-    drain_grace: float = 10.0
-    """For mutations at work to end when the server stops."""
+    drain_grace: float = 5.0
+    """For mutations at work to end once their connection was told to go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -227,6 +228,34 @@ def mutations(monkeypatch: pytest.MonkeyPatch) -> Mutations:
 
     monkeypatch.setattr(Engine, "execute", waiting)
     return held
+
+
+async def test_a_server_that_stops_sees_its_clients_off_and_answers_what_has_begun(
+    serve_app: ServeApp, mutations: Mutations
+) -> None:
+    async with serve_app() as app:
+        await app.data("{ me { id } }", "bob")
+        alice, bob = await app.signed_in("alice"), await app.signed_in("bob")
+        await alice.subscribe("send", SEND)
+        async with asyncio.timeout(PATIENCE):
+            await mutations.begun.wait()
+        assert (await app.http.get("/readyz")).status_code == 200
+        app.served.tell_to_stop()
+        code, reason = await bob.closed()
+        assert code == 1012
+        assert re.fullmatch(r"Service restart; retry in \d+ ms", reason)
+        # On a connection that was open before, as a load balancer's may be.
+        unready = await app.http.get("/readyz")
+        assert (unready.status_code, unready.json()["checks"]) == (503, {"server": "stopping"})
+        with pytest.raises(ConnectionRefusedError):
+            await app.socket()
+        mutations.gate.set()
+        answer = await alice.receive()
+        assert "errors" not in answer["payload"]
+        assert (await alice.receive())["type"] == "complete"
+        assert (await alice.closed())[0] == 1012
+        async with asyncio.timeout(PATIENCE):
+            await app.served.ended
 
 
 @pytest.mark.parametrize("way", ["http", "websocket"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +21,12 @@ import graphql
 import httpx
 import jwt
 import pytest
+from pymongo import MongoClient
 
 from server import cli
 from server.embedded import find_running, ports
 from server.settings import DEVELOPMENT_SECRET
+from tests.protocol.peer import Peer, open_socket
 from tests.server.tokens import SECRET, bearer
 
 ROOT = Path(__file__).parents[2]
@@ -258,8 +261,30 @@ def test_dev_ends_with_the_reason_when_a_database_dies(data_dir: Path) -> None:
     assert not list(data_dir.glob("*.pid"))
 
 
+SEND = 'mutation { sendMessage(input: {toUserId: "bob", content: "hello"}) { message { id } } }'
+
+
+@contextmanager
+def held_writes(mongo_url: str) -> Iterator[Callable[[], None]]:
+    """MongoDB writes nothing until what this gives is called, or the block ends."""
+    with MongoClient[dict[str, object]](mongo_url) as mongo:
+        held = True
+
+        def let_go() -> None:
+            nonlocal held
+            if held:
+                held = False
+                mongo.admin.command("fsyncUnlock")
+
+        mongo.admin.command("fsync", lock=True)
+        try:
+            yield let_go
+        finally:
+            let_go()
+
+
 @pytest.mark.parametrize(("workers", "children"), [("1", 0), ("2", 2)])
-def test_serve_answers_and_stops_when_told(
+async def test_serve_answers_and_sees_its_clients_off_when_told_to_stop(
     workers: str, children: int, mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str
 ) -> None:
     port = ports.pick_free()
@@ -272,9 +297,32 @@ def test_serve_answers_and_stops_when_told(
     }
     with started("serve", "--port", str(port), "--workers", workers, **settings) as process:
         wait_until_ready(process, port)
-        assert ask_who_i_am(port, bearer(exp=time.time() + 60)) == {"data": {"me": {"id": "alice"}}}
+        tokens = {user: bearer(sub=user, exp=time.time() + 60) for user in ("alice", "bob")}
+        for user, token in tokens.items():
+            assert ask_who_i_am(port, token) == {"data": {"me": {"id": user}}}
         assert sys.platform != "linux" or workers_of(process) == children
-        process.terminate()
-        out = rest_of(process)
+        async with AsyncExitStack() as sockets:
+            # As many as make it unlikely that one worker has them all.
+            peers = [
+                Peer(await sockets.enter_async_context(open_socket(f"ws://127.0.0.1:{port}/graphql"))) for _ in range(6)
+            ]
+            for peer in peers:
+                await peer.init({"Authorization": tokens["alice"]})
+            with held_writes(mongo_url) as let_go:
+                await peers[0].subscribe("send", SEND)
+                assert await peers[0].is_alive()
+                process.terminate()
+                farewells = await asyncio.gather(*(peer.closed() for peer in peers[1:]))
+                let_go()
+            answer = await peers[0].receive()
+            assert (answer["id"], answer["type"]) == ("send", "next")
+            assert "errors" not in answer["payload"]
+            assert (await peers[0].receive())["type"] == "complete"
+            farewells.append(await peers[0].closed())
+            for code, reason in farewells:
+                assert code == 1012
+                assert re.fullmatch(r"Service restart; retry in \d+ ms", reason)
+            assert len({reason for _, reason in farewells}) > 1
+        out = await asyncio.to_thread(rest_of, process)
         assert process.returncode == 0
     assert "Traceback" not in out

@@ -1,0 +1,59 @@
+"""How uvicorn ends for us: clients are seen off first, and nobody is left waiting.
+
+As it comes, uvicorn closes all WebSockets at once when told to stop, before the application hears of it. Its
+server asks each connection to shut down, and waits; so it is connections that wait for the application here, which
+works in one process and in several. For `uvicorn.Config(http=HttpProtocol, ws=WebSocketProtocol)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.supervisors import Multiprocess
+
+from server.stopping import STOPPING_STATE
+from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
+
+_LAST_SECONDS = 2.0
+"""For a peer that was seen off to read the last of it."""
+
+
+def _after_drain(app_state: Mapping[str, Any], call: Callable[[], None]) -> None:
+    stopping = app_state.get(STOPPING_STATE)
+    if stopping is None:
+        call()
+    else:
+        stopping.begin().add_done_callback(lambda _: call())
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """Serves what comes over open connections until the application has drained: readiness is asked there too."""
+
+    def shutdown(self) -> None:
+        _after_drain(self.app_state, super().shutdown)
+
+
+class WebSocketProtocol(DirectWebSocketProtocol):
+    """Leaves the close frame to the application, and drops who doesn't go."""
+
+    def shutdown(self) -> None:
+        _after_drain(self.app_state, self._end)
+
+    def _end(self) -> None:
+        if self.disconnected:
+            return
+        if not self.transport.is_closing():
+            super().shutdown()
+        self.loop.call_later(_LAST_SECONDS, self.transport.abort)
+
+
+class Supervisor(Multiprocess):
+    """Several worker processes on one socket."""
+
+    def terminate_all(self) -> None:
+        # Held open here, it would take connections that no worker answers any more.
+        for sock in self.sockets:
+            sock.close()
+        super().terminate_all()
