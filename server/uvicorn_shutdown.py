@@ -7,6 +7,7 @@ works in one process and in several. For `uvicorn.Config(http=HttpProtocol, ws=W
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from uvicorn.supervisors import Multiprocess
 
 from server.stopping import STOPPING_STATE
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
+
+FIRST_REQUEST_SECONDS = 10.0
+"""For a client to send the head of its first request."""
 
 _LAST_SECONDS = 2.0
 """For a peer that was seen off to read the last of it."""
@@ -29,7 +33,17 @@ def _after_drain(app_state: Mapping[str, Any], call: Callable[[], None]) -> None
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Serves what comes over open connections until the application has drained: readiness is asked there too."""
+    """Serves what comes over open connections until the application has drained: readiness is asked there too.
+    Ends connections on which no request comes."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(FIRST_REQUEST_SECONDS, self._end_if_mute)
+
+    def _end_if_mute(self) -> None:
+        # Not among the connections: ended, or a WebSocket by now.
+        if self in self.connections and self.cycle is None:
+            self.transport.close()
 
     def shutdown(self) -> None:
         _after_drain(self.app_state, super().shutdown)

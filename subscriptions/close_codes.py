@@ -3,20 +3,21 @@
 `retryable` is what clients of graphql-transport-ws make of the code: after a terminal one they give up for
 good, so a terminal code is right only where the same client would be refused again.
 
-| code | meaning                                         | clients |
-|------|-------------------------------------------------|---------|
-| 1012 | the server restarts                             | retry   |
-| 1013 | the peer reads too slowly, or we are in trouble | retry   |
-| 4400 | a frame that is none of the protocol            | give up |
-| 4401 | an operation before the acknowledgement         | give up |
-| 4403 | the token was refused, or has expired           | retry   |
-| 4406 | none of the offered subprotocols is ours        | give up |
-| 4408 | no connection_init in time, or no sign of life  | retry   |
-| 4409 | the operation's id is in use                    | give up |
-| 4429 | a second connection_init                        | give up |
-| 4500 | a defect of this server                         | give up |
+| code | meaning                                                                    | clients |
+|------|----------------------------------------------------------------------------|---------|
+| 1012 | the server restarts; the reason says how many milliseconds to wait         | retry   |
+| 1013 | too many connections, a peer that reads too slowly, or we are in trouble   | retry   |
+| 4400 | a frame that is none of the protocol                                       | give up |
+| 4401 | an operation before the acknowledgement                                    | give up |
+| 4403 | the token was refused, or has expired                                      | retry   |
+| 4406 | none of the offered subprotocols is ours                                   | give up |
+| 4408 | no connection_init in time, or no sign of life                             | retry   |
+| 4409 | the operation's id is in use                                               | give up |
+| 4429 | a second connection_init                                                   | give up |
+| 4500 | a defect of this server                                                    | give up |
 
-1009 (a frame past the server's own limit) comes from the HTTP server and is terminal.
+What breaks the WebSocket protocol itself never comes this far: 1002, 1007 (no UTF-8), and 1009 (a message past the
+limit) are the HTTP server's, and terminal.
 """
 
 from __future__ import annotations

@@ -15,12 +15,16 @@ from collections.abc import Callable
 from typing import cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 from websockets.http11 import Request
 
 from subscriptions.transport.writing import SOCKET_EXTENSION, Socket
 
 _TEXT = 0x81
 """First byte of a text message in one frame (RFC 6455, 5.2)."""
+
+_MAX_FRAGMENTS = 1024
+"""Of one message. Each costs memory however short it is, and empty ones don't count towards a message's size."""
 
 
 class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
@@ -77,6 +81,22 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
             # Typed as a dict of dicts by ASGI; an extension within the process can be what it likes.
             extensions = cast(dict[str, Socket], self.scope["extensions"])
             extensions[SOCKET_EXTENSION] = self
+
+    def handle_cont(self, event: Frame) -> None:
+        if self.close_sent:
+            return
+        if len(self.frames) < _MAX_FRAGMENTS:
+            super().handle_cont(event)
+        else:
+            self.conn.fail(1009, "too many fragments")
+            self.handle_parser_exception()
+
+    def handle_ping(self) -> None:
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            # Who doesn't read gets no more to read, and need not (RFC 6455, 5.5.3).
+            self.conn.data_to_send()
 
     async def run_asgi(self) -> None:
         await super().run_asgi()

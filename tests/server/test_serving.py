@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
 
+from server import uvicorn_shutdown
 from server.cli_serving import bind
+from server.uvicorn_shutdown import HttpProtocol
+from tests.protocol.serving import serving
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone has it")
@@ -16,3 +22,27 @@ def test_what_a_vanished_peer_has_not_acknowledged_is_waited_for_45_seconds_at_t
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 45_000
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
+async def test_a_connection_without_a_request_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uvicorn_shutdown, "FIRST_REQUEST_SECONDS", 0.2)
+
+    async def answer_late(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.3)
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    config = uvicorn.Config(answer_late, http=HttpProtocol, lifespan="off", log_config=None)
+    async with serving(config) as served:
+        request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+        async def what_comes(sent: bytes) -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(sent)
+            async with asyncio.timeout(2):
+                come = await reader.read(12)
+            writer.close()
+            return come
+
+        answers = await asyncio.gather(what_comes(b""), what_comes(request[:-2]), what_comes(request))
+    assert answers == [b"", b"", b"HTTP/1.1 204"]

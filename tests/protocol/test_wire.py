@@ -1,0 +1,104 @@
+"""What breaks the WebSocket protocol itself, below any message of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+import uvicorn
+from starlette.websockets import WebSocket
+
+from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
+from subscriptions.transport.writing import ABORT_EXTENSION
+from tests.protocol.serving import serving
+
+PING = b'{"type":"ping"}'
+FIRST, CONTINUED, TEXT, WEBSOCKET_PING = 0x01, 0x00, 0x81, 0x89
+FINAL = 0x80
+
+
+def frame(head, payload=b"", *, length=None, mask=True):
+    """A frame as it is on the wire, masked with nulls."""
+    length = len(payload) if length is None else length
+    if length < 126:
+        size = bytes([length | 0x80 * mask])
+    elif length < 65_536:
+        size = bytes([126 | 0x80 * mask]) + length.to_bytes(2, "big")
+    else:
+        size = bytes([127 | 0x80 * mask]) + length.to_bytes(8, "big")
+    return bytes([head]) + size + bytes(4 * mask) + payload
+
+
+@contextlib.asynccontextmanager
+async def wire(url):
+    """An open WebSocket as a stream of bytes."""
+    address, path = url.removeprefix("ws://").split("/")
+    host, port = address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    headers = [
+        f"GET /{path} HTTP/1.1",
+        f"Host: {address}",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        "Sec-WebSocket-Protocol: graphql-transport-ws",
+    ]
+    writer.write("\r\n".join([*headers, "", ""]).encode())
+    await reader.readuntil(b"\r\n\r\n")
+    yield reader, writer
+    writer.close()
+
+
+BROKEN = {
+    "no UTF-8": (frame(TEXT, b"\xff\xfe"), 1007),
+    "half a character": (frame(FIRST, b'{"type":"ping\xc3') + frame(FINAL, b'"}'), 1007),
+    "not masked": (frame(TEXT, PING, mask=False), 1002),
+    "unknown opcode": (frame(0x83, PING), 1002),
+    "compressed though that was not agreed": (frame(0xC1, PING), 1002),
+    "a continuation of nothing": (frame(FINAL, PING), 1002),
+    "a message within a message": (frame(FIRST, b"{") + frame(TEXT, PING), 1002),
+    "four exabytes announced": (frame(TEXT, length=2**62), 1009),
+    "ever so many empty fragments": (frame(FIRST) + frame(CONTINUED) * 2_000, 1009),
+}
+
+
+@pytest.mark.parametrize(("sent", "code"), BROKEN.values(), ids=BROKEN.keys())
+async def test_what_is_no_websocket_frame_is_closed_as_rfc_6455_says_and_harms_nobody(server, sent, code):
+    bystander = await server.connect()
+    async with wire(server.url) as (reader, writer):
+        writer.write(sent)
+        async with asyncio.timeout(5):
+            head = await reader.readexactly(4)
+    assert (head[0], int.from_bytes(head[2:], "big")) == (0x88, code)
+    assert await bystander.is_alive()
+
+
+async def test_who_reads_nothing_is_sent_no_pongs_either():
+    kept = []
+    seen = asyncio.Event()
+
+    async def fill_up_and_receive(scope, receive, send):
+        websocket = WebSocket(scope, receive, send)
+        await websocket.accept()
+        transport = scope["extensions"][ABORT_EXTENSION].__self__
+        while not transport.get_write_buffer_size():
+            await websocket.send_text("x" * 10_000)
+        connection = transport.get_protocol()
+        while connection.writable.is_set():
+            await websocket.send_text("x" * 10_000)
+        kept.append(transport.get_write_buffer_size())
+        await websocket.receive()
+        kept.append(transport.get_write_buffer_size())
+        seen.set()
+
+    config = uvicorn.Config(fill_up_and_receive, ws=AbortingWebSocketProtocol, lifespan="off", log_config=None)
+    async with serving(config) as served, wire(f"ws://127.0.0.1:{served.port}/") as (reader, writer):
+        reader._transport.pause_reading()
+        writer.write(frame(WEBSOCKET_PING, b"x" * 125) * 5_000 + frame(TEXT, PING))
+        async with asyncio.timeout(5):
+            await seen.wait()
+        writer.transport.abort()
+    before, after = kept
+    assert 0 < after <= before
