@@ -11,6 +11,7 @@ from subscriptions.hub import Hub
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.replay import Replayer
 from subscriptions.revisions import Revisions
+from subscriptions.typing import TypingNotifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +34,5 @@ class Confab:
     replayer: Replayer
     receipts: ReceiptNotifier
     revisions: Revisions
+    typing: TypingNotifier
     limits: Limits

@@ -16,6 +16,7 @@ from schema.nodes import Node
 from schema.scalars import CONFIG
 from schema.session_changes import SessionMutations
 from schema.sessions import SessionQueries, find_session
+from schema.typing import TypingMutations
 from schema.users import UserMutations, UserQueries, find_user
 from store.ids import kind_of, parse_message_id, parse_session_id
 
@@ -38,7 +39,9 @@ class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, Gr
 
 
 @strawberry.type
-class Mutation(UserMutations, SessionMutations, MessageMutations, GroupMutations, GroupChangeMutations):
+class Mutation(
+    UserMutations, SessionMutations, MessageMutations, GroupMutations, GroupChangeMutations, TypingMutations
+):
     pass
 
 

@@ -31,6 +31,7 @@ from subscriptions.receipts import ReceiptNotifier
 from subscriptions.replay import Replayer
 from subscriptions.revisions import Revisions
 from subscriptions.tasks import end_tasks
+from subscriptions.typing import TypingNotifier
 
 _log = structlog.get_logger()
 
@@ -79,9 +80,10 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     receipts = ReceiptNotifier(store, bus)
     delivery = Delivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
+    typing = TypingNotifier(store, hub, bus)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, limits)
+    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, limits)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
@@ -100,6 +102,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await revisions.close()
         await delivery.close()
         await receipts.close()
+        await typing.close()
         await hub.close()
         await bus.close()
         await _release(store, settings.data_center)

@@ -30,6 +30,10 @@ class Keys:
         """A user's claim of an idempotency key for a message."""
         return f"{self._prefix}{{u:{user}}}:key:{key}"
 
+    def typing(self, user: UserId, conversation: ConversationId) -> str:
+        """When a user's typing in a conversation was told."""
+        return f"{self._prefix}{{u:{user}}}:typing:{conversation}"
+
     def conversation(self, conversation: ConversationId) -> tuple[str, ...]:
         """A conversation's keys in the order that `_conversation.lua` expects."""
         partition = partition_of(conversation)

@@ -19,6 +19,7 @@ from store.revisions import RevisionStore
 from store.session_rows import SessionRows
 from store.sessions import SessionStore
 from store.snowflakes import Snowflakes
+from store.typing import TypingStore
 from store.users import UserStore
 
 
@@ -42,6 +43,7 @@ class Store:
     locks: UserLocks
     groups: GroupStore
     receipts: ReceiptStore
+    typing: TypingStore
 
 
 def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center: int) -> Store:
@@ -67,4 +69,5 @@ def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center:
         locks=UserLocks(cache, keys, clock, sessions, deployment.owner),
         groups=GroupStore(mongo),
         receipts=ReceiptStore(mongo),
+        typing=TypingStore(cache, keys, clock),
     )

@@ -1,7 +1,7 @@
 """The bus: what servers tell each other, over Redis publish/subscribe. It may lose and repeat; the hub's chains make up for it.
 
 A frame is an object with one of: `events`, each with its body once and the recipients beside it; `users`, whose profile changed;
-`granted`, to whom a lock was handed. Scripts publish some of them.
+`granted`, to whom a lock was handed; or a kind that somebody else has a say in (`Bus.on`). Scripts publish some of them.
 """
 
 from __future__ import annotations
@@ -117,9 +117,14 @@ class Bus:
         self._hub = hub
         self._forget_users = forget_users
         self._granted = granted
+        self._takers: dict[str, Callable[[Any], None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
+
+    def on(self, kind: str, take: Callable[[Any], None]) -> None:
+        """`take` is given the body of each frame of a kind, from now on. It must not wait for anything."""
+        self._takers[kind] = take
 
     async def open(self) -> None:
         """Begins to listen. Returns once Redis confirmed it, or after a second: it goes on trying."""
@@ -145,6 +150,17 @@ class Bus:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
+    def tell(self, kind: str, bodies: Mapping[str, Any]) -> None:
+        """Gives servers (EVERYWHERE: all of them, this one as any other) a frame of a kind: this server's own at once, what
+        goes to others after this returned. What can't be sent is lost."""
+        frames = []
+        for server, body in bodies.items():
+            if server == self._hub.server:
+                self._takers[kind](body)
+            else:
+                frames.append(Call("PUBLISH", None, (self._channel(server), orjson.dumps({kind: body}))))
+        self.send(Parcel(), frames)
+
     async def _send(self, frames: Sequence[Call], ticks: Sequence[Tick], also: Sequence[Call]) -> None:
         try:
             if frames and ticks:
@@ -166,9 +182,11 @@ class Bus:
                         self._hub.receive(user, epoch, tick, previous, event)
             else:
                 body = [[event_fields(event) if event else None, recipients] for event, recipients in events]
-                channel = self._keys.broadcast() if server == EVERYWHERE else self._keys.channel(server)
-                calls.append(Call("PUBLISH", None, (channel, orjson.dumps({"events": body}))))
+                calls.append(Call("PUBLISH", None, (self._channel(server), orjson.dumps({"events": body}))))
         return calls
+
+    def _channel(self, server: str) -> str:
+        return self._keys.broadcast() if server == EVERYWHERE else self._keys.channel(server)
 
     async def announce_users(self, users: Iterable[UserId]) -> None:
         """Tells every server that these users' profiles changed."""
@@ -217,5 +235,8 @@ class Bus:
                         event = event_from(fields) if fields else None
                         for user, epoch, tick, previous in recipients:
                             self._hub.receive(UserId(user), epoch, tick, previous, event)
+                case dict(frame):
+                    for kind in frame.keys() & self._takers.keys():
+                        self._takers[kind](frame[kind])
         except (ValueError, KeyError, TypeError):
             _log.exception("a frame from another server was not understood")

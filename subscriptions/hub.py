@@ -228,6 +228,11 @@ class Hub:
             feed.mailboxes.discard(mailbox)
             self._drop_if_idle(feed)
 
+    def hears(self, user: UserId) -> bool:
+        """Whether a connection here listens to what happens to the user."""
+        feed = self._feeds.get(user)
+        return feed is not None and bool(feed.mailboxes)
+
     def receive(self, user: UserId, epoch: str, tick: int, previous: int, event: Event | None) -> None:
         """An event of the user, from any server. Without an event: word that the user's clock stands at tick."""
         feed = self._feeds.get(user)

@@ -33,21 +33,23 @@ class Places:
         mark = self._names.setdefault(name, secrets.token_hex(6))
         return load_settings(**self._urls, mongo_database=f"test_{mark}", redis_prefix=f"t{mark}:", **overrides)
 
+    def keys(self, name: str, pattern: str) -> list[bytes]:
+        """The keys of one deployment that match a pattern."""
+        return list(self._redis.scan_iter(match=f"t{self._names[name]}:{pattern}", count=1000))
+
     def lose_redis(self, name: str) -> None:
         """What a flush of Redis would do to this one deployment."""
-        keys = list(self._redis.scan_iter(match=f"t{self._names[name]}:*", count=1000))
+        keys = self.keys(name, "*")
         if keys:
             self._redis.delete(*keys)
 
     def values(self, name: str) -> list[bytes]:
         """Everything that Redis holds of one deployment."""
-        return [
-            self._redis.dump(key) or b"" for key in self._redis.scan_iter(match=f"t{self._names[name]}:*", count=1000)
-        ]
+        return [self._redis.dump(key) or b"" for key in self.keys(name, "*")]
 
     def lose_state(self, name: str, user: str) -> None:
         """What an eviction would do to what one user has. Who listens to them is still known."""
-        keys = list(self._redis.scan_iter(match=f"t{self._names[name]}:*{{u:{user}}}:*", count=1000))
+        keys = self.keys(name, f"*{{u:{user}}}:*")
         assert keys
         self._redis.delete(*(key for key in keys if not key.endswith(b":routes")))
 
