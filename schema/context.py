@@ -18,6 +18,7 @@ from resolvers.visibility import is_visible
 from schema.viewers import Viewer
 from store.ids import ConversationId, UserId
 from store.records import Head, Member, Message, Session, User
+from subscriptions.engine import LiveConnection
 from subscriptions.hub import Room
 
 Found = tuple[Head, Member | None]
@@ -94,7 +95,7 @@ class Context:
     looking: Viewer
     request_id: str
     loaders: Loaders
-    connection: object | None = None
+    connection: LiveConnection | None = None
     room: Room = field(default_factory=Room)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import strawberry
 from graphql import Undefined
 
+from schema.connections import ConnectionMutations
 from schema.context import Info
 from schema.conversations import ConversationQueries, PrivateConversation, SubBizGateway, find_conversation
 from schema.errors import ErrorCode
@@ -40,7 +41,13 @@ class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, Gr
 
 @strawberry.type
 class Mutation(
-    UserMutations, SessionMutations, MessageMutations, GroupMutations, GroupChangeMutations, TypingMutations
+    UserMutations,
+    SessionMutations,
+    MessageMutations,
+    GroupMutations,
+    GroupChangeMutations,
+    TypingMutations,
+    ConnectionMutations,
 ):
     pass
 

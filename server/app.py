@@ -80,6 +80,7 @@ async def _routes(
             max_message_bytes=settings.max_body_bytes,
             drain_seconds=settings.ws_drain_seconds,
         ),
+        judge=authenticator.authenticate,
     )
     stopping.drain_by(socket.drain)
 

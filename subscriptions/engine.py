@@ -27,18 +27,34 @@ class GraphQLRequest:
     operation_name: str | None = None
 
 
+class LiveConnection(Protocol):
+    """A connection that lasts on the strength of a token, as operations on it may change it."""
+
+    async def judge(self, token: str) -> object:
+        """Whom a token speaks for, as the authenticator says it. Changes nothing; raises whatever the authenticator does."""
+        ...
+
+    def renew(self, expires_at: float | None, caller: object | None) -> bool:
+        """A new token: `caller` is who starts operations from now on, `expires_at` when the connection ends (seconds since
+        the epoch; None: never). Operations at work go on.
+
+        False, and nothing is changed, where that time has passed or the connection has ended.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionContext:
     """Who asks, and on what. One per HTTP request or WebSocket connection.
 
     `caller` is whatever the authenticator returned (None: nobody); the transport never looks into it.
-    `connection` is the WebSocket connection's own object, None over HTTP. `room` is what all its subscriptions share for
-    events that wait.
+    `connection` is the WebSocket connection's own object, None over HTTP, server-sent events included. `room` is what all its
+    subscriptions share for events that wait.
     """
 
     caller: object | None
     request_id: str
-    connection: object | None = None
+    connection: LiveConnection | None = None
     room: Room = field(default_factory=Room)
 
 

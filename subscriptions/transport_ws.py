@@ -25,7 +25,9 @@ from subscriptions.transport.host import (
     Authenticated,
     ConnectionRefusedByAuth,
     Host,
+    Judge,
     TransportLimits,
+    judge_none,
 )
 
 _LEAST_RETRY_MS = 1000
@@ -55,16 +57,17 @@ class TransportWS:
         authenticate: Authenticate,
         limits: TransportLimits,
         *,
+        judge: Judge = judge_none,
         clock: Callable[[], float] = time.time,
         new_id: Callable[[], str] = _new_id,
         rng: random.Random | None = None,
     ) -> None:
-        """`clock` answers seconds since the epoch, `new_id` names connections and failures in the log, `rng`
+        """`judge` judges tokens that connections are renewed with, `clock` answers seconds since the epoch, `new_id` names connections and failures in the log, `rng`
         spreads the end of connections when the server stops."""
         self._limits = limits
         self._mutations: set[asyncio.Task[None]] = set()
         self._census = Census(limits.max_connections, limits.max_connections_per_user)
-        self._host = Host(engine, authenticate, limits, clock, new_id, self._census, self._mutations)
+        self._host = Host(engine, authenticate, limits, clock, new_id, self._census, self._mutations, judge)
         self._rng = rng if rng is not None else random.Random()
         self._connections: dict[Connection, asyncio.Event] = {}
         self._draining = False

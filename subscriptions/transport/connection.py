@@ -105,12 +105,22 @@ class Connection:
             self._closing = close
             self._interrupt.reschedule(self._loop.time())
 
-    def renew(self, expires_at: float | None, caller: object | None) -> None:
+    async def judge(self, token: str) -> object:
+        """Whom a token speaks for. Changes nothing; raises whatever the authenticator does."""
+        return await self._host.judge(token)
+
+    def renew(self, expires_at: float | None, caller: object | None) -> bool:
         """A new token: `caller` is who starts operations from now on, `expires_at` when the connection ends
-        (seconds since the epoch; None: never). Operations at work go on."""
-        if self._running and self._context is not None:
-            self._context = replace(self._context, caller=caller)
-            self._end_at(expires_at)
+        (seconds since the epoch; None: never). Operations at work go on.
+
+        False, and nothing is changed, where that time has passed or the connection has ended."""
+        if not self._running or self._context is None:
+            return False
+        if expires_at is not None and expires_at <= self._host.clock():
+            return False
+        self._context = replace(self._context, caller=caller)
+        self._end_at(expires_at)
+        return True
 
     async def see_off(self, farewell: Close) -> None:
         """Take no new operations, give those mutations that are at work `drain_grace` seconds, and end like this."""

@@ -73,6 +73,15 @@ Authenticate = Callable[[Json | None], Awaitable[Authenticated]]
 1013, so that clients come back."""
 
 
+Judge = Callable[[str], Awaitable[object]]
+"""Whom a token speaks for: the caller of a connection that goes on with it. Raises whatever is to be told where it is refused."""
+
+
+async def judge_none(token: str) -> object:
+    """For connections that can't be renewed."""
+    raise LookupError("nobody judges tokens here")
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The surroundings all connections of a process share."""
@@ -86,3 +95,4 @@ class Host:
     census: Census
     mutations: set[asyncio.Task[None]]
     """Mutations at work, those whose connection has gone included."""
+    judge: Judge = judge_none
