@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
+from server.admission import Admission
 from server.auth import Authenticator
 from server.graphiql import GraphiQL
 from server.health import health_routes
@@ -45,31 +46,28 @@ def create_app(settings: Settings | None = None) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Stopping]]:
         async with AsyncExitStack() as stack:
             services = await stack.enter_async_context(open_services(settings))
+            admission = Admission(authenticator, services.revocations)
             stopping = Stopping()
-            app.router.routes = await _routes(settings, services, authenticator, stopping, stack)
+            app.router.routes = await _routes(settings, services, admission, stopping, stack)
             yield {STOPPING_STATE: stopping}
 
     return Starlette(lifespan=lifespan, middleware=_middleware(settings))
 
 
 async def _routes(
-    settings: Settings,
-    services: Services,
-    authenticator: Authenticator,
-    stopping: Stopping,
-    stack: AsyncExitStack,
+    settings: Settings, services: Services, admission: Admission, stopping: Stopping, stack: AsyncExitStack
 ) -> list[BaseRoute]:
     graphiql = GraphiQL() if settings.graphiql else None
     http = GraphQLHTTP(
         services.engine,
-        authenticator.authenticate,
+        admission.authenticate,
         services.sign_in,
         max_body_bytes=settings.max_body_bytes,
         page=graphiql.page if graphiql is not None else None,
     )
     socket = TransportWS(
         services.engine,
-        socket_authenticate(authenticator.authenticate, services.sign_in),
+        socket_authenticate(admission.authenticate, services.sign_in),
         TransportLimits(
             init_timeout=settings.ws_init_timeout,
             ping_interval=settings.ws_ping_interval,
@@ -80,9 +78,12 @@ async def _routes(
             max_message_bytes=settings.max_body_bytes,
             drain_seconds=settings.ws_drain_seconds,
         ),
-        judge=authenticator.authenticate,
+        judge=admission.authenticate,
     )
     stopping.drain_by(socket.drain)
+    admission.watch(socket.close_where)
+    await admission.open()
+    stack.push_async_callback(admission.close)
 
     async def settle() -> None:
         with contextlib.suppress(TimeoutError):

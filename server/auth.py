@@ -6,6 +6,7 @@ import hashlib
 import math
 import time
 from base64 import urlsafe_b64encode
+from dataclasses import replace
 from typing import Any
 
 import jwt
@@ -13,7 +14,7 @@ import jwt
 from resolvers.callers import Caller, CallerRole
 from resolvers.errors import InvalidInput, Unauthenticated
 from server.claims import LAST_SECOND, LEEWAY, caller_of
-from server.jwks import ALGORITHMS, Clock, JwksError, KeySet, from_file, from_url, parse_jwks
+from server.jwks import ALGORITHMS, Clock, JwksError, KeySet, PublicKey, from_file, from_url, parse_jwks
 from server.settings import Settings, SettingsError, variable
 from store.ids import is_user_id
 
@@ -77,10 +78,21 @@ class Authenticator:
         known = self._remembered.get(digest)
         if known is not None and now < known[1]:
             return known[0]
-        claims = await self._verified_claims(token)
+        claims, key = await self._verified_claims(token)
         caller = caller_of(claims, self._clock(), audience=self._audience, issuer=self._issuer)
+        caller = replace(caller, key=key)
         self._remember(digest, caller, now)
         return caller
+
+    def is_withdrawn(self, caller: Caller) -> bool:
+        """Whether the key that a caller's token was signed with is not in force any more, as far as is known."""
+        key = caller.key
+        return isinstance(key, PublicKey) and not any(keys.holds(key) for keys in self._key_sets)
+
+    async def refresh_keys(self) -> None:
+        """Reads the public keys anew. Those at hand stay in force where that can't be done."""
+        for keys in self._key_sets:
+            await keys.refresh()
 
     def _remember(self, digest: bytes, caller: Caller, now: float) -> None:
         self._remembered.pop(digest, None)
@@ -88,29 +100,33 @@ class Authenticator:
             del self._remembered[next(iter(self._remembered))]
         self._remembered[digest] = caller, min(caller.expires_at + LEEWAY, now + REMEMBERED_FOR)
 
-    async def _verified_claims(self, token: str) -> dict[str, Any]:
+    async def _verified_claims(self, token: str) -> tuple[dict[str, Any], PublicKey | None]:
+        """What a token claims, and the public key that vouches for it; None: the secret does."""
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, UnicodeError) as error:
             raise Unauthenticated("The token is no well-formed JWT.") from error
-        key = await self._key(header)
+        public = await self._public_key(header)
+        key = self._secret if public is None else public.jwk
+        assert key is not None
         try:
-            return jwt.decode(token, key, algorithms=[key.algorithm_name], options=_SIGNATURE_ONLY)
+            return jwt.decode(token, key, algorithms=[key.algorithm_name], options=_SIGNATURE_ONLY), public
         except jwt.InvalidSignatureError as error:
             raise Unauthenticated("The token's signature is wrong: it was signed with another key.") from error
         except jwt.PyJWTError as error:
             raise Unauthenticated("The token is no well-formed JWT.") from error
 
-    async def _key(self, header: dict[str, Any]) -> jwt.PyJWK:
+    async def _public_key(self, header: dict[str, Any]) -> PublicKey | None:
+        """The public key that a token says it is signed with; None: it is the secret."""
         algorithm = str(header.get("alg"))
         if algorithm == "HS256" and self._secret is not None:
-            return self._secret
+            return None
         if algorithm not in ALGORITHMS.values() or not self._key_sets:
             raise Unauthenticated("The token's signing algorithm is not accepted here.")
         for keys in self._key_sets:
             key = await keys.find(header.get("kid"), algorithm)
             if key is not None:
-                return key.jwk
+                return key
         raise Unauthenticated("The token is signed with a key that is not known here.")
 
 

@@ -25,8 +25,9 @@ def caller_of(claims: dict[str, Any], now: float, *, audience: str | None, issue
         raise Unauthenticated("The token has no exp claim.")
     if expires_at + LEEWAY <= now:
         raise Unauthenticated("The token has expired.")
-    for name in ("nbf", "iat"):
-        if (_time_claim(claims, name) or 0) - LEEWAY > now:
+    issued_at = _time_claim(claims, "iat")
+    for name, since in (("nbf", _time_claim(claims, "nbf")), ("iat", issued_at)):
+        if (since or 0) - LEEWAY > now:
             raise Unauthenticated(f"The token is not valid yet (its {name} claim lies ahead).")
     _check_destination(claims, audience, issuer)
     user = claims.get("sub")
@@ -42,6 +43,7 @@ def caller_of(claims: dict[str, Any], now: float, *, audience: str | None, issue
         expires_at,
         name=_text_claim(claims, "name"),
         picture=_text_claim(claims, "picture"),
+        issued_at=issued_at,
     )
 
 

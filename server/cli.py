@@ -112,6 +112,26 @@ def token(
 
 
 @app.command()
+def revoke(
+    user: Annotated[str, typer.Argument(help="User id: the sub of the tokens.")], data_dir: DataDir = Path(".data")
+) -> None:
+    """Refuse all tokens of a user that were issued until now, and end their connections, on every server at once.
+
+    Without CONFAB_MONGO_URL and CONFAB_REDIS_URL: on the confab dev that runs on the data folder.
+    """
+    import asyncio
+    import time
+
+    from server.cli_databases import of_running_dev
+    from server.cli_dev import development_settings
+    from server.revoking import revoke_tokens
+
+    settings = development_settings(**of_running_dev(development_settings(), data_dir, _note))
+    until = asyncio.run(revoke_tokens(settings, user, time.time()))
+    print(f"Tokens of {user} that were issued until {until} are refused from now on.")
+
+
+@app.command()
 def schema() -> None:
     """Print the GraphQL schema (SDL)."""
     from schema.sdl import print_sdl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,12 @@ class JwksError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key and what it is known by."""
+    """A key and what it is known by. Two are equal where they are the same key under the same name."""
 
     kid: str | None
     algorithm: str
-    jwk: PyJWK
+    members: tuple[tuple[str, Any], ...]
+    jwk: PyJWK = field(compare=False)
 
 
 def parse_jwks(document: bytes) -> tuple[PublicKey, ...]:
@@ -80,7 +81,7 @@ def _public_key(member: Any) -> PublicKey | None:
         jwk = PyJWK(public, algorithm)
     except PyJWTError:
         return None
-    return None if jwk.Algorithm.check_key_length(jwk.key) else PublicKey(kid, algorithm, jwk)
+    return None if jwk.Algorithm.check_key_length(jwk.key) else PublicKey(kid, algorithm, tuple(public.items()), jwk)
 
 
 class KeySet:
@@ -114,6 +115,16 @@ class KeySet:
         if not self._keys:
             raise Unavailable("The keys that tokens are checked against cannot be fetched just now.")
         return key
+
+    def holds(self, key: PublicKey) -> bool:
+        """Whether a key is one of the set's, as it was last read."""
+        return key in self._keys
+
+    async def refresh(self) -> None:
+        """Reads a set that is in use anew, unless that was tried less than PAUSE seconds ago."""
+        fetch = self._start_fetch() if self._keys else None
+        if fetch is not None:
+            await asyncio.shield(fetch)
 
     def _pick(self, kid: str | None, algorithm: str) -> PublicKey | None:
         fitting = [key for key in self._keys if key.algorithm == algorithm and (kid is None or key.kid == kid)]

@@ -30,6 +30,7 @@ from subscriptions.hub import Hub
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.replay import Replayer
 from subscriptions.revisions import Revisions
+from subscriptions.revocations import Revocations
 from subscriptions.tasks import end_tasks
 from subscriptions.typing import TypingNotifier
 
@@ -45,6 +46,7 @@ class Services:
     engine: Engine
     app: Confab
     housekeeper: Housekeeper
+    revocations: Revocations
 
     async def sign_in(self, caller: Caller) -> None:
         """The caller's first authenticated request makes the user. Costs nothing after that."""
@@ -77,6 +79,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
+    revocations = Revocations(store.revocations, bus)
     receipts = ReceiptNotifier(store, bus)
     delivery = Delivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
@@ -88,16 +91,17 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
     engine = Engine(app, open_introspection=settings.introspection, limits=query_limits)
-    opening = asyncio.create_task(_open(store, settings.data_center))
+    opening = [asyncio.create_task(_open(store, settings.data_center)), asyncio.create_task(revocations.open())]
     try:
         # The usual case is quick, and who starts a server wants it to work with its first request.
-        await asyncio.wait([opening], timeout=_CHECK_SECONDS)
+        await asyncio.wait(opening, timeout=_CHECK_SECONDS)
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, housekeeper)
+        yield Services(engine, app, housekeeper, revocations)
     finally:
-        await end_tasks([opening])
+        await end_tasks(opening)
+        await revocations.close()
         await housekeeper.close()
         await revisions.close()
         await delivery.close()

@@ -29,10 +29,11 @@ def socket_authenticate(
             token = bearer_token(header)
             if token is None:
                 return Authenticated(None)
+            await sign_in(await authenticate(token))
+            # Signing in may have taken a while, and what is revoked ends none but the connections that are there.
             caller = await authenticate(token)
         except Unauthenticated as refused:
             raise ConnectionRefusedByAuth(FORBIDDEN.because(refused.message)) from refused
-        await sign_in(caller)
         return Authenticated(caller, caller.expires_at, caller.user_id)
 
     return judge

@@ -17,6 +17,7 @@ MESSAGES = "messages"
 SESSIONS = "sessions"
 RECEIPTS = "receipts"
 CLAIMS = "claims"
+REVOCATIONS = "revocations"
 
 PLACE = (("c", 1), ("b", 1), ("s", 1))
 """The index of `messages` by place."""

@@ -16,6 +16,7 @@ from store.messages import MessageStore
 from store.mongo import Mongo
 from store.receipts import ReceiptStore
 from store.revisions import RevisionStore
+from store.revocations import RevocationStore
 from store.session_rows import SessionRows
 from store.sessions import SessionStore
 from store.snowflakes import Snowflakes
@@ -44,6 +45,7 @@ class Store:
     groups: GroupStore
     receipts: ReceiptStore
     typing: TypingStore
+    revocations: RevocationStore
 
 
 def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center: int) -> Store:
@@ -70,4 +72,5 @@ def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center:
         groups=GroupStore(mongo),
         receipts=ReceiptStore(mongo),
         typing=TypingStore(cache, keys, clock),
+        revocations=RevocationStore(mongo),
     )

@@ -118,6 +118,7 @@ class Bus:
         self._forget_users = forget_users
         self._granted = granted
         self._takers: dict[str, Callable[[Any], None]] = {}
+        self._fresh: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
@@ -125,6 +126,10 @@ class Bus:
     def on(self, kind: str, take: Callable[[Any], None]) -> None:
         """`take` is given the body of each frame of a kind, from now on. It must not wait for anything."""
         self._takers[kind] = take
+
+    def on_fresh(self, call: Callable[[], None]) -> None:
+        """`call` is made whenever this server begins to listen: whatever was said before is lost. It must not wait for anything."""
+        self._fresh.append(call)
 
     async def open(self) -> None:
         """Begins to listen. Returns once Redis confirmed it, or after a second: it goes on trying."""
@@ -217,6 +222,8 @@ class Bus:
                     self._listening.set()
                     self._forget_users(None)
                     self._hub.resync()
+                    for call in self._fresh:
+                        call()
                 elif message["type"] == "message":
                     self._take(message["data"])
         finally:

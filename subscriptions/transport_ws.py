@@ -89,6 +89,13 @@ class TransportWS:
             del self._connections[connection]
             ended.set()
 
+    def close_where(self, is_over: Callable[[object], bool], close: Close) -> None:
+        """End, like this, the connections of those callers for whom `is_over` answers True."""
+        for connection in self._connections:
+            caller = connection.caller
+            if caller is not None and is_over(caller):
+                connection.close(close)
+
     async def drain(self) -> None:
         """End all connections with 1012, a jittered batch after the other, so that clients don't all come back at
         once; each is told how long it may wait with that. Returns when they have gone, after `drain_seconds` and

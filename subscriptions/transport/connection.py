@@ -75,6 +75,11 @@ class Connection:
 
     # --- what others may ask for
 
+    @property
+    def caller(self) -> object | None:
+        """Who starts operations; None: nobody, or not known yet."""
+        return self._context.caller if self._context is not None else None
+
     async def run(self, refusal: Close | None = None) -> None:
         """Accept the socket, converse, and leave nothing behind but mutations, which go on to their end.
 

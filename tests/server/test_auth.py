@@ -45,7 +45,7 @@ async def test_a_token_issued_here_is_believed_here(clock: Clock) -> None:
     settings = Settings(jwt_secret=SECRET, jwt_audience="chat", jwt_issuer="us")
     token = issue_token(settings, "bob", CallerRole.ADMIN, "Bob", 60, clock=clock)
     assert await Authenticator(settings, clock).authenticate(token) == Caller(
-        UserId("bob"), CallerRole.ADMIN, NOW + 60, "Bob"
+        UserId("bob"), CallerRole.ADMIN, NOW + 60, "Bob", issued_at=NOW
     )
 
 

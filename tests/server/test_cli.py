@@ -106,6 +106,8 @@ def test_a_token_is_signed_with_the_secret_that_is_set(
         (["dev", "--port", "65536"], "^CONFAB_PORT is '65536', but should be a whole number from 1 to 65535"),
         (["serve", "--workers", "0"], "--workers"),
         (["import-chat", "no-such-file.jsonl", "--group", "Ubuntu"], "^no-such-file.jsonl is not a file"),
+        (["revoke"], "Missing argument"),
+        (["revoke", "alice"], r"^No confab dev runs on \.data: set CONFAB_MONGO_URL"),
         (["serve"], "^No key to check tokens with"),
     ],
 )
