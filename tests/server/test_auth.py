@@ -230,7 +230,7 @@ async def test_a_socket_is_the_callers_once_they_are_signed_in(hs: Authenticator
 
     judge = socket_authenticate(hs.authenticate, sign_in)
     caller = await hs.authenticate(signed())
-    assert await judge({key: f"Bearer {signed()}"}) == Authenticated(caller, NOW + 3600)
+    assert await judge({key: f"Bearer {signed()}"}) == Authenticated(caller, NOW + 3600, "alice")
     assert signed_in == [caller]
 
 
