@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import re
 import socket
@@ -65,7 +66,9 @@ async def test_a_dead_peer_is_not_waited_for_to_answer_the_close_frame(start):
 
 
 async def test_a_ping_that_finds_no_room_takes_its_turn(start, monkeypatch):
-    monkeypatch.setattr(FrameWriter, "offer", lambda self, frame: False)
+    room = itertools.cycle((False, True))
+    monkeypatch.setattr(FrameWriter, "is_free", property(lambda self: next(room)))
+    monkeypatch.setattr(FrameWriter, "in_turn", lambda self, call: asyncio.get_running_loop().call_soon(call))
     server = await start(TransportLimits(ping_interval=0.05))
     peer = await server.connect()
     for _ in range(2):

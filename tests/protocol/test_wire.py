@@ -9,8 +9,8 @@ import pytest
 import uvicorn
 from starlette.websockets import WebSocket
 
-from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
-from subscriptions.transport.writing import ABORT_EXTENSION
+from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
+from subscriptions.transport.writing import SOCKET_EXTENSION
 from tests.protocol.serving import serving
 
 PING = b'{"type":"ping"}'
@@ -82,18 +82,15 @@ async def test_who_reads_nothing_is_sent_no_pongs_either():
     async def fill_up_and_receive(scope, receive, send):
         websocket = WebSocket(scope, receive, send)
         await websocket.accept()
-        transport = scope["extensions"][ABORT_EXTENSION].__self__
-        while not transport.get_write_buffer_size():
-            await websocket.send_text("x" * 10_000)
-        connection = transport.get_protocol()
+        connection = scope["extensions"][SOCKET_EXTENSION]
         while connection.writable.is_set():
             await websocket.send_text("x" * 10_000)
-        kept.append(transport.get_write_buffer_size())
+        kept.append(connection.waiting)
         await websocket.receive()
-        kept.append(transport.get_write_buffer_size())
+        kept.append(connection.waiting)
         seen.set()
 
-    config = uvicorn.Config(fill_up_and_receive, ws=AbortingWebSocketProtocol, lifespan="off", log_config=None)
+    config = uvicorn.Config(fill_up_and_receive, ws=DirectWebSocketProtocol, lifespan="off", log_config=None)
     async with serving(config) as served, wire(f"ws://127.0.0.1:{served.port}/") as (reader, writer):
         reader._transport.pause_reading()
         writer.write(frame(WEBSOCKET_PING, b"x" * 125) * 5_000 + frame(TEXT, PING))

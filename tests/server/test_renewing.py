@@ -22,7 +22,7 @@ from server.settings import load_settings
 from server.socket_auth import socket_authenticate
 from store.ids import UserId
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
-from subscriptions.transport.uvicorn_protocol import AbortingWebSocketProtocol
+from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 from subscriptions.transport_ws import TransportLimits, TransportWS
 from tests.conftest import own_database, own_prefix
 from tests.protocol.peer import Peer, open_socket
@@ -110,7 +110,7 @@ async def live(services: Services, clock: Any, _mongo_janitor: MongoClient[Json]
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await transport.serve(WebSocket(scope, receive, send))
 
-    config = uvicorn.Config(app, ws=AbortingWebSocketProtocol, ws_ping_interval=None, lifespan="off", log_config=None)
+    config = uvicorn.Config(app, ws=DirectWebSocketProtocol, ws_ping_interval=None, lifespan="off", log_config=None)
     async with serving(config) as served, AsyncExitStack() as sockets:
         database = _mongo_janitor[services.app.store.mongo._database.name]
         yield Live(services, database, f"ws://127.0.0.1:{served.port}", clock, sockets)
