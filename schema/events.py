@@ -10,11 +10,12 @@ from typing import Annotated, Any, NoReturn
 import strawberry
 
 from resolvers import live
+from resolvers.sessions import sync_cursor
 from schema.context import Context, Info
 from schema.messages import Message, message_from
 from schema.receipts import ReceiptStatus
 from schema.scalars import Cursor, Timestamp
-from schema.sessions import Session, cursor_from, session_from
+from schema.sessions import Session, session_from
 from schema.users import User, load_user
 from store.ids import UserId
 from subscriptions import events
@@ -116,17 +117,18 @@ CURSOR = secrets.token_hex(16)
 class Source(AsyncIterator[Any]):
     """What a subscription's field answers: its stream, what each event is in GraphQL, and the cursor that goes with it."""
 
-    __slots__ = ("_context", "show", "stream")
+    __slots__ = ("_app", "_user", "show", "stream")
 
     def __init__(self, context: Context, stream: live.LiveStream, show: Callable[[Any], object]) -> None:
-        self._context = context
+        self._app = context.app
+        self._user = context.viewer
         self.stream = stream
         self.show = show
         """From what was told to the value of the field, with CURSOR for the cursor. The same for all subscribers."""
 
     def cursor(self, position: Position) -> str:
         """Where this subscriber is to resume."""
-        return cursor_from(self._context, position)
+        return sync_cursor(self._app, self._user, position)
 
     async def __anext__(self) -> NoReturn:
         # graphql-core wants to see something that could be iterated over; the engine takes from the stream instead.

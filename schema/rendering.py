@@ -35,19 +35,15 @@ Show = Callable[[Any], object]
 class Body:
     """An encoded response, with the cursor left open wherever it was selected."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_parts", "needs_cursor")
 
     def __init__(self, response: bytes) -> None:
         self._parts = response.split(_HOLE)
-
-    @property
-    def needs_cursor(self) -> bool:
-        """Whether a cursor is in it."""
-        return len(self._parts) > 1
+        self.needs_cursor = len(self._parts) > 1
 
     def whole(self, cursor: str = "") -> bytes:
         """The response to a subscriber who is to resume there."""
-        return f'"{cursor}"'.encode().join(self._parts) if self.needs_cursor else self._parts[0]
+        return f'"{cursor}"'.encode().join(self._parts)
 
 
 class Selection:
@@ -79,8 +75,8 @@ class Waiting(Protocol):
     @property
     def caller(self) -> Caller: ...
 
-    def rendered(self) -> None:
-        """What was waited for is there."""
+    def rendered(self, body: Body | None) -> None:
+        """What was waited for is there. None: it can't be told."""
         ...
 
 
@@ -117,19 +113,32 @@ class _Outcomes:
 class Rendering:
     """One event for all subscribers of a selection."""
 
-    __slots__ = ("__weakref__", "_execute", "_failure", "_outcomes", "_running", "_show", "_waiting", "what")
+    __slots__ = (
+        "__weakref__",
+        "_execute",
+        "_failure",
+        "_for_all",
+        "_outcomes",
+        "_running",
+        "_show",
+        "_waiting",
+        "what",
+    )
 
     def __init__(self, what: Happening, show: Show, execute: Execute) -> None:
         self.what = what
         self._show = show
         self._execute = execute
         self._outcomes: list[_Outcomes] = []
+        self._for_all: Body | None = None
         self._failure: RequestRefused | None = None
         self._waiting: list[Waiting] = []
         self._running: asyncio.Task[None] | None = None
 
     def body(self, caller: Caller) -> Body | None:
         """What it is to a subscriber; None if that is not known yet. Raises RequestRefused where it can't be told."""
+        if self._for_all is not None:
+            return self._for_all
         for outcomes in self._outcomes:
             body = outcomes.find(caller)
             if body is not None:
@@ -164,6 +173,9 @@ class Rendering:
             self._failure = failure
             return
         asked = tuple(viewer.asked)
+        if not asked:
+            self._for_all = body
+            return
         for outcomes in self._outcomes:
             if outcomes.asked == asked:
                 break
@@ -176,10 +188,11 @@ class Rendering:
         """Calls those for whom it is known now."""
         everybody, self._waiting = self._waiting, []
         for index, waiting in enumerate(everybody, start=1):
-            if self._failure is None and self.body(waiting.caller) is None:
+            body = self.body(waiting.caller) if self._failure is None else None
+            if body is None and self._failure is None:
                 self._waiting.append(waiting)
             else:
-                waiting.rendered()
+                waiting.rendered(body)
             if index % _A_TURN == 0:
                 await asyncio.sleep(0)
 
@@ -187,7 +200,7 @@ class Rendering:
 class Responses:
     """A subscription's responses: each event as its selection shows it, with the subscriber's own cursor."""
 
-    __slots__ = ("_ready", "_rendering", "_selection", "_source", "_told", "caller")
+    __slots__ = ("_body", "_ready", "_rendering", "_selection", "_source", "_told", "caller")
 
     def __init__(self, selection: Selection, source: Source, caller: Caller) -> None:
         self.caller = caller
@@ -195,6 +208,7 @@ class Responses:
         self._source: Source | None = source
         self._told: Told | None = None
         self._rendering: Rendering | None = None
+        self._body: Body | None = None
         self._ready: Callable[[], None] | None = None
 
     def on_ready(self, call: Callable[[], None]) -> None:
@@ -208,8 +222,9 @@ class Responses:
         if self._rendering is None and self._ready is not None:
             self._ready()
 
-    def rendered(self) -> None:
+    def rendered(self, body: Body | None) -> None:
         """The event that was waited for has been rendered."""
+        self._body = body
         if self._ready is not None:
             self._ready()
 
@@ -222,22 +237,28 @@ class Responses:
             self._told = source.stream.take()
             if self._told is None:
                 return None
-        told, rendering = self._told, self._rendering
-        fresh = rendering is None
-        if rendering is None:
-            rendering = self._rendering = self._selection.rendering(told.what, source.show)
-        body = rendering.body(self.caller)
+        told, body = self._told, self._body
         if body is None:
-            if fresh:
-                rendering.wait(self)
-            return None
-        self._told = self._rendering = None
+            body = self._find_body(told, source)
+            if body is None:
+                return None
+        self._told = self._rendering = self._body = None
         if body.needs_cursor and told.cursor is not None:
             return body.whole(source.cursor(told.cursor))
         return body.whole()
+
+    def _find_body(self, told: Told, source: Source) -> Body | None:
+        """What an event is, if it has been rendered. Otherwise this is called when it has."""
+        known = self._rendering
+        rendering = known or self._selection.rendering(told.what, source.show)
+        body = rendering.body(self.caller)
+        if body is None and known is None:
+            self._rendering = rendering
+            rendering.wait(self)
+        return body
 
     def close(self) -> None:
         """Ends it."""
         if self._source is not None:
             self._source.stream.close()
-        self._source = self._told = self._rendering = self._ready = None
+        self._source = self._told = self._rendering = self._body = self._ready = None
