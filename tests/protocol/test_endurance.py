@@ -167,6 +167,39 @@ async def test_a_peer_that_reads_again_in_time_is_told_that_it_was_too_slow(star
     assert (end.value.rcvd.code, end.value.rcvd.reason) == (1013, "Too slow")
 
 
+@pytest.mark.parametrize("catches_up", [True, False])
+async def test_a_peer_that_had_events_dropped_is_closed_unless_it_catches_up(start, engine, catches_up):
+    async def stream(request, context):
+        # As the hub does it where a connection has no room for another event.
+        context.room.take_place()
+        context.room.overflow()
+        if catches_up:
+            asyncio.get_running_loop().call_later(0.1, context.room.leave, 1)
+        while True:
+            yield EVENT
+
+    engine.streams["subscription late"] = stream
+    server = await start(TransportLimits(send_timeout=1, behind_timeout=0.3))
+    peer = await lazy_reader(server)
+    await peer.subscribe("s", "subscription late")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    async def read_slowly():
+        """It never stalls, and never is done."""
+        while loop.time() - began < (0.7 if catches_up else 3):
+            await peer.receive()
+            await asyncio.sleep(0.01)
+
+    if catches_up:
+        await read_slowly()
+        return
+    with pytest.raises(ConnectionClosed) as closed:
+        await read_slowly()
+    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1013, "Too slow")
+    assert loop.time() - began > 0.3
+
+
 async def test_a_peer_that_pings_without_reading_the_pongs_is_dropped(start):
     server = await start(TransportLimits(send_timeout=0.2, close_timeout=0.2))
     peer = await lazy_reader(server)
