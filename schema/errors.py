@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from enum import Enum
 from typing import Any
@@ -14,6 +15,15 @@ from resolvers.errors import ConfabError
 from store.errors import LockTimeout, StoreError
 
 _log = structlog.get_logger()
+
+# graphql-core tells which input is at fault in the message alone.
+_AT_FAULT = re.compile(
+    r"""Variable\ '\$(?P<variable>\w+)'\ has\ invalid\ value
+        (?: \ at\ (?:\[\d+\])*\.(?P<inside>\w+)
+          | .*?\ (?:required|unknown)\ field\ '(?P<named>\w+)' )?
+      | Argument\ '[\w.]+\((?P<argument>\w+):\)'""",
+    re.VERBOSE,
+)
 
 
 @strawberry.enum(description="The closed list behind extensions.code.")
@@ -62,6 +72,9 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
             extensions = {"code": ErrorCode.UNAVAILABLE.value, "retryable": True}
         case None | GraphQLError():
             extensions = {"code": ErrorCode.INVALID_INPUT.value, "retryable": False} | (error.extensions or {})
+            field = _field_at_fault(error.message)
+            if field is not None:
+                extensions.setdefault("field", field)
         case _:
             correlation_id = secrets.token_hex(8)
             _log.error(
@@ -75,3 +88,9 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
             extensions = {"code": ErrorCode.INTERNAL.value, "retryable": False, "correlationId": correlation_id}
     formatted["extensions"] = extensions
     return formatted
+
+
+def _field_at_fault(message: str) -> str | None:
+    """The argument, or the field of an input, that a document or its variables have wrong."""
+    found = _AT_FAULT.match(message)
+    return found and (found["named"] or found["inside"] or found["argument"] or found["variable"])
