@@ -162,9 +162,9 @@ async def test_nulls_and_unknown_members_are_passed_over(server):
 
 
 async def test_junk_does_not_accumulate(server):
-    """Ten thousand frames that ask for nothing leave nothing behind."""
+    """Thousands of frames that ask for nothing leave nothing behind."""
     peer = await server.connect()
-    junk = [orjson.dumps({"id": f"junk {n}", "type": "complete", "more": "x" * 100}).decode() for n in range(10_000)]
+    junk = [orjson.dumps({"id": f"junk {n}", "type": "complete", "more": "x" * 100}).decode() for n in range(4_000)]
 
     async def send(frames):
         # Asked often, so that the server never has more to catch up with than it is waited for.
@@ -185,5 +185,5 @@ async def test_junk_does_not_accumulate(server):
         grown = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert grown < 200_000
+    assert grown < 80_000
     assert len(asyncio.all_tasks()) == tasks
