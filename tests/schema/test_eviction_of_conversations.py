@@ -108,15 +108,23 @@ async def talk(api: Api, request: pytest.FixtureRequest) -> Talk:
     return begun
 
 
+@pytest.fixture(scope="module", params=["group", "private"])
+async def quiet_talk(process: Api, request: pytest.FixtureRequest) -> Talk:
+    """For tests that change nothing."""
+    begun = Talk(process, request.param)
+    await begun.begin()
+    return begun
+
+
 @pytest.mark.parametrize("evicted", KEYS)
 @pytest.mark.parametrize("read", READS)
-async def test_what_is_read_stays_the_same(talk: Talk, read: str, evicted: str) -> None:
-    alice, bob, _, dave, erin = talk.people
+async def test_what_is_read_stays_the_same(quiet_talk: Talk, read: str, evicted: str) -> None:
+    alice, bob, _, dave, erin = quiet_talk.people
     for user in (alice, bob, dave, erin):
-        variables = {} if read == "sessions" else {"id": talk.id}
-        before = await talk.api.run(user, READS[read], **variables)
-        await evict(talk.api, talk.id, evicted)
-        assert await talk.api.run(user, READS[read], **variables) == before, user
+        variables = {} if read == "sessions" else {"id": quiet_talk.id}
+        before = await quiet_talk.api.run(user, READS[read], **variables)
+        await evict(quiet_talk.api, quiet_talk.id, evicted)
+        assert await quiet_talk.api.run(user, READS[read], **variables) == before, user
 
 
 @pytest.mark.parametrize("evicted", KEYS)
@@ -139,13 +147,13 @@ async def test_a_message_takes_the_next_place_and_counts(talk: Talk, evicted: st
 
 
 @pytest.mark.parametrize("evicted", KEYS)
-async def test_who_may_not_write_is_told_the_same(talk: Talk, evicted: str) -> None:
-    erin = talk.people[4]
-    await evict(talk.api, talk.id, evicted)
-    assert (await talk.api.refused_to_send(erin, talk.id)).code == "NOT_FOUND"
-    if talk.kind == "group":
-        await evict(talk.api, talk.id, evicted)
-        refusal = await talk.api.refused_to_send(talk.people[1], talk.id, mentions=[erin])
+async def test_who_may_not_write_is_told_the_same(quiet_talk: Talk, evicted: str) -> None:
+    erin = quiet_talk.people[4]
+    await evict(quiet_talk.api, quiet_talk.id, evicted)
+    assert (await quiet_talk.api.refused_to_send(erin, quiet_talk.id)).code == "NOT_FOUND"
+    if quiet_talk.kind == "group":
+        await evict(quiet_talk.api, quiet_talk.id, evicted)
+        refusal = await quiet_talk.api.refused_to_send(quiet_talk.people[1], quiet_talk.id, mentions=[erin])
         assert (refusal.code, refusal.field) == ("INVALID_INPUT", "mentions")
 
 
