@@ -14,6 +14,7 @@ from redis import Redis
 from server.services import open_services
 from server.settings import Settings, load_settings
 from store.clock import Clock
+from tests.conftest import drop_soon
 from tests.schema.api import Api, Json
 
 OpenApi = Callable[..., AbstractAsyncContextManager[Api]]
@@ -56,7 +57,7 @@ class Places:
     def remove(self) -> None:
         for name, mark in self._names.items():
             self.lose_redis(name)
-            self.mongo.drop_database(f"test_{mark}")
+            drop_soon(self.mongo, f"test_{mark}")
 
 
 @pytest.fixture(scope="module")

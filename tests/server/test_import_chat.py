@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,9 @@ from server.chat_file import read_chat
 from server.chat_people import IMPORTER, make_plan, user_id_for
 from server.import_chat import Summary, import_chat
 from server.services import open_services
-from server.settings import Settings, load_settings
+from server.settings import Settings
 from store.clock import SystemClock
 from store.ids import UserId
-from tests.conftest import own_database, own_prefix
 
 SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "ubuntu-irc" / "2004-12-25.jsonl"
@@ -101,16 +100,11 @@ class Imported(Deployment):
 
 @pytest.fixture(scope="module")
 async def imported(
-    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[dict[str, Any]], _redis_janitor: Redis
-) -> AsyncIterator[Imported]:
-    with (
-        own_database(_mongo_janitor) as database,
-        own_prefix(_redis_janitor) as prefix,
-    ):
-        settings = load_settings(mongo_url=mongo_url, redis_url=redis_url, mongo_database=database, redis_prefix=prefix)
-        deployment = Deployment(settings, _mongo_janitor[database], _redis_janitor)
-        summary = await deployment.run(SAMPLE)
-        yield Imported(settings, deployment.rows, deployment.keys, summary)
+    module_settings: Settings, _mongo_janitor: MongoClient[dict[str, Any]], _redis_janitor: Redis
+) -> Imported:
+    deployment = Deployment(module_settings, _mongo_janitor[module_settings.mongo_database], _redis_janitor)
+    summary = await deployment.run(SAMPLE)
+    return Imported(module_settings, deployment.rows, deployment.keys, summary)
 
 
 @pytest.fixture
@@ -350,6 +344,17 @@ async def test_what_people_write_meanwhile_is_no_hindrance(deployment: Deploymen
     assert texts == said(long_log)
 
 
+@pytest.fixture
+def short_transactions(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[None]:
+    """Rows that a dead process has locked are free again after a second or two, and not after the usual fifteen."""
+    name = "transactionLifetimeLimitSeconds"
+    usual = _mongo_janitor.admin.command({"getParameter": 1, name: 1})[name]
+    _mongo_janitor.admin.command({"setParameter": 1, name: 1})
+    yield
+    _mongo_janitor.admin.command({"setParameter": 1, name: usual})
+
+
+@pytest.mark.usefixtures("short_transactions")
 @pytest.mark.parametrize(("stop", "code", "at"), [(signal.SIGKILL, -9, 120), (signal.SIGINT, 130, 120)])
 async def test_a_killed_import_goes_on_where_it_stopped(
     deployment: Deployment, long_log: Path, stop: signal.Signals, code: int, at: int

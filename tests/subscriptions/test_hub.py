@@ -24,9 +24,9 @@ from tests.mailboxes import next_item
 _names = itertools.count()
 
 
-@pytest.fixture
-async def services(settings: Settings) -> AsyncIterator[Services]:
-    async with open_services(settings) as opened:
+@pytest.fixture(scope="module")
+async def services(module_settings: Settings) -> AsyncIterator[Services]:
+    async with open_services(module_settings) as opened:
         yield opened
 
 
@@ -86,7 +86,7 @@ class Somebody:
 
     async def hears_nothing_more(self) -> None:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2):
+            async with asyncio.timeout(0.08):
                 await next_item(self.mailbox)
 
 
