@@ -30,7 +30,6 @@ from tests.invariants.soak_load import SUB_BIZ, Device, World, crowd_one_user
 from tests.invariants.soak_truth import Truth, count_anew, disagreements
 from tests.processes import ServerProcess, serving_processes
 
-SERVERS = 3
 PATIENCE_SECONDS = 20.0
 """After so long without load, what still differs stays different."""
 
@@ -44,6 +43,7 @@ class Plan:
     seed: int
     users: int = 24
     devices: int = 3
+    servers: int = 3
     listeners: int = 6
     pause: float = 0.0
     """Seconds on average between what a device is answered and what it asks next."""
@@ -85,7 +85,7 @@ class Report:
 async def run_soak(databases: EmbeddedServers, folder: Path, plan: Plan) -> Report:
     """One mode. Everything that is wrong stands in the report."""
     database = f"soak_{secrets.token_hex(4)}"
-    async with serving_processes(databases, SERVERS, folder, database) as servers:
+    async with serving_processes(databases, plan.servers, folder, database) as servers:
         report = await _Soak(databases, database, servers, plan).run()
     _read_logs(servers, report.tally)
     return report
