@@ -34,6 +34,7 @@ from store.ids import UserId
 SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "ubuntu-irc" / "2004-12-25.jsonl"
 GROUP = "#sailing [test]"
+LONG = 160
 
 
 class DaysLater(SystemClock):
@@ -109,15 +110,15 @@ async def imported(
 
 @pytest.fixture
 def long_log(tmp_path: Path) -> Path:
-    """300 lines by 12 people, one of whom comes in with every 30th line; some go by another name for a while."""
+    """160 lines by 12 people, one of whom comes in with every 16th line; some go by another name for a while."""
     chance = random.Random(7)
     rows: list[dict[str, Any]] = []
     here = ["ann_", "ben", "cy"]
-    for number in range(300):
-        if number % 30 == 29:
+    for number in range(LONG):
+        if number % 16 == 15:
             here.append(f"late{number}_")
             rows.append({"kind": "join", "nick": here[-1]})
-        elif number % 97 == 96:
+        elif number % 52 == 51:
             rows.append({"kind": "rename", "nick": here[0], "to": here[0] + "x"})
             here[0] += "x"
         else:
@@ -239,13 +240,13 @@ async def test_who_came_by_themselves_keeps_their_name(deployment: Deployment) -
 
 @pytest.mark.skipif(not REAL.exists(), reason="the real logs are not at hand")
 async def test_the_morning_of_a_real_day_is_all_there_in_order(deployment: Deployment, tmp_path: Path) -> None:
-    lines = REAL.read_text().splitlines()[:400]
+    lines = REAL.read_text().splitlines()[:200]
     path = tmp_path / REAL.name
     path.write_text("\n".join(lines))
     summary = await deployment.run(path)
     rows = list(map(json.loads, lines))
     assert deployment.texts() == said(path)
-    assert len(summary.plan.names) > 50
+    assert len(summary.plan.names) > 25
     renamed = {nick for row in rows if row["kind"] == "rename" for nick in (row["nick"], row["to"])}
     names = deployment.names()
     shown = [names[row["u"]] for row in deployment.messages()]
@@ -286,12 +287,12 @@ async def test_an_import_that_is_cancelled_again_and_again_goes_on_where_it_stop
     deployment: Deployment, long_log: Path, loss: str
 ) -> None:
     stopped: list[str] = []
-    for at in (1, 80, 240):
+    for at in (1, 50, 110):
         done = await _cancelled(deployment, long_log, at, later=stopped != [] and loss != "nothing")
         before, stopped = stopped, deployment.texts()
         assert stopped == said(long_log)[: len(stopped)]
         assert len(before) < len(stopped)
-        assert at <= done < 300
+        assert at <= done < LONG
         assert deployment.rows["imports"].find_one({"done": done}) is not None
         _lose(deployment, loss)
     summary = await deployment.run(long_log, later=loss != "nothing")
@@ -334,7 +335,7 @@ async def test_two_imports_of_one_log_at_once_make_one(deployment: Deployment, l
 
 
 async def test_what_people_write_meanwhile_is_no_hindrance(deployment: Deployment, long_log: Path) -> None:
-    await _cancelled(deployment, long_log, 100, later=False)
+    await _cancelled(deployment, long_log, 60, later=False)
     async with open_services(deployment.settings) as services:
         group = deployment.rows["conversations"].find_one()["_id"]
         await send_message(services.app, UserId("ben"), NewMessage(None, group, "live", key="import or so"))
@@ -355,7 +356,7 @@ def short_transactions(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[
 
 
 @pytest.mark.usefixtures("short_transactions")
-@pytest.mark.parametrize(("stop", "code", "at"), [(signal.SIGKILL, -9, 120), (signal.SIGINT, 130, 120)])
+@pytest.mark.parametrize(("stop", "code", "at"), [(signal.SIGKILL, -9, 60), (signal.SIGINT, 130, 60)])
 async def test_a_killed_import_goes_on_where_it_stopped(
     deployment: Deployment, long_log: Path, stop: signal.Signals, code: int, at: int
 ) -> None:
