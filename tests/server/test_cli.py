@@ -50,7 +50,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Monke
 
 
 @pytest.fixture
-def confab(environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+def confab(environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Outcome]]:
     """Runs a command to its end within this process."""
 
     def run(*arguments: str) -> Outcome:
@@ -61,7 +61,9 @@ def confab(environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         assert isinstance(caught.value.code, int)
         return Outcome(caught.value.code, told.out, told.err)
 
-    return run
+    hang_up = signal.getsignal(signal.SIGHUP)
+    yield run
+    signal.signal(signal.SIGHUP, hang_up)
 
 
 def assert_refused(outcome: Outcome, reason: str) -> None:
@@ -220,13 +222,7 @@ def workers_of(process: subprocess.Popen[str]) -> int:
     return sum(b"multiprocessing.spawn" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
 
 
-def end_of(*arguments: str) -> tuple[int, str]:
-    with started(*arguments) as process:
-        out = rest_of(process)
-        return process.returncode, out
-
-
-def test_dev_starts_serves_and_stops(data_dir: Path) -> None:
+def test_dev_starts_serves_and_stops(data_dir: Path, confab: Callable[..., Outcome]) -> None:
     port = str(ports.pick_free())
     other_port = str(ports.pick_free())
     dev = ("dev", "--data-dir", str(data_dir), "--port")
@@ -236,12 +232,9 @@ def test_dev_starts_serves_and_stops(data_dir: Path) -> None:
         for name, token in tokens.items():
             assert ask_who_i_am(port, f"Bearer {token}") == {"data": {"me": {"id": name}}}
 
-        code, out = end_of(*dev, port)
-        assert (code, out.count("\n")) == (2, 1)
-        assert out.startswith(f"Port {port} on 127.0.0.1 is taken")
-        code, out = end_of(*dev, other_port)
-        assert (code, out.count("\n")) == (2, 1)
-        assert out.startswith(f"{data_dir} is in use by another Confab (process {process.pid})")
+        assert_refused(confab(*dev, port), rf"^Port {port} on 127\.0\.0\.1 is taken")
+        in_use = rf"^{data_dir} is in use by another Confab \(process {process.pid}\)"
+        assert_refused(confab(*dev, other_port), in_use)
 
         process.send_signal(signal.SIGINT)
         out = rest_of(process)
