@@ -211,15 +211,17 @@ async def test_with_nothing_behind_it_it_keeps_what_was_chosen(open_api: OpenApi
         assert (gateway["unreadCount"], await api.total_unread(alice)) == (1, 0)
 
 
-async def test_hundreds_within_are_read_at_once(api: Api) -> None:
+async def test_more_within_than_are_read_under_one_lock_are_read_by_one_call(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resolvers.reading._TOGETHER", 40)
     (alice,) = await api.people("alice")
-    others = await api.crowd(f"u{secrets.token_hex(4)}", 210)
-    for start in range(0, 210, 42):
-        await together(*(api.send(other, alice, subBiz="shop") for other in others[start : start + 42]))
+    others = await api.crowd(f"u{secrets.token_hex(4)}", 50)
+    await together(*(api.send(other, alice, subBiz="shop") for other in others))
     device = await api.listen(alice, LIVE_SESSIONS)
     gateway = await api.mark_read(alice, "b_shop")
     assert (gateway["unreadCount"], await api.total_unread(alice)) == (0, 0)
-    events = await device.take(210)
+    events = await device.take(50)
     assert {event["reason"] for event in events} == {"READ"}
     assert {ids(event["sessions"])[0] for event in events} == {private(alice, other, "shop") for other in others}
     assert events[-1]["sessions"][1] == gateway
