@@ -14,8 +14,8 @@ EMBEDDED := $(if $(shell getconf GNU_LIBC_VERSION 2>/dev/null)$(filter Darwin,$(
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PIP_FAILED := { echo "pip could not install what Confab needs: its last lines say what is missing (network, disk space?)." >&2; exit 1; }
 
-# Each process has servers of its own and runs whole modules, which share fixtures. Those that take longest come early in
-# the order of the files, so that order is kept.
+# Each process has servers of its own and runs whole modules, which share fixtures. Those that take longest come first
+# (tests/conftest.py), so their order is kept.
 PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help

@@ -21,6 +21,13 @@ from redis import Redis
 from server.embedded import EmbeddedServers, RunningServers
 from server.settings import Settings, load_settings
 
+_LONGEST = {name: place for place, name in enumerate(("test_import_chat.py", "test_embedded.py", "test_cli.py"))}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest, or wait most, come first: whoever gets one of them last would keep all others waiting."""
+    items.sort(key=lambda item: _LONGEST.get(item.path.name, len(_LONGEST)))
+
 
 def pytest_collection_finish() -> None:
     """What exists once all tests are found stays to the end: a collector that looks through it takes a quarter of the time."""
