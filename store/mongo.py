@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from bson.codec_options import CodecOptions
-from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument
+from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, timeout
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -68,10 +68,11 @@ class Mongo:
         self.trips = 0
 
     async def close(self) -> None:
-        """Ends all connections."""
-        closing = self._client.close()
-        if closing is not None:
-            await closing
+        """Ends all connections. A server that doesn't answer keeps this waiting for a second, and not for a whole call."""
+        with timeout(1.0):
+            closing = self._client.close()
+            if closing is not None:
+                await closing
 
     async def ping(self) -> None:
         """Raises Unreachable unless the primary answers."""
