@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -141,28 +142,34 @@ async def test_synchronising_from_before_brings_the_change(api: Api, name: str) 
     assert delta["totalUnread"] == await api.total_unread(alice)
 
 
+@pytest.fixture(scope="module")
+async def losing_process(open_api: OpenApi) -> AsyncIterator[Api]:
+    """One whose cache may be lost."""
+    async with open_api("lost") as api:
+        yield api
+
+
 @calls
 @pytest.mark.parametrize("lost", ["before", "after"])
 async def test_a_change_is_kept_though_the_cache_is_lost(
-    open_api: OpenApi, places: Places, name: str, lost: str
+    losing_process: Api, places: Places, name: str, lost: str
 ) -> None:
-    call = CALLS[name]
-    async with open_api("lost") as api:
-        alice, _, conversation = await two_talks(api)
-        await prepare(api, call, alice, conversation)
-        before = await api.own(alice, conversation)
-        if lost == "before":
-            places.lose_redis("lost")
-        session = await call.run(api, alice, conversation)
-        total = await api.total_unread(alice)
-        await api.settled()
-        if lost == "after":
-            places.lose_redis("lost")
-        again = await api.own(alice, conversation)
-        assert without(("activeTs",), again) == without(("activeTs",), session)
-        assert min(session["activeTs"], again["activeTs"]) > before["activeTs"]
-        assert await api.total_unread(alice) == total
-        assert without(CLOCKS, session) != without(CLOCKS, before)
+    call, api = CALLS[name], losing_process
+    alice, _, conversation = await two_talks(api)
+    await prepare(api, call, alice, conversation)
+    before = await api.own(alice, conversation)
+    if lost == "before":
+        places.lose_redis("lost")
+    session = await call.run(api, alice, conversation)
+    total = await api.total_unread(alice)
+    await api.settled()
+    if lost == "after":
+        places.lose_redis("lost")
+    again = await api.own(alice, conversation)
+    assert without(("activeTs",), again) == without(("activeTs",), session)
+    assert min(session["activeTs"], again["activeTs"]) > before["activeTs"]
+    assert await api.total_unread(alice) == total
+    assert without(CLOCKS, session) != without(CLOCKS, before)
 
 
 @calls
