@@ -17,12 +17,18 @@ from server.auth import Authenticator
 from server.graphiql import GraphiQL
 from server.health import health_routes
 from server.http import GraphQLHTTP
+from server.http_request import TOKEN_HEADER
 from server.logs import configure_logging
+from server.mutations import Mutations
 from server.open_files import room_for_sockets
 from server.request_log import REQUEST_ID_HEADER, RequestLog
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
 from server.socket_auth import socket_authenticate
+from server.sse_requests import StreamRequests
+from server.sse_single import SingleConnections
+from server.sse_stream import StreamLimits
+from server.sse_streams import SSEStreams
 from server.stopping import STOPPING_STATE, Stopping
 from subscriptions.transport_ws import TransportLimits, TransportWS
 
@@ -58,10 +64,24 @@ async def _routes(
     settings: Settings, services: Services, admission: Admission, stopping: Stopping, stack: AsyncExitStack
 ) -> list[BaseRoute]:
     graphiql = GraphiQL() if settings.graphiql else None
+    mutations = Mutations()
+    streams = SSEStreams(
+        StreamLimits(
+            max_streams=settings.sse_max_streams,
+            max_streams_per_user=settings.sse_max_streams_per_user,
+            max_operations=settings.ws_max_subscriptions,
+        )
+    )
+    store = services.app.store
+    single = SingleConnections(
+        services.engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls
+    )
     http = GraphQLHTTP(
         services.engine,
         admission.authenticate,
         services.sign_in,
+        StreamRequests(services.engine, streams, single, mutations, max_body_bytes=settings.max_body_bytes),
+        mutations,
         max_body_bytes=settings.max_body_bytes,
         page=graphiql.page if graphiql is not None else None,
     )
@@ -81,6 +101,7 @@ async def _routes(
         judge=admission.authenticate,
     )
     stopping.drain_by(socket.drain)
+    stopping.drain_by(streams.drain)
     admission.watch(socket.close_where)
     await admission.open()
     stack.push_async_callback(admission.close)
@@ -94,6 +115,8 @@ async def _routes(
         return {"server": "stopping"} if stopping.has_begun else await services.check()
 
     stack.push_async_callback(settle)
+    await single.start()
+    stack.push_async_callback(single.close)
     return [
         Route(GRAPHQL_PATH, http),
         WebSocketRoute(GRAPHQL_PATH, socket.serve),
@@ -109,8 +132,8 @@ def _middleware(settings: Settings) -> list[Middleware]:
             Middleware(
                 CORSMiddleware,
                 allow_origins=settings.cors_origins,
-                allow_methods=["GET", "POST"],
-                allow_headers=["authorization", "content-type", REQUEST_ID_HEADER],
+                allow_methods=["GET", "POST", "PUT", "DELETE"],
+                allow_headers=["authorization", "content-type", REQUEST_ID_HEADER, TOKEN_HEADER],
                 expose_headers=[REQUEST_ID_HEADER],
             )
         )

@@ -12,10 +12,12 @@ from typing import Any
 import orjson
 from starlette.requests import Request
 
-from subscriptions.engine import GraphQLRequest
+from subscriptions.engine import GraphQLRequest, Json, OperationKind
+from subscriptions.request import InvalidRequest, graphql_request
 
 # What orjson would turn into a float, and so into another number.
 _LONG_NUMBER = re.compile(rb"\d{19}")
+_LONGEST_ID = 256
 _TOO_LARGE = "The body has more than {limit} bytes."
 
 
@@ -26,12 +28,24 @@ class MediaType(StrEnum):
     JSON = "application/json"
 
 
+EVENT_STREAM = "text/event-stream"
+
+TOKEN_HEADER = "x-graphql-event-stream-token"
+"""Which event stream a request is about; the URL's `token` says the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What an Accept header asks for. `media_type` None: neither of the two will do."""
+    """What an Accept header asks for. `media_type` None: neither of the two will do.
+
+    Server-sent events have to be named to be accepted: clients that take anything don't expect an answer without end.
+    They are preferred where nothing else that is named is wanted as much.
+    """
 
     media_type: MediaType | None
-    prefers_html: bool
+    prefers_html: bool = False
+    accepts_events: bool = False
+    prefers_events: bool = False
 
 
 class BadRequest(Exception):
@@ -51,7 +65,7 @@ def preferences(accept: str | None) -> Preferences:
     """Negotiate (RFC 9110, 12.5.1). Without a preference the answer is application/json, as the GraphQL over HTTP
     specification has it for clients that came before it."""
     if not accept or not accept.strip():
-        return Preferences(MediaType.JSON, prefers_html=False)
+        return Preferences(MediaType.JSON)
     ranges = _media_ranges(accept)
     graphql = _quality(ranges, "application", "graphql-response+json")
     plain = _quality(ranges, "application", "json")
@@ -62,8 +76,16 @@ def preferences(accept: str | None) -> Preferences:
         media_type = MediaType.GRAPHQL
     else:
         media_type = MediaType.JSON
+    best = max(graphql, plain)
     html = ranges.get("text/html", 0.0)
-    return Preferences(media_type, prefers_html=html > 0 and html >= max(graphql, plain))
+    events = ranges.get(EVENT_STREAM, 0.0)
+    return Preferences(
+        media_type,
+        prefers_html=html > 0 and html >= best,
+        accepts_events=events > 0,
+        prefers_events=events > 0
+        and (events > best or (events == best and not named and MediaType.JSON.value not in ranges)),
+    )
 
 
 def _media_ranges(accept: str) -> dict[str, float]:
@@ -90,24 +112,32 @@ def _quality(ranges: dict[str, float], kind: str, subtype: str) -> float:
     return 0.0
 
 
-async def read_post(request: Request, max_body_bytes: int) -> GraphQLRequest:
-    """The request in a POST body. Raises BadRequest, having read no more than max_body_bytes and one chunk."""
+async def read_parameters(request: Request, max_body_bytes: int) -> Json:
+    """The parameters of a request: in the body of a POST, else in the URL. What they are is not checked yet.
+
+    Raises BadRequest, having read no more than max_body_bytes and one chunk.
+    """
+    if request.method == "POST":
+        return await _read_body_parameters(request, max_body_bytes)
+    return _read_url_parameters(request)
+
+
+async def _read_body_parameters(request: Request, max_body_bytes: int) -> Json:
     _check_content_type(request)
     body = await _read_body(request, max_body_bytes)
     if not body:
         raise BadRequest("The body is empty: send a JSON object with the query.")
-    return _request_of(_parse_json(body, "The body"))
+    return _checked(parse_json(body, "The body"))
 
 
-def read_get(request: Request) -> GraphQLRequest:
-    """The request in a URL: query, variables, operationName and extensions. Raises BadRequest."""
-    parameters: dict[str, Any] = {}
+def _read_url_parameters(request: Request) -> Json:
+    parameters: Json = {}
     for name in ("query", "variables", "operationName", "extensions"):
         text = request.query_params.get(name)
         if text:
             parsed = name in ("variables", "extensions")
-            parameters[name] = _parse_json(text.encode(), name, field=name) if parsed else text
-    return _request_of(parameters)
+            parameters[name] = parse_json(text.encode(), name, field=name) if parsed else text
+    return parameters
 
 
 def _check_content_type(request: Request) -> None:
@@ -135,7 +165,8 @@ async def _read_body(request: Request, limit: int) -> bytes:
     return bytes(body)
 
 
-def _parse_json(text: bytes, what: str, field: str | None = None) -> Any:
+def parse_json(text: bytes, what: str, field: str | None = None) -> Any:
+    """The value of a JSON text, numbers of any length exact. Raises BadRequest."""
     try:
         value = orjson.loads(text)
         return json.loads(text) if _LONG_NUMBER.search(text) else value
@@ -143,18 +174,45 @@ def _parse_json(text: bytes, what: str, field: str | None = None) -> Any:
         raise BadRequest(f"{what} is no JSON that can be read.", field=field) from error
 
 
-def _request_of(parameters: Any) -> GraphQLRequest:
+def check_method(request: Request, kind: OperationKind) -> None:
+    """Raises BadRequest for a mutation that comes by anything but POST."""
+    if kind == "mutation" and request.method != "POST":
+        raise BadRequest("Mutations are served by POST only.", status=405, headers={"allow": "POST"})
+
+
+def stream_token(request: Request) -> str | None:
+    """The token of the event stream that the request is about, if it is about one."""
+    return request.headers.get(TOKEN_HEADER) or request.query_params.get("token") or None
+
+
+def operation_id_of(parameters: Json) -> str:
+    """By which id the events of an operation on an event stream are to be told. Raises BadRequest."""
+    id = (parameters.get("extensions") or {}).get("operationId")
+    return _operation_id(id, "extensions.operationId")
+
+
+def operation_to_stop(request: Request) -> str:
+    """The id of the operation that a DELETE ends. Raises BadRequest."""
+    return _operation_id(request.query_params.get("operationId"), "operationId")
+
+
+def _operation_id(id: object, field: str) -> str:
+    if not isinstance(id, str) or not 0 < len(id) <= _LONGEST_ID:
+        raise BadRequest(f"{field} should be a string of 1 to {_LONGEST_ID} characters.", field=field)
+    return id
+
+
+def _checked(parameters: Any) -> Json:
     if isinstance(parameters, list):
         raise BadRequest("Batches are not answered: send one JSON object a request.")
     if not isinstance(parameters, dict):
         raise BadRequest("The body should be a JSON object with the query.")
-    query = parameters.get("query")
-    if not isinstance(query, str):
-        raise BadRequest("The query is missing, or no string.", field="query")
-    operation_name = parameters.get("operationName")
-    if operation_name is not None and not isinstance(operation_name, str):
-        raise BadRequest("operationName is no string.", field="operationName")
-    for name in ("variables", "extensions"):
-        if not isinstance(parameters.get(name), dict | None):
-            raise BadRequest(f"{name} is no JSON object.", field=name)
-    return GraphQLRequest(query, parameters.get("variables"), operation_name)
+    return parameters
+
+
+def request_of(parameters: Json) -> GraphQLRequest:
+    """The request that the parameters make. Raises BadRequest."""
+    try:
+        return graphql_request(parameters)
+    except InvalidRequest as invalid:
+        raise BadRequest(f"{invalid}.", field=invalid.parameter) from None

@@ -174,6 +174,11 @@ class Settings(BaseSettings):
     ws_queue: int = Field(1000, ge=1, le=1_000_000)
     """Events waiting for one connection before it is told to catch up instead."""
 
+    sse_max_streams: int = Field(5_000, ge=1, le=1_000_000)
+    """Event streams at once in a process; beyond that they are refused: UNAVAILABLE."""
+    sse_max_streams_per_user: int = Field(100, ge=1, le=1_000_000)
+    """Of those, one user's; beyond that: RATE_LIMITED."""
+
     max_group_members: int = Field(5000, ge=3, le=1_000_000)
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """How long people may recall their own messages."""

@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from server.stopping import STOPPING_STATE
+from server.uvicorn_http import AbortingHTTPProtocol
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 
 FIRST_REQUEST_SECONDS = 10.0
@@ -32,7 +32,7 @@ def _after_drain(app_state: Mapping[str, Any], call: Callable[[], None]) -> None
         stopping.begin().add_done_callback(lambda _: call())
 
 
-class HttpProtocol(HttpToolsProtocol):
+class HttpProtocol(AbortingHTTPProtocol):
     """Serves what comes over open connections until the application has drained: readiness is asked there too.
     Ends connections on which no request comes."""
 

@@ -53,6 +53,10 @@ class Keys:
         """A partition's stream of messages that are reserved and not yet delivered."""
         return f"{self._prefix}{{p:{partition}}}:outbox"
 
+    def event_stream(self, token: str, name: str) -> str:
+        """One of the keys about an event stream."""
+        return f"{self._prefix}{{s:{token}}}:{name}"
+
     def channel(self, server: str) -> str:
         """What a server listens on."""
         return f"{self._prefix}server:{server}"

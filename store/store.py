@@ -9,6 +9,7 @@ from store.claims import ClaimStore
 from store.clock import DeploymentClock
 from store.conversations import ConversationStore
 from store.deployment import Deployment
+from store.event_streams import EventStreamStore
 from store.groups import GroupStore
 from store.keys import Keys
 from store.locks import UserLocks
@@ -46,6 +47,7 @@ class Store:
     receipts: ReceiptStore
     typing: TypingStore
     revocations: RevocationStore
+    event_streams: EventStreamStore
 
 
 def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center: int) -> Store:
@@ -73,4 +75,5 @@ def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center:
         receipts=ReceiptStore(mongo),
         typing=TypingStore(cache, keys, clock),
         revocations=RevocationStore(mongo),
+        event_streams=EventStreamStore(cache, keys),
     )

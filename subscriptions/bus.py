@@ -24,6 +24,8 @@ from store.ids import ConversationId, UserId
 from store.keys import Keys
 from store.session_rows import SessionRows, Tick
 from store.sessions import Applied
+from subscriptions.calls import Calls
+from subscriptions.engine import Json
 from subscriptions.events import Event, event_fields, event_from
 from subscriptions.hub import Hub
 from subscriptions.tasks import end_tasks
@@ -119,6 +121,8 @@ class Bus:
         self._granted = granted
         self._takers: dict[str, Callable[[Any], None]] = {}
         self._fresh: list[Callable[[], None]] = []
+        self.calls = Calls(hub.server, self._publish)
+        self.on("call", self.calls.receive)
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
@@ -192,6 +196,10 @@ class Bus:
 
     def _channel(self, server: str) -> str:
         return self._keys.broadcast() if server == EVERYWHERE else self._keys.channel(server)
+
+    async def _publish(self, server: str, frame: Json) -> int:
+        heard = await self._cache.one(Call("PUBLISH", None, (self._keys.channel(server), orjson.dumps(frame))))
+        return int(heard)
 
     async def announce_users(self, users: Iterable[UserId]) -> None:
         """Tells every server that these users' profiles changed."""

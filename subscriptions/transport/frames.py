@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from subscriptions.engine import GraphQLRequest, Json
+from subscriptions.request import InvalidRequest, graphql_request
 
 SUBPROTOCOL = "graphql-transport-ws"
 
@@ -143,14 +144,10 @@ def _request(message: Json) -> GraphQLRequest:
     payload = message.get("payload")
     if not isinstance(payload, dict):
         raise InvalidFrame("The 'payload' of subscribe is expected to be an object")
-    query = payload.get("query")
-    if not isinstance(query, str):
-        raise InvalidFrame("The 'query' is expected to be a string")
-    operation_name = payload.get("operationName")
-    if operation_name is not None and not isinstance(operation_name, str):
-        raise InvalidFrame("The 'operationName' is expected to be a string or null")
-    _object_or_none(payload, "extensions")
-    return GraphQLRequest(query, _object_or_none(payload, "variables"), operation_name)
+    try:
+        return graphql_request(payload)
+    except InvalidRequest as invalid:
+        raise InvalidFrame(str(invalid)) from None
 
 
 def _object_or_none(holder: Json, name: str) -> Json | None:

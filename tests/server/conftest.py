@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +19,13 @@ from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated
 from server.auth import Authenticator
 from server.http import GraphQLHTTP
+from server.mutations import Mutations
 from server.request_log import RequestLog
 from server.settings import Settings
+from server.sse_requests import StreamRequests
+from server.sse_single import SingleConnections
+from server.sse_stream import StreamLimits
+from server.sse_streams import SSEStreams
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
 from tests.server.tokens import NOW, SECRET
 
@@ -56,6 +62,33 @@ class Operation:
     kind: OperationKind
 
 
+class ScriptedStream:
+    """An EventStream of what a test puts into it."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.left: deque[bytes | Exception] = deque()
+        self._call: Callable[[], None] = lambda: None
+
+    def put(self, *outcomes: bytes | Exception) -> None:
+        self.left += outcomes
+        self._call()
+
+    def take(self) -> bytes | None:
+        if not self.left:
+            return None
+        outcome = self.left.popleft()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def on_ready(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def close(self) -> None:
+        self.closed = True
+
+
 @dataclass
 class ScriptedEngine:
     """Answers every operation alike; the first word of the document is its kind. Keeps what it was asked."""
@@ -65,6 +98,8 @@ class ScriptedEngine:
     prepared: list[GraphQLRequest] = field(default_factory=list)
     executed: list[tuple[GraphQLRequest, ConnectionContext]] = field(default_factory=list)
     finished: int = 0
+    streams: list[ScriptedStream] = field(default_factory=list)
+    not_subscribed: list[Json] | None = None
     gate: asyncio.Event | None = None
 
     def prepare(self, request: GraphQLRequest) -> Operation:
@@ -81,8 +116,11 @@ class ScriptedEngine:
         self.finished += 1
         return self.result()
 
-    async def subscribe(self, *_: Any) -> AsyncIterator[Json]:
-        raise AssertionError("no subscription starts over HTTP")
+    async def subscribe(self, prepared: Any, request: GraphQLRequest, context: ConnectionContext) -> ScriptedStream:
+        if self.not_subscribed is not None:
+            raise RequestRefused(self.not_subscribed)
+        self.streams.append(ScriptedStream())
+        return self.streams[-1]
 
 
 @dataclass
@@ -95,6 +133,7 @@ class Side:
     client: httpx.AsyncClient
     signed_in: list[Caller]
     max_body_bytes: int
+    streams: SSEStreams
     sign_in_error: Exception | None = None
 
     async def post(
@@ -119,7 +158,8 @@ class Side:
 
 
 @pytest.fixture
-async def side(clock: Clock) -> AsyncIterator[Side]:
+async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Side]:
+    """Its parameter, if it has one, are the limits of event streams."""
     signed_in: list[Caller] = []
 
     async def sign_in(caller: Caller) -> None:
@@ -130,9 +170,20 @@ async def side(clock: Clock) -> AsyncIterator[Side]:
     engine = ScriptedEngine()
     max_body_bytes = 1_048_576
     authenticator = Authenticator(Settings(jwt_secret=SECRET), clock)
-    endpoint = GraphQLHTTP(engine, authenticator.authenticate, sign_in, max_body_bytes=max_body_bytes)
+    limits: StreamLimits = getattr(request, "param", StreamLimits())
+    mutations, streams = Mutations(), SSEStreams(limits, clock=clock)
+    nowhere: Any = None
+    single = SingleConnections(engine, streams, mutations, nowhere, "here", nowhere)
+    endpoint = GraphQLHTTP(
+        engine,
+        authenticator.authenticate,
+        sign_in,
+        StreamRequests(engine, streams, single, mutations, max_body_bytes=max_body_bytes),
+        mutations,
+        max_body_bytes=max_body_bytes,
+    )
     app = Starlette(routes=[Route("/graphql", endpoint)], middleware=[Middleware(RequestLog)])
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
-        made = Side(engine, endpoint, app, client, signed_in, max_body_bytes)
+        made = Side(engine, endpoint, app, client, signed_in, max_body_bytes, streams)
         yield made

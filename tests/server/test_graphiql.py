@@ -28,9 +28,15 @@ async def refuse(*_: Any) -> Any:
 
 
 def app_with(graphiql: GraphiQL | None) -> httpx.AsyncClient:
-    engine: Any = None
+    nothing: Any = None
     endpoint = GraphQLHTTP(
-        engine, refuse, refuse, max_body_bytes=1024, page=graphiql.page if graphiql is not None else None
+        nothing,
+        refuse,
+        refuse,
+        nothing,
+        nothing,
+        max_body_bytes=1024,
+        page=graphiql.page if graphiql is not None else None,
     )
     routes = [Route("/graphql", endpoint), *(graphiql.routes() if graphiql is not None else ())]
     return httpx.AsyncClient(transport=httpx.ASGITransport(Starlette(routes=routes)), base_url="http://confab")

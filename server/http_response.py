@@ -1,0 +1,94 @@
+"""Answers over HTTP: which form a GraphQL response takes, and which status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from starlette.responses import Response
+
+from resolvers.errors import ConfabError, Unauthenticated
+from server.http_request import BadRequest, MediaType
+from subscriptions.engine import Json, encode, error
+
+log = structlog.get_logger(__name__)
+
+STATUS = {
+    "UNAUTHENTICATED": 401,
+    "FORBIDDEN": 403,
+    "NOT_FOUND": 404,
+    "RATE_LIMITED": 429,
+    "UNAVAILABLE": 503,
+    "INTERNAL": 500,
+}
+"""The status of a request that failed with a code before anything ran; 400 with any other."""
+
+HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff", "vary": "accept, authorization"}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an answer is told. tells_by_status: a request that failed before anything ran has a status of its own; older
+    clients, who asked for application/json, get 200 all the same."""
+
+    media_type: MediaType
+    tells_by_status: bool
+
+    @classmethod
+    def of(cls, media_type: MediaType) -> Form:
+        """The form that the media type implies."""
+        return cls(media_type, media_type is MediaType.GRAPHQL)
+
+    def answer(self, body: Json, status: int, headers: Mapping[str, str] | None = None) -> Response:
+        """A GraphQL response with just this status."""
+        return Response(
+            encode(body),
+            status,
+            headers={**HEADERS, **(headers or {})},
+            media_type=f"{self.media_type.value}; charset=utf-8",
+        )
+
+    def result(self, result: Json) -> Response:
+        """What an operation came to."""
+        codes = _codes(result.get("errors", ()))
+        if codes == {"UNAUTHENTICATED"} and not any((result.get("data") or {}).values()):
+            return self.answer(result, 401, {"www-authenticate": 'Bearer realm="confab"'})
+        if "data" in result or not self.tells_by_status:
+            return self.answer(result, 200)
+        return self.answer(result, status_of(result["errors"]))
+
+    def failure(self, failure: ConfabError) -> Response:
+        """Why nothing ran."""
+        errors = [error(failure.message, failure.code, retryable=failure.retryable, field=failure.field)]
+        if isinstance(failure, Unauthenticated):
+            challenge = f'Bearer realm="confab", error="invalid_token", error_description="{failure.message}"'
+            return self.answer({"errors": errors}, 401, {"www-authenticate": challenge})
+        return self.answer({"errors": errors}, status_of(errors) if self.tells_by_status else 200)
+
+    def bad_request(self, bad: BadRequest) -> Response:
+        """What was wrong with the request."""
+        return self.answer({"errors": [error(bad.message, "INVALID_INPUT", field=bad.field)]}, bad.status, bad.headers)
+
+
+def status_of(errors: list[Json]) -> int:
+    """The status of a request that came to these errors and nothing else."""
+    return max((STATUS.get(code, 400) for code in _codes(errors)), default=500)
+
+
+def is_worth_another_try(errors: list[Json]) -> bool:
+    """Whether clients of an event stream should come back, as they do after these statuses. An error that is told as an
+    event is the operation's last word."""
+    return status_of(errors) in (401, 429, 503)
+
+
+def _codes(errors: list[Json] | tuple[()]) -> set[Any]:
+    return {(each.get("extensions") or {}).get("code") for each in errors}
+
+
+def internal_error(request_id: str) -> Json:
+    """What a client is told of the exception being handled: nothing but an id that finds it in the log."""
+    log.exception("request_failed", correlation_id=request_id)
+    message = "Something went wrong on our side. It is in our log under the correlationId."
+    return error(message, "INTERNAL", correlationId=request_id)

@@ -1,0 +1,259 @@
+"""An operation's responses as server-sent events, on a stream of its own: npm graphql-sse's distinct connections mode."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from server.http_request import preferences
+from server.sse_stream import StreamLimits
+from subscriptions.engine import Json, RequestRefused, StreamEnded
+from subscriptions.transport.writing import ABORT_EXTENSION
+from tests.server.sse_peer import SSEPeer
+from tests.server.tokens import NOW, bearer
+
+LIVE = {"query": "subscription {events}"}
+EVENT = "text/event-stream"
+
+
+def refusal(code: str) -> list[Json]:
+    return [{"message": "no", "extensions": {"code": code, "retryable": False}}]
+
+
+async def opened(side: Any, body: Any = LIVE, **headers: str) -> SSEPeer:
+    """A subscription that has begun to be answered."""
+    peer = SSEPeer(side.app, body, authorization=bearer(), **headers)
+    await peer.until(lambda: peer.chunks)
+    return peer
+
+
+def limits(**changes: Any) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("side", [StreamLimits(**changes)], indirect=True)
+
+
+async def test_responses_are_next_events_and_the_end_is_complete(side: Any) -> None:
+    peer = await opened(side)
+    assert (peer.status, peer.body) == (200, b":\n\n"), "proxies pass on the headers with the first bytes"
+    assert peer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert peer.headers["cache-control"] == "no-store"
+    assert peer.headers["x-accel-buffering"] == "no"
+    (stream,) = side.engine.streams
+    stream.put(b'{"data":1}', b'{"data":2}')
+    stream.put(StreamEnded())
+    await peer.ended()
+    assert peer.body == (
+        b':\n\nevent: next\ndata: {"data":1}\n\nevent: next\ndata: {"data":2}\n\nevent: complete\ndata:\n\n'
+    )
+    assert peer.over and stream.closed
+
+
+async def test_a_subscription_can_be_asked_for_by_get(side: Any) -> None:
+    peer = SSEPeer(side.app, parameters=LIVE, authorization=bearer())
+    await peer.until(lambda: side.engine.streams)
+    side.engine.streams[0].put(b"{}", StreamEnded())
+    await peer.ended()
+    assert peer.events == [("next", {}), ("complete", None)]
+
+
+@pytest.mark.parametrize("kind", ["query", "mutation"])
+async def test_queries_and_mutations_are_one_event(side: Any, kind: str) -> None:
+    big = 2**70
+    side.engine.result = lambda: {"data": {"n": big}}
+    peer = SSEPeer(side.app, {"query": f"{kind} {{ok}}"}, authorization=bearer())
+    await peer.ended()
+    assert peer.events == [("next", {"data": {"n": big}}), ("complete", None)]
+    assert peer.over
+
+
+async def test_a_mutation_is_not_asked_for_by_get(side: Any) -> None:
+    peer = SSEPeer(side.app, parameters={"query": "mutation {ok}"}, authorization=bearer())
+    await peer.ended()
+    assert (peer.status, peer.headers["allow"]) == (405, "POST")
+    assert not side.engine.executed
+
+
+@pytest.mark.parametrize(
+    ("accept", "accepts", "prefers"),
+    [
+        (EVENT, True, True),
+        (f"{EVENT}, multipart/mixed", True, True),
+        (f"*/*, {EVENT}", True, True),
+        (f"application/json, {EVENT}", True, False),
+        (f"application/graphql-response+json, {EVENT};q=0.9", True, False),
+        (f"application/json;q=0.9, {EVENT}", True, True),
+        (f"{EVENT};q=0", False, False),
+        ("text/*", False, False),
+        ("*/*", False, False),
+    ],
+)
+def test_events_are_for_those_who_name_them(accept: str, accepts: bool, prefers: bool) -> None:
+    found = preferences(accept)
+    assert (found.accepts_events, found.prefers_events) == (accepts, prefers)
+
+
+async def test_who_takes_events_as_well_as_json_gets_events_where_nothing_else_will_do(side: Any) -> None:
+    accept = f"application/json, {EVENT}"
+    response = await side.post({"query": "{ok}"}, accept=accept)
+    assert (response.status_code, response.json()) == (200, {"data": {"ok": True}})
+    peer = await opened(side, accept=accept)
+    assert peer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert (await side.post(LIVE, accept="application/json", authorization=bearer())).status_code == 400
+    response = await side.client.head("/graphql", params=LIVE, headers={"accept": accept, "authorization": bearer()})
+    assert response.status_code == 400, "to a HEAD there would be no end"
+    assert len(side.engine.streams) == 1
+
+
+# --- what fails
+
+
+async def test_what_is_refused_is_the_one_response(side: Any) -> None:
+    side.engine.not_subscribed = refusal("NOT_FOUND")
+    peer = await opened(side)
+    await peer.ended()
+    assert peer.events == [("next", {"errors": side.engine.not_subscribed}), ("complete", None)]
+    side.engine.refusal = refusal("INVALID_INPUT")
+    peer = await opened(side, {"query": "nonsense"})
+    await peer.ended()
+    assert peer.events == [("next", {"errors": side.engine.refusal}), ("complete", None)]
+    assert not side.engine.streams and not side.engine.executed and not side.streams.count
+
+
+@pytest.mark.parametrize(("code", "status"), [("UNAUTHENTICATED", 401), ("RATE_LIMITED", 429), ("UNAVAILABLE", 503)])
+async def test_after_what_may_pass_clients_come_back_so_the_status_says_it(side: Any, code: str, status: int) -> None:
+    side.engine.not_subscribed = refusal(code)
+    response = await side.post(LIVE, accept=EVENT, authorization=bearer())
+    assert (response.status_code, side.code(response)) == (status, code)
+    assert not side.streams.count
+
+
+async def test_a_bad_token_and_what_is_no_request_are_told_by_the_status(side: Any) -> None:
+    response = await side.post(LIVE, accept=EVENT, authorization=bearer(exp=NOW - 60))
+    assert (response.status_code, side.code(response)) == (401, "UNAUTHENTICATED")
+    response = await side.post({"query": 7}, accept=EVENT, authorization=bearer())
+    assert (response.status_code, side.code(response)) == (400, "INVALID_INPUT")
+    assert not side.engine.streams
+
+
+async def test_a_subscription_that_fails_says_why_and_is_complete(side: Any) -> None:
+    peer = await opened(side)
+    side.engine.streams[0].put(b"{}", RequestRefused(refusal("UNAVAILABLE")))
+    await peer.ended()
+    assert peer.events == [("next", {}), ("next", {"errors": refusal("UNAVAILABLE")}), ("complete", None)]
+    assert side.engine.streams[0].closed
+
+
+async def test_a_defect_is_internal_and_says_nothing_but_where_to_look(side: Any) -> None:
+    peer = await opened(side, x_request_id="find-me")
+    side.engine.streams[0].put(RuntimeError("password=hunter2"))
+    await peer.ended()
+    assert [name for name, _ in peer.events] == ["next", "complete"]
+    extensions = peer.events[0][1]["errors"][0]["extensions"]
+    assert extensions == {"code": "INTERNAL", "retryable": False, "correlationId": "find-me"}
+    assert b"hunter2" not in peer.body
+    assert side.engine.streams[0].closed
+
+
+# --- its end
+
+
+async def test_who_leaves_ends_the_subscription_and_the_query_at_once_and_no_mutation(side: Any) -> None:
+    side.engine.gate = asyncio.Event()
+    peers = [await opened(side, {"query": f"{kind} {{ok}}"}) for kind in ("query", "mutation", "subscription")]
+    for peer in peers:
+        peer.leave()
+        await peer.ended()
+        assert not peer.over
+    assert side.engine.streams[0].closed and not side.streams.count
+    side.engine.gate.set()
+    await side.endpoint.drain()
+    assert [request.query for request, _ in side.engine.executed] == ["query {ok}", "mutation {ok}"]
+    assert side.engine.finished == 1
+
+
+async def test_the_stream_ends_with_the_token_without_complete(side: Any, clock: Any) -> None:
+    peer = SSEPeer(side.app, LIVE, authorization=bearer(exp=NOW + 1))
+    clock.now = NOW + 0.98
+    await peer.until(lambda: peer.chunks)
+    side.engine.streams[0].put(b"{}")
+    await peer.next()
+    clock.now = NOW + 1
+    await peer.ended()
+    assert peer.over and peer.events == [("next", {})]
+    assert side.engine.streams[0].closed
+
+
+async def test_streams_whose_token_is_good_no_more_can_be_ended(side: Any) -> None:
+    alice = await opened(side)
+    bob = SSEPeer(side.app, LIVE, authorization=bearer(sub="bob"))
+    await bob.until(lambda: bob.chunks)
+    side.streams.end_where(lambda caller: caller.user_id == "alice")
+    await alice.ended()
+    assert alice.over and alice.events == []
+    side.engine.streams[1].put(b"{}")
+    assert await bob.next() == ("next", {})
+
+
+@limits(drain_seconds=0.02, drain_batch=1, drain_pause=0.01)
+async def test_a_server_that_stops_ends_all_streams_without_complete_and_begins_none(side: Any) -> None:
+    peers = [await opened(side) for _ in range(5)]
+    await side.streams.drain()
+    for peer in peers:
+        await peer.ended()
+        assert peer.over and peer.events == []
+    assert all(stream.closed for stream in side.engine.streams)
+    response = await side.post(LIVE, accept=EVENT, authorization=bearer())
+    assert (response.status_code, side.code(response)) == (503, "UNAVAILABLE")
+    assert len(side.engine.streams) == 5
+
+
+# --- limits
+
+
+@limits(keep_alive=0.02)
+async def test_a_silent_stream_says_that_it_lives(side: Any) -> None:
+    peer = await opened(side)
+    await peer.until(lambda: len(peer.chunks) >= 4)
+    assert peer.body == b":\n\n" * len(peer.chunks)
+
+
+@limits(send_timeout=0.05)
+async def test_who_takes_nothing_is_cut_off_and_nothing_piles_up_here(side: Any) -> None:
+    aborted: list[bool] = []
+    peer = SSEPeer(side.app, LIVE, authorization=bearer(), extensions={ABORT_EXTENSION: lambda: aborted.append(True)})
+    await peer.until(lambda: peer.chunks)
+    peer.take_nothing()
+    (stream,) = side.engine.streams
+    stream.put(*[b"x" * 10_000] * 100)
+    await peer.ended()
+    assert aborted and not peer.over
+    assert stream.closed and len(stream.left) > 90
+    assert not side.streams.count
+
+
+@limits(send_timeout=5, close_timeout=0.02)
+async def test_who_takes_nothing_does_not_hold_up_the_end(side: Any) -> None:
+    peer = await opened(side)
+    peer.take_nothing()
+    side.engine.streams[0].put(b"{}")
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(1):
+        await side.streams.drain()
+    await peer.ended()
+
+
+@limits(max_streams=3, max_streams_per_user=2)
+async def test_streams_are_limited_a_user_and_a_process(side: Any) -> None:
+    first, _ = await opened(side), await opened(side)
+    for query in ("subscription {events}", "mutation {ok}"):
+        response = await side.post({"query": query}, accept=EVENT, authorization=bearer())
+        assert (response.status_code, side.code(response)) == (429, "RATE_LIMITED")
+    bob = SSEPeer(side.app, LIVE, authorization=bearer(sub="bob"))
+    await bob.until(lambda: bob.chunks)
+    response = await side.post(LIVE, accept=EVENT, authorization=bearer(sub="carol"))
+    assert (response.status_code, side.code(response)) == (503, "UNAVAILABLE")
+    assert not side.engine.executed and len(side.engine.streams) == 3
+    first.leave()
+    await first.ended()
+    assert (await opened(side)).status == 200
