@@ -21,10 +21,10 @@ from server.http_request import BadRequest, parse_json, request_of
 from server.http_response import internal_error, status_of
 from server.mutations import Mutations
 from server.sse_operations import begin, refused
-from server.sse_stream import OperationExists, SSEStream, TooManyOperations
+from server.sse_stream import OperationExists, SSEStream, StreamEnding, TooManyOperations
 from server.sse_streams import SSEStreams
 from store.errors import StoreError
-from store.event_streams import EventStreamStore, Waiting
+from store.event_streams import MOST_WAITING, EventStreamStore, Waiting
 from store.ids import UserId
 from subscriptions.calls import Calls
 from subscriptions.engine import ConnectionContext, EventStream, GraphQLEngine, Json, RequestRefused, encode, error
@@ -58,6 +58,7 @@ class SingleConnections:
         self._places = places
         self._server = server
         self._calls = calls
+        self._most_waiting = min(MOST_WAITING, streams.limits.max_operations)
         self._open: dict[str, SSEStream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._keeping: asyncio.Task[None] | None = None
@@ -104,12 +105,12 @@ class SingleConnections:
             waiting = await self._places.open(token, caller.user_id, self._server)
             if waiting is None:
                 raise _open_already()
+            opened = True
+            for asked in waiting:
+                self._perform_waiting(stream, orjson.loads(asked))
         except BaseException:
             stream.close()
             raise
-        opened = True
-        for asked in waiting:
-            self._perform_waiting(stream, orjson.loads(asked))
         return stream
 
     async def perform(self, token: str, caller: Caller, operation: str, parameters: Json, request_id: str) -> Outcome:
@@ -150,7 +151,7 @@ class SingleConnections:
     async def _let_wait(self, question: Json) -> Outcome:
         """An operation on a stream that is reserved begins when that is opened."""
         token, operation = question["token"], question["operation"]
-        match await self._places.wait(token, operation, orjson.dumps(question)):
+        match await self._places.wait(token, operation, orjson.dumps(question), self._most_waiting):
             case Waiting.EXISTS:
                 return _operation_exists()
             case Waiting.FULL:
@@ -169,14 +170,15 @@ class SingleConnections:
         caller = _caller_from(question["caller"])
         token, operation = question["token"], question["operation"]
         if not self._is_callers(token, caller):
-            unknown = _unknown()
-            return _outcome(404, unknown.message, unknown.code)
+            return _no_such_stream()
         stream = self._open[token]
         if question["do"] == "stop":
             stream.stop(operation)
             return {"status": 200}
         try:
             reserved = stream.reserve(operation, question["request_id"])
+        except StreamEnding:
+            return _no_such_stream()
         except OperationExists:
             return _operation_exists()
         except TooManyOperations as many:
@@ -186,11 +188,15 @@ class SingleConnections:
         except RequestRefused as refusal:
             stream.release(reserved)
             return {"status": status_of(refusal.errors), "errors": refusal.errors}
-        stream.attach(reserved, responses)
+        if not stream.attach(reserved, responses) and stream.is_ending:
+            return _no_such_stream()
         return {"status": 202}
 
     def _perform_waiting(self, stream: SSEStream, question: Json) -> None:
-        reserved = stream.reserve(question["operation"], question["request_id"])
+        try:
+            reserved = stream.reserve(question["operation"], question["request_id"])
+        except StreamEnding:
+            return
 
         async def perform() -> None:
             try:
@@ -249,6 +255,11 @@ def _operation_exists() -> Outcome:
     return _outcome(
         409, "There is an operation of this id on the event stream.", "INVALID_INPUT", field="extensions.operationId"
     )
+
+
+def _no_such_stream() -> Outcome:
+    unknown = _unknown()
+    return _outcome(404, unknown.message, unknown.code)
 
 
 def _unknown() -> NotFound:

@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from resolvers.callers import Caller
 from server.http_response import internal_error
 from server.sse import COMMENT, STREAM_HEADERS, Framing
+from server.sse_operations import OneResponse
 from server.uvicorn_http import ABORT_EXTENSION
 from subscriptions.engine import EventStream, RequestRefused, StreamEnded, encode
 
@@ -35,6 +36,11 @@ class StreamLimits:
     """For the client to make room for what is sent."""
     close_timeout: float = 2.0
     """For the client to make room for the end."""
+    grace: float = 10.0
+    """For queries and mutations at work when a stream is ended."""
+    silence: float = 0.3
+    """Before an end that is not the client's. An operation may have begun just now, and npm graphql-sse waits for ever
+    where it hears so only after the end."""
     drain_seconds: float = 5.0
     """Over which many streams are ended when the server stops."""
     drain_batch: int = 100
@@ -45,6 +51,10 @@ class StreamLimits:
 
 class OperationExists(Exception):
     """The id is that of an operation at work."""
+
+
+class StreamEnding(Exception):
+    """The stream begins no more operations."""
 
 
 class TooManyOperations(Exception):
@@ -88,7 +98,7 @@ class SSEStream:
         self._operations: dict[str | None, StreamOperation] = {}
         self._ready: dict[StreamOperation, None] = {}
         self._wake = asyncio.Event()
-        self._over = self._gone = self._closed = False
+        self._ending = self._over = self._gone = self._closed = False
         self._comment_due = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._written_at = self._loop.time()
@@ -99,7 +109,10 @@ class SSEStream:
     # --- operations
 
     def reserve(self, id: str | None, request_id: str = "") -> StreamOperation:
-        """Room for an operation that is about to start. Raises OperationExists and TooManyOperations."""
+        """Room for an operation that is about to start. Raises OperationExists, TooManyOperations and
+        StreamEnding."""
+        if self.is_ending:
+            raise StreamEnding
         if id in self._operations:
             raise OperationExists
         if len(self._operations) >= self._limits.max_operations:
@@ -137,12 +150,31 @@ class SSEStream:
 
     # --- its end
 
+    @property
+    def is_ending(self) -> bool:
+        """It begins no more operations."""
+        return self._ending or self._closed
+
     def end(self) -> None:
-        """The response ends, without `complete`: clients come back."""
+        """Ends subscriptions at once, and the response soon, without `complete` for them: clients come back. Queries and
+        mutations at work are answered first. Idempotent."""
+        if self.is_ending:
+            return
+        self._ending = True
+        for operation in list(self._operations.values()):
+            if not isinstance(operation.responses, OneResponse):
+                self.stop(operation.id)
+        self._after(self._limits.close_timeout, "hurry", self._hurry)
+        self._after(self._limits.grace, "grace", self._finish)
+        self._wake.set()
+
+    def _hurry(self) -> None:
+        if self._sending_since is not None:
+            self._cut_off()
+
+    def _finish(self) -> None:
         self._over = True
         self._wake.set()
-        if self._sending_since is not None:
-            self._after(self._limits.close_timeout, "farewell", self._cut_off)
 
     def close(self) -> None:
         """Lets go of everything. Idempotent. For whoever opened it and does not call it."""
@@ -206,12 +238,14 @@ class SSEStream:
                 await self._send(send, {"type": "http.response.body", "body": chunk, "more_body": True})
                 # A socket that takes everything pauses nowhere: give others their turn.
                 await asyncio.sleep(0)
-            elif not self._lasting and not self._operations:
+            elif not self._operations and (self._ending or not self._lasting):
                 break
             else:
                 await self._wake.wait()
             self._wake.clear()
             chunk = b"" if self._over else self._gather()
+        if self._ending and not self._gone:
+            await asyncio.sleep(self._limits.silence)
         if not self._gone:
             await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
 

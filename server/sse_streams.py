@@ -26,7 +26,7 @@ class SSEStreams:
         rng: random.Random | None = None,
     ) -> None:
         """`clock` answers seconds since the epoch, `rng` spreads the end of streams when the server stops."""
-        self._limits = limits
+        self.limits = limits
         self._clock = clock
         self._rng = rng if rng is not None else random.Random()
         self._streams: set[SSEStream] = set()
@@ -49,10 +49,10 @@ class SSEStreams:
         """
         if self._draining:
             raise Unavailable("The server restarts, please try again.")
-        if len(self._streams) >= self._limits.max_streams:
+        if len(self._streams) >= self.limits.max_streams:
             raise Unavailable("The server has as many event streams as it can take, please try again later.")
-        if caller is not None and self._of_user[caller.user_id] >= self._limits.max_streams_per_user:
-            most = self._limits.max_streams_per_user
+        if caller is not None and self._of_user[caller.user_id] >= self.limits.max_streams_per_user:
+            most = self.limits.max_streams_per_user
             raise RateLimited(f"You may have {most} event streams at a time.")
 
         def ended(stream: SSEStream) -> None:
@@ -60,7 +60,7 @@ class SSEStreams:
             if on_end is not None:
                 on_end()
 
-        stream = SSEStream(caller, self._limits, self._clock, ended, lasting=lasting)
+        stream = SSEStream(caller, self.limits, self._clock, ended, lasting=lasting)
         self._streams.add(stream)
         self._idle.clear()
         if caller is not None:
@@ -89,7 +89,7 @@ class SSEStreams:
         self._draining = True
         streams = list(self._streams)
         self._rng.shuffle(streams)
-        limits = self._limits
+        limits = self.limits
         batches = max(1, int(limits.drain_seconds / limits.drain_pause))
         size = max(limits.drain_batch, math.ceil(len(streams) / batches))
         for start in range(0, len(streams), size):

@@ -22,7 +22,7 @@ OPEN_MS = 90_000
 
 MOST_WAITING = 20
 LONGEST_WAITING = 16_384
-"""How many operations may wait for a stream to be opened, and bytes of each."""
+"""How many operations may wait for a stream to be opened, and how many bytes each may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class EventStreamStore:
         keys = (self._user(token), self._server(token), self._waiting(token))
         await self._cache.run_aside([Call("DEL", None, (key,)) for key in keys])
 
-    async def wait(self, token: str, operation: str, asked: bytes) -> Waiting:
-        """Keeps an operation until the stream is opened."""
+    async def wait(self, token: str, operation: str, asked: bytes, most: int = MOST_WAITING) -> Waiting:
+        """Keeps an operation until the stream is opened, if there are not `most` already."""
         if len(asked) > LONGEST_WAITING:
             return Waiting.FULL
         waiting = self._waiting(token)
@@ -103,7 +103,7 @@ class EventStreamStore:
         )
         if not added:
             return Waiting.EXISTS
-        if count > MOST_WAITING:
+        if count > most:
             await self.withdraw(token, operation)
             return Waiting.FULL
         return Waiting.KEPT

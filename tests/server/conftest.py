@@ -170,7 +170,7 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     engine = ScriptedEngine()
     max_body_bytes = 1_048_576
     authenticator = Authenticator(Settings(jwt_secret=SECRET), clock)
-    limits: StreamLimits = getattr(request, "param", StreamLimits())
+    limits: StreamLimits = getattr(request, "param", StreamLimits(silence=0))
     mutations, streams = Mutations(), SSEStreams(limits, clock=clock)
     nowhere: Any = None
     single = SingleConnections(engine, streams, mutations, nowhere, "here", nowhere)

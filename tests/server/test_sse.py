@@ -30,7 +30,7 @@ async def opened(side: Any, body: Any = LIVE, **headers: str) -> SSEPeer:
 
 
 def limits(**changes: Any) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("side", [StreamLimits(**changes)], indirect=True)
+    return pytest.mark.parametrize("side", [StreamLimits(**{"silence": 0.0, **changes})], indirect=True)
 
 
 async def test_responses_are_next_events_and_the_end_is_complete(side: Any) -> None:
@@ -206,6 +206,21 @@ async def test_a_server_that_stops_ends_all_streams_without_complete_and_begins_
     response = await side.post(LIVE, accept=EVENT, authorization=bearer())
     assert (response.status_code, side.code(response)) == (503, "UNAVAILABLE")
     assert len(side.engine.streams) == 5
+
+
+@limits(silence=0.03)
+async def test_operations_of_one_response_are_answered_before_the_end_which_comes_in_silence(side: Any) -> None:
+    side.engine.gate = asyncio.Event()
+    peer, live = await opened(side, {"query": "mutation {ok}"}), await opened(side)
+    draining = asyncio.create_task(side.streams.drain())
+    await asyncio.sleep(0.01)
+    side.engine.gate.set()
+    side.engine.streams[0].put(b"{}")
+    await peer.until(lambda: peer.events)
+    assert peer.events == [("next", {"data": {"ok": True}}), ("complete", None)]
+    assert side.engine.streams[0].closed and not peer.over and not live.over
+    await draining
+    assert peer.over and live.over and live.events == []
 
 
 # --- limits

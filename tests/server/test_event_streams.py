@@ -1,0 +1,357 @@
+"""One event stream for many operations, behind an address that leads to either of two servers: npm graphql-sse's single
+connection mode."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from starlette.applications import Starlette
+
+from server.app import create_app
+from server.settings import load_settings
+from store.event_streams import MOST_WAITING
+from tests.conftest import own_database, own_prefix
+from tests.server.sse_peer import SSEPeer
+from tests.server.tokens import SECRET
+
+EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typename
+    ... on MessageCreated { cursor message { content } } ... on CaughtUp { cursor reset } } }"""
+SESSIONS = "subscription { syncSession { reason } }"
+SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { content } } }"
+ME = "{ me { id } }"
+HEADER = "x-graphql-event-stream-token"
+
+
+def authorization(user: str) -> str:
+    claims = {"sub": user, "exp": time.time() + 3600}
+    return f"Bearer {jwt.encode(claims, SECRET, algorithm='HS256')}"
+
+
+@dataclass
+class Server:
+    """One server, asked without a socket in between."""
+
+    app: Starlette
+    client: httpx.AsyncClient
+    peers: list[SSEPeer] = field(default_factory=list)
+
+    async def ask(self, method: str, user: str | None, stream: str | None = None, **more: Any) -> httpx.Response:
+        headers = {"authorization": authorization(user)} if user else {}
+        if stream is not None:
+            headers[HEADER] = stream
+        return await self.client.request(method, "/graphql", headers=headers, **more)
+
+    async def reserve(self, user: str) -> str:
+        response = await self.ask("PUT", user)
+        assert (response.status_code, response.headers["content-type"]) == (201, "text/plain; charset=utf-8")
+        return response.text
+
+    async def open(self, user: str, stream: str) -> SSEPeer:
+        peer = SSEPeer(self.app, parameters={"token": stream}, authorization=authorization(user))
+        self.peers.append(peer)
+        await peer.until(lambda: peer.chunks)
+        return peer
+
+    async def perform(self, user: str, stream: str, id: Any, query: str, **variables: Any) -> httpx.Response:
+        extensions = {} if id is None else {"operationId": id}
+        body = {"query": query, "variables": variables, "extensions": extensions}
+        return await self.ask("POST", user, stream, json=body)
+
+    async def begin(self, user: str, stream: str, id: str, query: str, **variables: Any) -> None:
+        response = await self.perform(user, stream, id, query, **variables)
+        assert (response.status_code, response.content) == (202, b""), response.text
+
+    async def stop(self, user: str, stream: str, id: str) -> httpx.Response:
+        return await self.ask("DELETE", user, stream, params={"operationId": id})
+
+    async def send(self, sender: str, to: str, content: str) -> None:
+        body = {"query": SEND, "variables": {"input": {"toUserId": to, "content": content}}}
+        response = await self.ask("POST", sender, json=body)
+        assert "errors" not in response.json(), response.text
+
+
+@pytest.fixture(scope="module")
+async def servers(
+    mongo_url: str, redis_url: str, _mongo_janitor: Any, _redis_janitor: Any
+) -> AsyncIterator[tuple[Server, Server]]:
+    """Of one deployment, as two processes are."""
+    with own_database(_mongo_janitor) as database, own_prefix(_redis_janitor) as prefix:
+        settings = load_settings(
+            mongo_url=mongo_url,
+            redis_url=redis_url,
+            mongo_database=database,
+            redis_prefix=prefix,
+            jwt_secret=SECRET,
+            ws_max_subscriptions=MOST_WAITING,
+        )
+        one, two = create_app(settings), create_app(settings)
+        async with one.router.lifespan_context(one), two.router.lifespan_context(two):
+            made = [Server(app, _client_of(app)) for app in (one, two)]
+            yield made[0], made[1]
+            for server in made:
+                await server.client.aclose()
+
+
+def _client_of(app: Starlette) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://confab")
+
+
+@pytest.fixture
+async def here(servers: tuple[Server, Server]) -> AsyncIterator[Server]:
+    """Where streams are opened. Those that a test leaves open end with it."""
+    yield servers[0]
+    for server in servers:
+        for peer in server.peers:
+            peer.leave()
+            await peer.ended()
+        server.peers.clear()
+
+
+@pytest.fixture
+def there(servers: tuple[Server, Server]) -> Server:
+    """Where everything else arrives."""
+    return servers[1]
+
+
+@pytest.fixture
+async def people(there: Server) -> tuple[str, str]:
+    mark = secrets.token_hex(4)
+    alice, bob = f"alice-{mark}", f"bob-{mark}"
+    for user in (alice, bob):
+        assert (await there.ask("POST", user, json={"query": ME})).status_code == 200
+    return alice, bob
+
+
+def told(peer: SSEPeer, id: str) -> list[Any]:
+    """What has come for one operation: its responses' data, or errors, and None for complete."""
+    return [
+        None if name == "complete" else data["payload"].get("errors") or data["payload"]["data"]
+        for name, data in peer.events
+        if data["id"] == id
+    ]
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    (error,) = response.json()["errors"]
+    return response.status_code, error["extensions"]["code"]
+
+
+async def test_many_operations_share_a_stream_on_whichever_server_it_is(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    stream = await there.reserve(alice)
+    peer = await here.open(alice, stream)
+    assert peer.body == b":\n\n"
+    await here.begin(alice, stream, "live", EVENTS)
+    await there.begin(alice, stream, "other", EVENTS)
+    await there.begin(alice, stream, "me", ME)
+    await there.begin(alice, stream, "send", SEND, input={"toUserId": bob, "content": "hello"})
+    await peer.until(lambda: len(told(peer, "live")) == len(told(peer, "other")) == len(told(peer, "send")) == 2)
+    assert told(peer, "me") == [{"me": {"id": alice}}, None]
+    assert told(peer, "send") == [{"sendMessage": {"message": {"content": "hello"}}}, None]
+    for id in ("live", "other"):
+        assert [each["messageEvents"]["__typename"] for each in told(peer, id)] == ["CaughtUp", "MessageCreated"]
+    assert (await there.stop(alice, stream, "live")).status_code == 200
+    await there.send(bob, alice, "again")
+    await peer.until(lambda: len(told(peer, "other")) == 3)
+    assert len(told(peer, "live")) == 2, "it was stopped, without a word"
+    await there.begin(alice, stream, "live", ME)
+    peer.leave()
+    await peer.ended()
+    assert code(await there.perform(alice, stream, "late", ME)) == (404, "NOT_FOUND")
+
+
+async def test_who_comes_back_on_another_stream_misses_nothing(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    stream = await here.reserve(alice)
+    peer = await here.open(alice, stream)
+    await there.begin(alice, stream, "live", EVENTS)
+    await there.send(bob, alice, "seen")
+    await peer.until(lambda: len(told(peer, "live")) == 2)
+    since = told(peer, "live")[-1]["messageEvents"]["cursor"]
+    peer.leave()
+    await there.send(bob, alice, "missed")
+    again = await here.reserve(alice)
+    back = await there.open(alice, again)
+    await here.begin(alice, again, "live", EVENTS, since=since)
+    await there.send(bob, alice, "live")
+    await back.until(lambda: len(told(back, "live")) == 3)
+    events = [each["messageEvents"] for each in told(back, "live")]
+    assert [each.get("message", each) for each in events][::2] == [{"content": "missed"}, {"content": "live"}]
+    assert (events[1]["__typename"], events[1]["reset"]) == ("CaughtUp", False)
+
+
+async def test_a_token_is_its_user_s_alone_and_to_others_there_is_none(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, mallory = people
+    reserved, stream = await there.reserve(alice), await there.reserve(alice)
+    peer = await here.open(alice, stream)
+    await here.begin(alice, stream, "live", EVENTS)
+    send = {"toUserId": alice, "content": "by mallory"}
+    for token in (reserved, stream, "no-such-stream"):
+        for server in (here, there):
+            opening = SSEPeer(server.app, parameters={"token": token}, authorization=authorization(mallory))
+            await opening.ended()
+            assert opening.status == 404
+            assert code(await server.perform(mallory, token, "x", SEND, input=send)) == (404, "NOT_FOUND")
+            assert code(await server.stop(mallory, token, "live")) == (404, "NOT_FOUND")
+            for method in ("GET", "POST", "DELETE"):
+                answer = await server.ask(method, None, token, params={"operationId": "live", "query": ME})
+                assert code(answer) == (401, "UNAUTHENTICATED")
+    assert code(await here.ask("PUT", None)) == (401, "UNAUTHENTICATED")
+    await there.send(mallory, alice, "the first")
+    await peer.until(lambda: len(told(peer, "live")) == 2)
+    assert told(peer, "live")[-1]["messageEvents"]["message"] == {"content": "the first"}
+    assert {data["id"] for _, data in peer.events} == {"live"}
+    assert (await there.open(alice, reserved)).body == b":\n\n"
+
+
+async def test_a_stream_is_opened_once(here: Server, there: Server, people: tuple[str, str]) -> None:
+    alice, _ = people
+    stream = await here.reserve(alice)
+    peer = await here.open(alice, stream)
+    for server in (here, there):
+        second = SSEPeer(server.app, parameters={"token": stream}, authorization=authorization(alice))
+        await second.ended()
+        assert second.status == 409
+    await there.begin(alice, stream, "me", ME)
+    await peer.until(lambda: told(peer, "me") == [{"me": {"id": alice}}, None])
+    peer.leave()
+    await peer.ended()
+    await asyncio.sleep(0.02)
+    third = SSEPeer(here.app, parameters={"token": stream}, authorization=authorization(alice))
+    await third.ended()
+    assert third.status == 404
+
+
+Refuse = Callable[[Server, str, str], Awaitable[httpx.Response]]
+
+
+@pytest.mark.parametrize(
+    ("refused", "expected"),
+    [
+        (lambda server, who, stream: server.perform(who, stream, None, ME), (400, "INVALID_INPUT")),
+        (lambda server, who, stream: server.perform(who, stream, "", ME), (400, "INVALID_INPUT")),
+        (lambda server, who, stream: server.perform(who, stream, 7, ME), (400, "INVALID_INPUT")),
+        (lambda server, who, stream: server.perform(who, stream, "x" * 257, ME), (400, "INVALID_INPUT")),
+        (lambda server, who, stream: server.perform(who, stream, "x", "{ nonsense }"), (400, "INVALID_INPUT")),
+        (lambda server, who, stream: server.perform(who, stream, "live", ME), (409, "INVALID_INPUT")),
+        (lambda server, who, stream: server.ask("DELETE", who, stream), (400, "INVALID_INPUT")),
+        (lambda server, who, _: server.ask("DELETE", who), (404, "NOT_FOUND")),
+        (
+            lambda server, who, stream: server.ask(
+                "GET", who, stream, params={"query": "mutation { __typename }", "extensions": '{"operationId":"x"}'}
+            ),
+            (405, "INVALID_INPUT"),
+        ),
+    ],
+    ids=[
+        "no id",
+        "empty id",
+        "number",
+        "long id",
+        "bad document",
+        "id in use",
+        "stop what",
+        "stop where",
+        "GET mutation",
+    ],
+)
+async def test_what_is_no_request_about_a_stream_changes_nothing(
+    here: Server, there: Server, people: tuple[str, str], refused: Refuse, expected: tuple[int, str]
+) -> None:
+    alice, bob = people
+    stream = await here.reserve(alice)
+    peer = await here.open(alice, stream)
+    await there.begin(alice, stream, "live", EVENTS)
+    for server in (here, there):
+        assert code(await refused(server, alice, stream)) == expected
+    await there.send(bob, alice, "hello")
+    await peer.until(lambda: len(told(peer, "live")) == 2)
+    assert {data["id"] for _, data in peer.events} == {"live"}
+
+
+async def test_what_fails_once_it_has_begun_is_told_on_the_stream(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, _ = people
+    stream = await here.reserve(alice)
+    peer = await here.open(alice, stream)
+    await there.begin(alice, stream, "nowhere", 'subscription { messageEvents(conversationId: "g_9") { __typename } }')
+    await there.begin(alice, stream, "variables", SEND)
+    await peer.until(lambda: len(told(peer, "nowhere")) == len(told(peer, "variables")) == 2)
+    assert told(peer, "nowhere")[0][0]["extensions"]["code"] == "NOT_FOUND"
+    assert told(peer, "variables")[0][0]["extensions"]["code"] == "INVALID_INPUT"
+    assert told(peer, "nowhere")[1] is told(peer, "variables")[1] is None
+
+
+async def test_operations_on_a_stream_are_limited_and_there_is_room_when_one_ends(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, _ = people
+    stream = await here.reserve(alice)
+    await here.open(alice, stream)
+    for number in range(MOST_WAITING):
+        await here.begin(alice, stream, str(number), SESSIONS)
+    for server in (here, there):
+        assert code(await server.perform(alice, stream, "more", SESSIONS)) == (429, "RATE_LIMITED")
+    assert (await there.stop(alice, stream, "0")).status_code == 200
+    await there.begin(alice, stream, "more", SESSIONS)
+
+
+async def test_operations_on_a_reservation_begin_when_the_stream_is_opened(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    stream = await here.reserve(alice)
+    await there.begin(alice, stream, "live", EVENTS)
+    await here.begin(alice, stream, "me", ME)
+    await here.begin(alice, stream, "bad", SEND)
+    await there.begin(alice, stream, "withdrawn", SEND, input={"toUserId": bob, "content": "never"})
+    assert code(await there.perform(alice, stream, "me", ME)) == (409, "INVALID_INPUT")
+    assert (await there.stop(alice, stream, "withdrawn")).status_code == 200
+    for number in range(MOST_WAITING - 3):
+        await there.begin(alice, stream, str(number), ME)
+    assert code(await there.perform(alice, stream, "more", ME)) == (429, "RATE_LIMITED")
+    peer = await here.open(alice, stream)
+    await peer.until(lambda: told(peer, "live") and all(told(peer, id)[-1:] == [None] for id in ("me", "bad", "0")))
+    await there.send(bob, alice, "hello")
+    await peer.until(lambda: len(told(peer, "live")) == 2)
+    assert told(peer, "me") == [{"me": {"id": alice}}, None]
+    assert told(peer, "bad")[0][0]["extensions"]["code"] == "INVALID_INPUT"
+    assert told(peer, "live")[1]["messageEvents"]["message"] == {"content": "hello"}
+    assert not {"withdrawn", "more"} & {data["id"] for _, data in peer.events}
+
+
+async def test_long_numbers_cross_from_server_to_server_exactly(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, _ = people
+    stream = await here.reserve(alice)
+    peer = await here.open(alice, stream)
+    await there.begin(alice, stream, "long", "query ($n: Int) { sessions(first: $n) { totalUnread } }", n=2**80)
+    await peer.until(lambda: told(peer, "long"))
+    assert str(2**80) in told(peer, "long")[0][0]["message"]
+
+
+async def test_where_the_stream_s_server_is_gone_clients_are_asked_to_try_again(
+    there: Server, people: tuple[str, str], _redis_janitor: Any
+) -> None:
+    alice, _ = people
+    stream = await there.reserve(alice)
+    (key,) = _redis_janitor.scan_iter(match=f"*{{s:{stream}}}:user")
+    _redis_janitor.set(key.decode().removesuffix("user") + "server", "nobody")
+    assert code(await there.perform(alice, stream, "x", ME)) == (503, "UNAVAILABLE")
+    assert code(await there.stop(alice, stream, "x")) == (503, "UNAVAILABLE")
