@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 
 from server.app import create_app
 from server.settings import load_settings
-from store.event_streams import MOST_WAITING
+from store.event_streams import MOST_WAITING, EventStreamStore, Waiting
 from tests.conftest import own_database, own_prefix
 from tests.server.sse_peer import SSEPeer
 from tests.server.tokens import SECRET
@@ -335,6 +335,27 @@ async def test_operations_on_a_reservation_begin_when_the_stream_is_opened(
     assert not {"withdrawn", "more"} & {data["id"] for _, data in peer.events}
 
 
+async def test_an_operation_that_comes_while_the_stream_is_opened_begins_once(
+    here: Server, there: Server, people: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = people
+    stream = await here.reserve(alice)
+    peers: list[SSEPeer] = []
+    wait = EventStreamStore.wait
+
+    async def overtaken(store: EventStreamStore, *about: Any) -> Waiting:
+        peers.append(await here.open(alice, stream))
+        return await wait(store, *about)
+
+    monkeypatch.setattr(EventStreamStore, "wait", overtaken)
+    await there.begin(alice, stream, "send", SEND, input={"toUserId": bob, "content": "once"})
+    (peer,) = peers
+    await peer.until(lambda: len(told(peer, "send")) == 2)
+    await there.begin(alice, stream, "me", ME)
+    await peer.until(lambda: len(told(peer, "me")) == 2)
+    assert len(told(peer, "send")) == 2
+
+
 async def test_long_numbers_cross_from_server_to_server_exactly(
     here: Server, there: Server, people: tuple[str, str]
 ) -> None:
@@ -353,5 +374,6 @@ async def test_where_the_stream_s_server_is_gone_clients_are_asked_to_try_again(
     stream = await there.reserve(alice)
     (key,) = _redis_janitor.scan_iter(match=f"*{{s:{stream}}}:user")
     _redis_janitor.set(key.decode().removesuffix("user") + "server", "nobody")
-    assert code(await there.perform(alice, stream, "x", ME)) == (503, "UNAVAILABLE")
-    assert code(await there.stop(alice, stream, "x")) == (503, "UNAVAILABLE")
+    async with asyncio.timeout(2):
+        assert code(await there.perform(alice, stream, "x", ME)) == (503, "UNAVAILABLE")
+        assert code(await there.stop(alice, stream, "x")) == (503, "UNAVAILABLE")

@@ -1,0 +1,86 @@
+"""Tokens of event streams: reserved, opened once, kept by who holds the stream, forgotten."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from store.cache import Cache, Call
+from store.event_streams import (
+    LONGEST_WAITING,
+    OPEN_MS,
+    RESERVED_MS,
+    EventStreamStore,
+    StreamPlace,
+    Waiting,
+)
+from store.ids import UserId
+from store.keys import Keys
+
+ALICE = UserId("alice")
+
+
+@pytest.fixture
+async def cache(redis_url: str, redis_prefix: str) -> AsyncIterator[Cache]:
+    cache = Cache(redis_url, prefix=redis_prefix)
+    yield cache
+    await cache.close()
+
+
+@pytest.fixture
+def store(cache: Cache) -> EventStreamStore:
+    return EventStreamStore(cache, Keys(cache.prefix))
+
+
+@pytest.fixture
+def token() -> str:
+    return secrets.token_urlsafe()
+
+
+async def lifetimes(cache: Cache, redis: Any) -> set[int]:
+    """How long what Redis holds will last, in whole seconds, rounded up."""
+    keys = list(redis.scan_iter(match=f"{cache.prefix}*"))
+    return {-(-milliseconds // 1000) for milliseconds in await cache.run([Call("PTTL", None, (key,)) for key in keys])}
+
+
+async def test_a_token_is_opened_once_by_one_server_and_forgotten_at_the_end(
+    store: EventStreamStore, token: str, cache: Cache, _redis_janitor: Any
+) -> None:
+    assert await store.find(token) is None
+    await store.reserve(token, ALICE)
+    assert await store.find(token) == StreamPlace(ALICE, None)
+    assert await lifetimes(cache, _redis_janitor) == {RESERVED_MS // 1000}
+    assert await store.open(token, ALICE, "here") == []
+    assert await store.open(token, ALICE, "there") is None
+    assert await store.find(token) == StreamPlace(ALICE, "here")
+    assert await lifetimes(cache, _redis_janitor) == {OPEN_MS // 1000}
+    await store.forget(token)
+    assert await store.find(token) is None
+
+
+async def test_what_redis_lost_is_told_again_by_who_holds_the_stream(
+    store: EventStreamStore, token: str, cache: Cache, _redis_janitor: Any
+) -> None:
+    await store.keep("here", [])
+    await store.keep("here", [(token, ALICE)])
+    assert await store.find(token) == StreamPlace(ALICE, "here")
+    assert await lifetimes(cache, _redis_janitor) == {OPEN_MS // 1000}
+
+
+async def test_operations_wait_for_the_stream_to_be_opened_and_not_too_many_nor_too_long(
+    store: EventStreamStore, token: str, cache: Cache, _redis_janitor: Any
+) -> None:
+    await store.reserve(token, ALICE)
+    assert await store.wait(token, "one", b"1", 2) is Waiting.KEPT
+    assert await store.wait(token, "one", b"x", 2) is Waiting.EXISTS
+    assert await store.wait(token, "two", b"x" * (LONGEST_WAITING + 1), 2) is Waiting.FULL
+    assert await store.wait(token, "two", b"2", 2) is Waiting.KEPT
+    assert await store.wait(token, "three", b"3", 2) is Waiting.FULL
+    assert await store.withdraw(token, "three") is False
+    assert await store.withdraw(token, "one") is True
+    assert await lifetimes(cache, _redis_janitor) == {RESERVED_MS // 1000}
+    assert await store.open(token, ALICE, "here") == [b"2"]
+    assert await store.withdraw(token, "two") is False
