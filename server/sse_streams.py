@@ -22,11 +22,15 @@ class SSEStreams:
         self,
         limits: StreamLimits,
         *,
+        check: Callable[[Caller], None] = lambda caller: None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
-        """`clock` answers seconds since the epoch, `rng` spreads the end of streams when the server stops."""
+        """`check` raises Unauthenticated for a caller whose token is good no more: a request may take its time between its
+        first byte and its stream. `clock` answers seconds since the epoch, `rng` spreads the end of streams when the
+        server stops."""
         self.limits = limits
+        self._check = check
         self._clock = clock
         self._rng = rng if rng is not None else random.Random()
         self._streams: set[SSEStream] = set()
@@ -45,8 +49,11 @@ class SSEStreams:
     ) -> SSEStream:
         """A stream that ends with the caller's token. To be called as an ASGI application, or closed.
 
-        lasting: see SSEStream. `on_end` is called once when it has ended. Raises Unavailable and RateLimited.
+        lasting: see SSEStream. `on_end` is called once when it has ended. Raises Unauthenticated, Unavailable and
+        RateLimited.
         """
+        if caller is not None:
+            self._check(caller)
         if self._draining:
             raise Unavailable("The server restarts, please try again.")
         if len(self._streams) >= self.limits.max_streams:

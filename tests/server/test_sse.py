@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from resolvers.callers import Caller
+from resolvers.errors import Unauthenticated
 from server.http_request import preferences
 from server.sse_stream import StreamLimits
 from subscriptions.engine import Json, RequestRefused, StreamEnded
@@ -194,6 +196,18 @@ async def test_streams_whose_token_is_good_no_more_can_be_ended(side: Any) -> No
     assert alice.over and alice.events == []
     side.engine.streams[1].put(b"{}")
     assert await bob.next() == ("next", {})
+
+
+async def test_no_stream_begins_on_a_token_that_was_good_when_the_request_began_and_is_no_more(
+    side: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Caller) -> None:
+        raise Unauthenticated("The token was revoked.")
+
+    monkeypatch.setattr(side.streams, "_check", refuse)
+    peer = await opened(side)
+    assert (peer.status, b"UNAUTHENTICATED" in peer.body) == (401, True)
+    assert not side.engine.streams and not side.streams.count
 
 
 @limits(drain_seconds=0.02, drain_batch=1, drain_pause=0.01)
