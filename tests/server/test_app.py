@@ -109,7 +109,7 @@ async def test_a_socket_with_a_forged_token_is_closed(serve_app: ServeApp) -> No
 
 async def preflight(app: App, origin: str) -> httpx.Response:
     headers = {"origin": origin, "access-control-request-method": "POST"}
-    wanted = "authorization, content-type, x-request-id"
+    wanted = "authorization, content-type, x-request-id, x-graphql-event-stream-token"
     return await app.http.options("/graphql", headers={**headers, "access-control-request-headers": wanted})
 
 
@@ -117,6 +117,7 @@ async def test_pages_of_a_set_origin_may_call_and_no_others(serve_app: ServeApp)
     async with serve_app(cors_origins=(ORIGIN,)) as app:
         allowed = await preflight(app, ORIGIN)
         assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, ORIGIN)
+        assert {"GET", "POST", "PUT", "DELETE"} <= set(allowed.headers["access-control-allow-methods"].split(", "))
         refused = await preflight(app, "https://evil.example.org")
         assert refused.status_code == 400
         assert "access-control-allow-origin" not in refused.headers

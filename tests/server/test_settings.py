@@ -70,6 +70,8 @@ def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_pat
         "ws_max_subscriptions": "1",
         "ws_drain_seconds": "0",
         "ws_queue": "1",
+        "sse_max_streams": "1",
+        "sse_max_streams_per_user": "1",
         "max_group_members": "3",
         "recall_seconds": "0",
         "data_center": "31",
