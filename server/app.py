@@ -70,7 +70,9 @@ async def _routes(
             max_streams=settings.sse_max_streams,
             max_streams_per_user=settings.sse_max_streams_per_user,
             max_operations=settings.ws_max_subscriptions,
-        )
+            queue=settings.ws_queue,
+        ),
+        check=admission.check,
     )
     store = services.app.store
     single = SingleConnections(
@@ -103,6 +105,7 @@ async def _routes(
     stopping.drain_by(socket.drain)
     stopping.drain_by(streams.drain)
     admission.watch(socket.close_where)
+    admission.watch(lambda is_over, _close: streams.end_where(is_over))
     await admission.open()
     stack.push_async_callback(admission.close)
 

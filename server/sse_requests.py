@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
@@ -63,6 +65,7 @@ class StreamRequests:
         stream = self._streams.open(_caller_of(context))
         try:
             operation = stream.reserve(None, context.request_id)
+            context = replace(context, room=stream.room)
             stream.attach(operation, await begin(self._engine, prepared, asked, context, self._mutations))
         except BaseException:
             stream.close()

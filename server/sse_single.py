@@ -183,7 +183,7 @@ class SingleConnections:
         except TooManyOperations as many:
             return _outcome(429, str(many), "RATE_LIMITED", retryable=True)
         try:
-            responses = await self._start(question)
+            responses = await self._start(question, stream)
         except RequestRefused as refusal:
             stream.release(reserved)
             return {"status": status_of(refusal.errors), "errors": refusal.errors}
@@ -199,7 +199,7 @@ class SingleConnections:
 
         async def perform() -> None:
             try:
-                responses = await self._start(question)
+                responses = await self._start(question, stream)
             except RequestRefused as refusal:
                 # The request it came by was answered long ago.
                 responses = refused(refusal.errors)
@@ -207,11 +207,11 @@ class SingleConnections:
 
         self._begin(perform())
 
-    async def _start(self, question: Json) -> EventStream:
+    async def _start(self, question: Json, stream: SSEStream) -> EventStream:
         request_id = question["request_id"]
         try:
             request = request_of(parse_json(question["parameters"].encode(), "The request"))
-            context = ConnectionContext(_caller_from(question["caller"]), request_id)
+            context = ConnectionContext(_caller_from(question["caller"]), request_id, room=stream.room)
             return await begin(self._engine, self._engine.prepare(request), request, context, self._mutations)
         except RequestRefused:
             raise

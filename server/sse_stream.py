@@ -14,6 +14,7 @@ from server.sse import COMMENT, STREAM_HEADERS, Framing
 from server.sse_operations import OneResponse
 from server.uvicorn_http import ABORT_EXTENSION
 from subscriptions.engine import EventStream, RequestRefused, StreamEnded, encode
+from subscriptions.hub import Room
 
 _CHUNK_BYTES = 65_536
 _EXPIRY_RECHECK = 3600.0
@@ -32,8 +33,12 @@ class StreamLimits:
     """Operations at work at the same time on one stream."""
     keep_alive: float = 12.0
     """Silence after which a comment is sent."""
+    queue: int = 1_000
+    """Events that wait for a client that is behind, over all operations of a stream. One more, and it is told to catch up instead."""
     send_timeout: float = 10.0
     """For the client to make room for what is sent."""
+    behind_timeout: float = 30.0
+    """For a client that was told to catch up to have done so."""
     close_timeout: float = 2.0
     """For the client to make room for the end."""
     grace: float = 10.0
@@ -90,6 +95,8 @@ class SSEStream:
         """`clock` answers seconds since the epoch. lasting: it goes on when no operation is at work, and does not
         say `complete` but for operations with an id."""
         self.caller = caller
+        self.room = Room(limits.queue)
+        """For what its subscriptions have waiting."""
         self._limits = limits
         self._clock = clock
         self._on_end = on_end
@@ -309,7 +316,10 @@ class SSEStream:
         del self._timers["send"]
         if self._sending_since is None:
             return
-        rest = self._sending_since + self._limits.send_timeout - self._loop.time()
+        due = self._sending_since + self._limits.send_timeout
+        if self.room.behind_since is not None:
+            due = min(due, self.room.behind_since + self._limits.behind_timeout)
+        rest = due - self._loop.time()
         if rest > 0:
             self._after(rest, "send", self._check_sending)
         else:

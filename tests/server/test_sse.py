@@ -11,8 +11,8 @@ from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated
 from server.http_request import preferences
 from server.sse_stream import StreamLimits
+from server.uvicorn_http import ABORT_EXTENSION
 from subscriptions.engine import Json, RequestRefused, StreamEnded
-from subscriptions.transport.writing import ABORT_EXTENSION
 from tests.server.sse_peer import SSEPeer
 from tests.server.tokens import NOW, bearer
 
