@@ -25,10 +25,7 @@ from server.request_log import REQUEST_ID_HEADER, RequestLog
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
 from server.socket_auth import socket_authenticate
-from server.sse_requests import StreamRequests
-from server.sse_single import SingleConnections
-from server.sse_stream import StreamLimits
-from server.sse_streams import SSEStreams
+from server.sse_serving import event_streams
 from server.stopping import STOPPING_STATE, Stopping
 from subscriptions.transport_ws import TransportLimits, TransportWS
 
@@ -65,24 +62,14 @@ async def _routes(
 ) -> list[BaseRoute]:
     graphiql = GraphiQL() if settings.graphiql else None
     mutations = Mutations()
-    streams = SSEStreams(
-        StreamLimits(
-            max_streams=settings.sse_max_streams,
-            max_streams_per_user=settings.sse_max_streams_per_user,
-            max_operations=settings.ws_max_subscriptions,
-            queue=settings.ws_queue,
-        ),
-        check=admission.check,
-    )
-    store = services.app.store
-    single = SingleConnections(
-        services.engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls
+    streams, events = await stack.enter_async_context(
+        event_streams(settings, services, mutations, check=admission.check)
     )
     http = GraphQLHTTP(
         services.engine,
         admission.authenticate,
         services.sign_in,
-        StreamRequests(services.engine, streams, single, mutations, max_body_bytes=settings.max_body_bytes),
+        events,
         mutations,
         max_body_bytes=settings.max_body_bytes,
         page=graphiql.page if graphiql is not None else None,
@@ -118,8 +105,6 @@ async def _routes(
         return {"server": "stopping"} if stopping.has_begun else await services.check()
 
     stack.push_async_callback(settle)
-    await single.start()
-    stack.push_async_callback(single.close)
     return [
         Route(GRAPHQL_PATH, http),
         WebSocketRoute(GRAPHQL_PATH, socket.serve),

@@ -92,7 +92,7 @@ class SSEStreams:
 
     async def drain(self) -> None:
         """Ends all streams, a jittered batch after the other, so that clients don't all come back at once. Returns when
-        they have ended. There are no new ones from now on. To be called once."""
+        they have ended. There are no new ones from now on."""
         self._draining = True
         streams = list(self._streams)
         self._rng.shuffle(streams)

@@ -1,0 +1,37 @@
+"""A process's event streams, put together from its parts and settings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from server.mutations import Mutations
+from server.services import Services
+from server.settings import Settings
+from server.sse_requests import StreamRequests
+from server.sse_single import SingleConnections
+from server.sse_stream import StreamLimits
+from server.sse_streams import SSEStreams
+
+
+@asynccontextmanager
+async def event_streams(
+    settings: Settings, services: Services, mutations: Mutations
+) -> AsyncIterator[tuple[SSEStreams, StreamRequests]]:
+    """The streams and what answers requests for them, at work for the time of the block. What is open then is ended."""
+    limits = StreamLimits(
+        max_streams=settings.sse_max_streams,
+        max_streams_per_user=settings.sse_max_streams_per_user,
+        max_operations=settings.ws_max_subscriptions,
+    )
+    streams = SSEStreams(limits)
+    engine, store = services.engine, services.app.store
+    single = SingleConnections(
+        engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls
+    )
+    await single.start()
+    try:
+        yield streams, StreamRequests(engine, streams, single, mutations, max_body_bytes=settings.max_body_bytes)
+    finally:
+        await streams.drain()
+        await single.close()
