@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from resolvers.callers import Caller
 from server.mutations import Mutations
 from server.services import Services
 from server.settings import Settings
@@ -16,15 +17,22 @@ from server.sse_streams import SSEStreams
 
 @asynccontextmanager
 async def event_streams(
-    settings: Settings, services: Services, mutations: Mutations
+    settings: Settings,
+    services: Services,
+    mutations: Mutations,
+    *,
+    check: Callable[[Caller], None] = lambda caller: None,
 ) -> AsyncIterator[tuple[SSEStreams, StreamRequests]]:
-    """The streams and what answers requests for them, at work for the time of the block. What is open then is ended."""
+    """The streams and what answers requests for them, at work for the time of the block. What is open then is ended.
+
+    `check`: see SSEStreams.
+    """
     limits = StreamLimits(
         max_streams=settings.sse_max_streams,
         max_streams_per_user=settings.sse_max_streams_per_user,
         max_operations=settings.ws_max_subscriptions,
     )
-    streams = SSEStreams(limits)
+    streams = SSEStreams(limits, check=check)
     engine, store = services.engine, services.app.store
     single = SingleConnections(
         engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls
