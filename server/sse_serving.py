@@ -31,6 +31,7 @@ async def event_streams(
         max_streams=settings.sse_max_streams,
         max_streams_per_user=settings.sse_max_streams_per_user,
         max_operations=settings.ws_max_subscriptions,
+        queue=settings.ws_queue,
     )
     streams = SSEStreams(limits, check=check)
     engine, store = services.engine, services.app.store
