@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import httpx
 import jwt
 
 from server.embedded import EmbeddedServers, launch, ports
+from server.settings import variable
 from tests.server.tokens import SECRET
 
 ROOT = Path(__file__).parents[1]
@@ -66,22 +67,33 @@ class ServerProcess:
 
 @asynccontextmanager
 async def serving_processes(
-    databases: EmbeddedServers, count: int, folder: Path, database: str
+    databases: EmbeddedServers, count: int, folder: Path, database: str, *, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[Sequence[ServerProcess]]:
-    """Servers on one database, for the time of the block. They also end when this process dies."""
+    """Servers on one database, for the time of the block. They also end when this process dies. settings: by field."""
     servers: list[ServerProcess] = []
     try:
         for number in range(count):
             port = ports.pick_free(*(server.port for server in servers))
-            servers.append(_start(databases, port, folder / f"{database}-{number}.log", database))
+            log = folder / f"{database}-{number}.log"
+            servers.append(start_server(databases, port, log, database, settings=settings))
         for server in servers:
-            await _until_ready(server)
+            await until_ready(server)
         yield servers
     finally:
         await asyncio.gather(*(asyncio.to_thread(server.stop) for server in servers))
 
 
-def _start(databases: EmbeddedServers, port: int, log: Path, database: str) -> ServerProcess:
+def start_server(
+    databases: EmbeddedServers,
+    port: int,
+    log: Path,
+    database: str,
+    *,
+    settings: Mapping[str, str] | None = None,
+    python: Sequence[str] = ("-m", "server.cli"),
+) -> ServerProcess:
+    """A server that is about to start, to be stopped by the caller. python: what runs the command line instead of its own
+    module."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CONFAB_")}
     environment |= {
         "PYTHONPATH": str(ROOT),
@@ -90,17 +102,23 @@ def _start(databases: EmbeddedServers, port: int, log: Path, database: str) -> S
         "CONFAB_REDIS_URL": databases.redis_url,
         "CONFAB_REDIS_PREFIX": f"{database}:",
         "CONFAB_JWT_SECRET": SECRET,
+        **{variable(field): value for field, value in (settings or {}).items()},
     }
-    command = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid())]
-    command += [sys.executable, "-m", "server.cli", "serve", "--port", str(port)]
-    with log.open("wb") as told:
+    return launch_server([sys.executable, *python, "serve", "--port", str(port)], port, log, environment)
+
+
+def launch_server(command: Sequence[str], port: int, log: Path, environment: Mapping[str, str]) -> ServerProcess:
+    """Any server that listens on the port, about to start, to be stopped by the caller."""
+    launcher = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid())]
+    with log.open("ab") as told:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, cwd=ROOT, env=environment
+            [*launcher, *command], stdin=subprocess.DEVNULL, stdout=told, stderr=told, cwd=ROOT, env=environment
         )
     return ServerProcess(port, log, process)
 
 
-async def _until_ready(server: ServerProcess) -> None:
+async def until_ready(server: ServerProcess) -> None:
+    """Returns once it answers requests. Raises RuntimeError, with its log, if it doesn't."""
     deadline = time.monotonic() + _START_SECONDS
     async with httpx.AsyncClient(base_url=server.url, verify=False) as client:
         while True:

@@ -1,0 +1,53 @@
+"""Many subscribers, in a process of their own so that what they cost is not what is measured."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+from tests.processes import ROOT
+
+_ANSWER_SECONDS = 120.0
+
+
+class Crowd:
+    """The process, for the time of the block. Its commands are the methods of `bench.crowd_process.Crowds`."""
+
+    _process: asyncio.subprocess.Process
+
+    async def __aenter__(self) -> Crowd:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "bench.crowd_process",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=ROOT,
+            limit=1 << 26,
+        )
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
+
+    async def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """Has the process do something, and waits for it. Raises RuntimeError with what went wrong there."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(orjson.dumps({"do": command, **arguments}) + b"\n")
+        await self._process.stdin.drain()
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            line = await self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process of subscribers ended at {command}")
+        answer: dict[str, Any] = orjson.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"{command}: {answer['error']}")
+        return answer

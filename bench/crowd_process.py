@@ -1,0 +1,159 @@
+"""The process of `bench.crowd`: takes commands as lines of JSON, answers each with one, and ends with its input."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import orjson
+import uvloop
+
+from bench.stalled_readers import StalledReaders
+from bench.subscriber import Heard, Opening, Subscriber
+from tests.processes import token
+
+_AT_ONCE = 64
+_PATIENCE_SECONDS = 60.0
+
+Answer = dict[str, Any]
+
+
+class Crowds:
+    """Subscribers by the name of their crowd."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, list[Subscriber]] = {}
+        self._heard: dict[str, Heard] = {}
+        self._stalled: dict[str, StalledReaders] = {}
+
+    async def open(
+        self, *, name: str, port: int, path: str, users: list[str | None], subscriptions: list[str]
+    ) -> Answer:
+        """One connection a user; a user may come more than once. None: a plain WebSocket."""
+        heard = self._heard[name] = Heard()
+        loop = asyncio.get_running_loop()
+        inits = {user: _init(user) for user in users}
+        began = time.perf_counter()
+
+        async def one(user: str | None) -> Subscriber:
+            opening = Opening(f"127.0.0.1:{port}", path, inits[user], subscriptions)
+            _, subscriber = await loop.create_connection(lambda: Subscriber(opening, heard), "127.0.0.1", port)
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await subscriber.ready
+            return subscriber
+
+        self._members[name] = await _some_at_a_time(one(user) for user in users)
+        return {"seconds": time.perf_counter() - began}
+
+    async def subscribe(self, *, name: str, subscriptions: list[str]) -> Answer:
+        """Further subscriptions on every connection."""
+        began = time.perf_counter()
+
+        async def one(subscriber: Subscriber) -> None:
+            subscriber.subscribe(subscriptions)
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await subscriber.ready
+
+        await _some_at_a_time(one(subscriber) for subscriber in self._members[name])
+        return {"seconds": time.perf_counter() - began}
+
+    async def close(self, *, name: str) -> Answer:
+        for subscriber in self._members.pop(name):
+            subscriber.close()
+        return {}
+
+    async def wait(self, *, name: str, count: int) -> Answer:
+        """Until so many deliveries came since `report`."""
+        heard = self._heard[name]
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while heard.count < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        return {}
+
+    async def report(self, *, name: str) -> Answer:
+        """What was heard since the last report."""
+        heard = self._heard[name]
+        fresh = self._heard[name] = Heard()
+        for subscriber in self._members[name]:
+            subscriber.heard = fresh
+        closed = Counter(str(subscriber.closed) for subscriber in self._members[name] if subscriber.closed)
+        seconds = sorted(heard.seconds)
+        return {
+            "count": heard.count,
+            "other": heard.other,
+            "sample": heard.sample.decode(),
+            "p50": _quantile(seconds, 0.5),
+            "p99": _quantile(seconds, 0.99),
+            "longest": _quantile(seconds, 1.0),
+            "first": [heard.first[sent] for sent in sorted(heard.first)],
+            "last": [heard.last[sent] for sent in sorted(heard.last)],
+            "closed": closed,
+        }
+
+    async def stall(
+        self, *, name: str, port: int, users: list[str], subscriptions: list[str], bytes_a_second: int
+    ) -> Answer:
+        """Readers who stop, or go on so slowly, once they have caught up."""
+        stalled = self._stalled[name] = StalledReaders(bytes_a_second)
+        for user in users:
+            stalled.open(Opening(f"127.0.0.1:{port}", "/graphql", _init(user), subscriptions))
+        stalled.start()
+        return {}
+
+    async def stalled(self, *, name: str) -> Answer:
+        """How they ended, and after how long."""
+        return self._stalled[name].report()
+
+    async def wake(self, *, name: str) -> Answer:
+        """Has them read all there is."""
+        return await self._stalled[name].wake()
+
+
+def _init(user: str | None) -> str | None:
+    if user is None:
+        return None
+    return orjson.dumps({"type": "connection_init", "payload": {"Authorization": f"Bearer {token(user)}"}}).decode()
+
+
+async def _some_at_a_time(tasks: Iterable[Awaitable[Any]]) -> list[Any]:
+    results: list[Any] = []
+    waiting = iter(tasks)
+
+    async def several() -> None:
+        for task in waiting:
+            results.append(await task)  # noqa: PERF401
+
+    await asyncio.gather(*(several() for _ in range(_AT_ONCE)))
+    return results
+
+
+def _quantile(values: list[float], share: float) -> float:
+    return values[min(len(values) - 1, int(share * len(values)))] if values else 0.0
+
+
+async def _main() -> None:
+    crowds = Crowds()
+    loop = asyncio.get_running_loop()
+    lines = asyncio.StreamReader(limit=1 << 26)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    for number in itertools.count():
+        line = await lines.readline()
+        if not line:
+            return
+        command = orjson.loads(line)
+        act: Callable[..., Awaitable[Answer]] = getattr(crowds, command.pop("do"))
+        try:
+            answer = await act(**command)
+        except Exception as error:
+            answer = {"error": f"command {number}: {error!r}"}
+        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    uvloop.run(_main())

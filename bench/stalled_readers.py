@@ -1,0 +1,132 @@
+"""Subscribers who stop reading, or read too slowly, with as little room as the system gives a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+import time
+from collections import Counter
+from typing import Any
+
+from bench.subscriber import Opening, client_frame, server_frames, subscribe_frames
+
+_LEAST_ROOM = 4096
+_TURN_SECONDS = 0.1
+_RESET = b'"reset":true'
+
+
+class _Reader:
+    def __init__(self, opening: Opening, bytes_a_second: int) -> None:
+        self.ended_after: float | None = None
+        self.code = ""
+        self.resets = 0
+        self._opening = opening
+        self._bytes_a_turn = int(bytes_a_second * _TURN_SECONDS)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _LEAST_ROOM)
+        self._socket.setblocking(False)
+        self._buffer = b""
+        self._awake = False
+
+    async def run(self) -> None:
+        """Catches up, then stalls until the server has enough of it."""
+        try:
+            await self._begin()
+            began = time.monotonic()
+            ended = select.poll()
+            ended.register(self._socket, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+            while not self.code and not ended.poll(0):
+                await asyncio.sleep(0 if self._awake else _TURN_SECONDS)
+                if self._awake:
+                    self._take(65_536)
+                elif self._bytes_a_turn:
+                    self._take(self._bytes_a_turn)
+            self.ended_after = time.monotonic() - began
+            # What the system still has for it, a close frame perhaps.
+            while not self.code and self._take(65_536):
+                pass
+            self.code = self.code or "1006"
+        finally:
+            self._socket.close()
+
+    def wake(self) -> None:
+        self._awake = True
+
+    async def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        host, _, port = self._opening.host.partition(":")
+        await loop.sock_connect(self._socket, (host, int(port)))
+        await loop.sock_sendall(self._socket, self._opening.request())
+        await self._until(b"\r\n\r\n")
+        self._buffer = b""
+        assert self._opening.init is not None
+        await loop.sock_sendall(self._socket, client_frame(self._opening.init))
+        await self._until(b'"connection_ack"')
+        await loop.sock_sendall(self._socket, subscribe_frames(self._opening.subscriptions))
+        await self._until(b'"CaughtUp"')
+        # The rest of a frame that is cut here is dropped with what came before it.
+        _, self._buffer = server_frames(self._buffer)
+
+    async def _until(self, word: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        while word not in self._buffer:
+            data = await loop.sock_recv(self._socket, 4096)
+            if not data:
+                raise ConnectionError("closed before it had caught up")
+            self._buffer += data
+
+    def _take(self, size: int) -> bool:
+        """Reads so much, if there is any. Answers whether there may be more."""
+        try:
+            data = self._socket.recv(size)
+        except BlockingIOError:
+            return False
+        except OSError:
+            self.code = self.code or "1006"
+            return False
+        if not data:
+            self.code = self.code or "1006"
+            return False
+        frames, self._buffer = server_frames(self._buffer + data)
+        for opcode, payload in frames:
+            if opcode == 0x8:
+                self.code = f"{int.from_bytes(payload[:2], 'big')} {payload[2:].decode(errors='replace')}"
+            elif _RESET in payload:
+                self.resets += 1
+        return True
+
+
+class StalledReaders:
+    """Some of them, together."""
+
+    def __init__(self, bytes_a_second: int) -> None:
+        self._bytes_a_second = bytes_a_second
+        self._readers: list[_Reader] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def open(self, opening: Opening) -> None:
+        """One more, who begins with `start`."""
+        self._readers.append(_Reader(opening, self._bytes_a_second))
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(reader.run()) for reader in self._readers]
+
+    async def wake(self) -> dict[str, Any]:
+        """Has them read whatever there is from now on."""
+        for reader in self._readers:
+            reader.wake()
+        return {}
+
+    def report(self) -> dict[str, Any]:
+        """How many were cut off, the seconds until then from when they stopped, and how."""
+        ended = sorted(reader.ended_after for reader in self._readers if reader.ended_after is not None)
+        failed = [repr(task.exception()) for task in self._tasks if task.done() and task.exception()]
+        return {
+            "readers": len(self._readers),
+            "ended": len(ended),
+            "seconds": ended,
+            "codes": Counter(reader.code for reader in self._readers if reader.code),
+            "resets": sum(reader.resets for reader in self._readers),
+            "failed": failed,
+        }
