@@ -1,0 +1,26 @@
+"""`confab serve` with a defect: a WebSocket that is sent a ping with the payload {"defect": true} fails inside.
+
+So clients can be shown what they do then. Everything else is as it is.
+"""
+
+from __future__ import annotations
+
+from server.cli import main
+from subscriptions.transport import frames
+
+
+def _with_defect() -> None:
+    parse = frames.parse_frame
+
+    def parse_frame(text: str, *more: object) -> frames.ClientFrame:
+        frame = parse(text, *more)
+        if isinstance(frame, frames.Ping) and frame.payload == {"defect": True}:
+            raise ZeroDivisionError
+        return frame
+
+    frames.parse_frame = parse_frame
+
+
+if __name__ == "__main__":
+    _with_defect()
+    main()

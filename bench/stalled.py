@@ -1,0 +1,235 @@
+"""What readers who stop, or are too slow, do to a server under load: its memory, the others' latency, how they are cut off.
+
+`python -m bench.stalled --healthy 200 --rate 50` starts a MongoDB, a Redis and one server. A group is sent messages all the time;
+its members read them on connections that keep up, until some join who don't.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from pymongo import MongoClient
+
+from bench.asking import Asker
+from bench.crowd import Crowd
+from bench.memory import memory
+from bench.meter import cpu_seconds
+from bench.selections import CREATE_GROUP, MESSAGE_EVENTS, SEND_MESSAGE
+from bench.session_data import Row, insert_people
+from bench.subscriber import stamp
+from server.embedded import EmbeddedServers
+from tests.processes import ServerProcess, serving_processes
+
+_NAME = "bench_stalled"
+_SENDER = "sender"
+_SAMPLE_SECONDS = 0.25
+_MOST_WAITING = 200
+"""Messages on their way at once: a server that can't keep up isn't asked for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of time with so many readers who read so many bytes a second."""
+
+    name: str
+    seconds: float
+    readers: int = 0
+    bytes_a_second: int = 0
+    wake_after: float | None = None
+    """Seconds after which they read on."""
+
+
+_PHASES = (
+    Phase("before", 10),
+    Phase("1 stalled", 20, 1),
+    Phase("20 stalled", 25, 20),
+    Phase("20 stalled for 5 s", 12, 20, wake_after=5),
+    Phase("20 slow ones", 55, 20, 20_000),
+    Phase("after", 10),
+)
+
+
+class Load:
+    """Messages to the group at an even rate, for the time of the block."""
+
+    def __init__(self, server: ServerProcess, group: str, rate: float, size: int) -> None:
+        self.sent = 0
+        self.skipped = 0
+        self.failed = 0
+        self.failure = ""
+        """The last one."""
+        self._turn = 0
+        self._askers = [Asker(server, _SENDER) for _ in range(8)]
+        self._group = group
+        self._apart = 1 / rate
+        self._padding = "Words that fill a message. " * (1 + size // 27)
+        self._size = size
+        self._waiting: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Load:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, *self._waiting, return_exceptions=True)
+        for asker in self._askers:
+            await asker.close()
+
+    async def _run(self) -> None:
+        due = time.monotonic()
+        while True:
+            if len(self._waiting) < _MOST_WAITING:
+                task = asyncio.create_task(self._send())
+                self._waiting.add(task)
+                task.add_done_callback(self._waiting.discard)
+            else:
+                self.skipped += 1
+            due += self._apart
+            await asyncio.sleep(max(0, due - time.monotonic()))
+
+    async def _send(self) -> None:
+        text = f"{stamp()} {self._padding}"[: self._size]
+        self._turn += 1
+        try:
+            await self._askers[self._turn % len(self._askers)].ask(SEND_MESSAGE, id=self._group, text=text)
+            self.sent += 1
+        except (RuntimeError, httpx.HTTPError) as error:
+            self.failed += 1
+            self.failure = str(error)
+
+
+class Bench:
+    """A server under load."""
+
+    def __init__(self, server: ServerProcess, crowd: Crowd, load: Load, healthy: int) -> None:
+        self._server = server
+        self._crowd = crowd
+        self._load = load
+        self._healthy = healthy
+        self._heard = 0
+        self._before = 0
+
+    async def begin(self) -> None:
+        """Counts from now on."""
+        await self._crowd.ask("report", name="healthy")
+        self._before = self._load.sent
+
+    async def run(self, phase: Phase, users: Sequence[str]) -> None:
+        sent, skipped, failed = self._load.sent, self._load.skipped, self._load.failed
+        used = cpu_seconds(self._server.pid)
+        if phase.readers:
+            await self._crowd.ask(
+                "stall",
+                name=phase.name,
+                port=self._server.port,
+                users=[users[number % len(users)] for number in range(phase.readers)],
+                subscriptions=[MESSAGE_EVENTS],
+                bytes_a_second=phase.bytes_a_second,
+            )
+        if phase.wake_after is not None:
+            waking = asyncio.get_running_loop().call_later(
+                phase.wake_after, lambda: asyncio.ensure_future(self._wake(phase))
+            )
+        sizes = []
+        began = time.monotonic()
+        while time.monotonic() < began + phase.seconds:
+            sizes.append(memory(self._server.pid).rss / 1e6)
+            await asyncio.sleep(_SAMPLE_SECONDS)
+        if phase.wake_after is not None:
+            waking.cancel()
+        cpu = (cpu_seconds(self._server.pid) - used) / (time.monotonic() - began)
+        heard = await self._crowd.ask("report", name="healthy")
+        sent = self._load.sent - sent
+        self._heard += heard["count"]
+        behind = (self._load.sent - self._before) - self._heard / self._healthy
+        print(
+            f"{phase.name:<20} {1000 * heard['p50']:>7.1f} {1000 * heard['p99']:>7.1f} {1000 * heard['longest']:>8.1f} "
+            f"{behind:>8.1f} {sent / phase.seconds:>7.1f} {100 * cpu:>6.0f} "
+            f"{sizes[0]:>7.0f} {max(sizes):>6.0f} {sizes[-1]:>6.0f}   {sum(heard['closed'].values()):>6}",
+            flush=True,
+        )
+        if self._load.skipped > skipped:
+            print(f"    {self._load.skipped - skipped} messages were not sent: the server was too far behind")
+        if self._load.failed > failed:
+            print(
+                f"    {self._load.failed - failed} messages were refused, the last one so: {self._load.failure[:300]}"
+            )
+        step = max(1, len(sizes) // 12)
+        print(f"    MB every {step * _SAMPLE_SECONDS:.1f} s: " + " ".join(f"{size:.0f}" for size in sizes[::step]))
+        if phase.readers:
+            ended = await self._crowd.ask("stalled", name=phase.name)
+            times = ended["seconds"]
+            after = f", after {times[0]:.1f} to {times[-1]:.1f} s" if times else ""
+            print(
+                f"    cut off: {ended['ended']} of {ended['readers']}{after}; seen by them: {ended['codes'] or 'nothing'}; "
+                f"told to start anew {ended['resets']} times"
+                + (f"; failed: {ended['failed']}" if ended["failed"] else ""),
+                flush=True,
+            )
+
+    async def _wake(self, phase: Phase) -> None:
+        await self._crowd.ask("wake", name=phase.name)
+
+
+async def _measure(server: ServerProcess, crowd: Crowd, people: Sequence[str], arguments: argparse.Namespace) -> None:
+    async with AsyncExitStack() as stack:
+        sender = Asker(server, _SENDER)
+        stack.push_async_callback(sender.close)
+        made = {"name": "Everybody", "memberIds": list(people)}
+        group = (await sender.ask(CREATE_GROUP, input=made))["id"]
+        reading, stalling = people[: arguments.users], people[arguments.users :]
+        await crowd.ask(
+            "open",
+            name="healthy",
+            port=server.port,
+            path="/graphql",
+            users=[reading[number % len(reading)] for number in range(arguments.healthy)],
+            subscriptions=[MESSAGE_EVENTS],
+        )
+        load = await stack.enter_async_context(Load(server, group, arguments.rate, arguments.size))
+        await asyncio.sleep(5)
+        print(
+            f"{arguments.healthy} healthy connections of {len(reading)} users, {arguments.rate:g} messages of {arguments.size} "
+            f"characters a second\n\n{'the others, ms':<20} {'p50':>7} {'p99':>7} {'longest':>8} {'behind':>8} {'sent/s':>7} {'CPU %':>6} "
+            f"{'MB RSS':>7} {'most':>6} {'end':>6}   {'closed':>6}",
+            flush=True,
+        )
+        bench = Bench(server, crowd, load, arguments.healthy)
+        await bench.begin()
+        for phase in _PHASES:
+            await bench.run(phase, stalling)
+
+
+async def _main(arguments: argparse.Namespace) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))
+    people = [f"u{number:06}" for number in range(arguments.users + arguments.stalling_users)]
+    try:
+        with EmbeddedServers(folder / "databases") as databases:
+            with MongoClient[Row](databases.mongo_url) as mongo:
+                insert_people(mongo[_NAME], [_SENDER, *people])
+            async with serving_processes(databases, 1, folder, _NAME) as (server,), Crowd() as crowd:
+                await _measure(server, crowd, people, arguments)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--healthy", type=int, default=200, help="connections that keep up")
+    parser.add_argument("--users", type=int, default=10, help="whose connections those are")
+    parser.add_argument("--stalling-users", type=int, default=5, help="whose connections the others are")
+    parser.add_argument("--rate", type=float, default=50.0, help="messages a second")
+    parser.add_argument("--size", type=int, default=1_000, help="characters of a message")
+    asyncio.run(_main(parser.parse_args()))
