@@ -70,9 +70,17 @@ class Crowds:
     async def wait(self, *, name: str, count: int) -> Answer:
         """Until so many deliveries came since `report`."""
         heard = self._heard[name]
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            while heard.count < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.002)
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                while heard.count < count:  # noqa: ASYNC110
+                    await asyncio.sleep(0.002)
+        except TimeoutError:
+            closed = sum(subscriber.closed is not None for subscriber in self._members[name])
+            lacking = {sent: len(self._members[name]) - of for sent, of in heard.by_message.items()}
+            raise RuntimeError(
+                f"{heard.count} of {count} deliveries came, {heard.other} other frames ({heard.other_sample!r}), {closed} connections "
+                f"are closed; deliveries lacking by message: {list(lacking.values())}"
+            ) from None
         return {}
 
     async def report(self, *, name: str) -> Answer:

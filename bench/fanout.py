@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -41,7 +40,8 @@ _PLAIN, _STRAWBERRY = "plain WebSockets", "Strawberry"
 _APART_SECONDS = 0.1
 """Between two messages, so that none waits for the one before it."""
 
-_IDLE_SECONDS = 3.0
+_AFTERMATH_SECONDS = 0.03
+_IDLE_SLICES, _IDLE_SECONDS = 7, 0.5
 _WARM_UP = 3
 
 Send = Callable[[], Awaitable[object]]
@@ -59,7 +59,7 @@ class Contestant:
     """CPU seconds a second while nothing is sent."""
     apart: list[float] = field(default_factory=list)
     burst: list[float] = field(default_factory=list)
-    """CPU seconds a delivery, by round."""
+    """CPU seconds a delivery: of each message that came alone, of each burst."""
     reports: list[dict[str, Any]] = field(default_factory=list)
     sample: str = ""
 
@@ -72,99 +72,122 @@ class Bench:
         self._subscribers = subscribers
 
     async def learn_idle(self, contestants: Sequence[Contestant]) -> None:
-        before = [cpu_seconds(one.pid) for one in contestants]
-        await asyncio.sleep(_IDLE_SECONDS)
-        for one, used in zip(contestants, before, strict=True):
-            one.idle = (cpu_seconds(one.pid) - used) / _IDLE_SECONDS
+        slices = []
+        for _ in range(_IDLE_SLICES):
+            before = [cpu_seconds(one.pid) for one in contestants]
+            await asyncio.sleep(_IDLE_SECONDS)
+            slices.append(
+                [(cpu_seconds(one.pid) - used) / _IDLE_SECONDS for one, used in zip(contestants, before, strict=True)]
+            )
+        for one, shares in zip(contestants, zip(*slices, strict=True), strict=True):
+            # Now and then a server does something for all its users at once.
+            one.idle = statistics.median(shares)
 
     async def warm_up(self, one: Contestant) -> None:
-        await self._run(one, _WARM_UP, 1)
+        for turn in range(_WARM_UP):
+            await self._run(one, turn, 1)
         one.sample = (await self._crowd.ask("report", name=one.crowd))["sample"]
 
     async def measure(self, one: Contestant, messages: int, burst: int) -> None:
         """A round: some messages one at a time, then some at once."""
-        one.apart.append(await self._run(one, messages, 1))
+        for turn in range(messages):
+            one.apart.append(await self._run(one, turn, 1))
+            await asyncio.sleep(_APART_SECONDS)
         one.reports.append(await self._crowd.ask("report", name=one.crowd))
         if burst:
-            one.burst.append(await self._run(one, 1, burst))
+            one.burst.append(await self._run(one, 0, burst))
             await self._crowd.ask("report", name=one.crowd)
 
-    async def _run(self, one: Contestant, turns: int, at_once: int) -> float:
-        """CPU seconds a delivery."""
+    async def _run(self, one: Contestant, before: int, at_once: int) -> float:
+        """CPU seconds a delivery of some messages, so many having come since the last report."""
         used, began = cpu_seconds(one.pid), time.perf_counter()
-        for turn in range(1, turns + 1):
-            await asyncio.gather(*(one.send() for _ in range(at_once)))
-            await self._crowd.ask("wait", name=one.crowd, count=turn * at_once * self._subscribers)
-            await asyncio.sleep(_APART_SECONDS)
+        await asyncio.gather(*(one.send() for _ in range(at_once)))
+        await self._crowd.ask("wait", name=one.crowd, count=(before + at_once) * self._subscribers)
+        await asyncio.sleep(_AFTERMATH_SECONDS)
         elapsed = time.perf_counter() - began
-        spent = cpu_seconds(one.pid) - used - one.idle * elapsed
-        return spent / (turns * at_once * self._subscribers)
+        return (cpu_seconds(one.pid) - used - one.idle * elapsed) / (at_once * self._subscribers)
 
 
-async def _form(
-    title: str,
-    users: Sequence[str],
-    bench: Bench,
-    crowd: Crowd,
-    servers: Sequence[ServerProcess],
-    arguments: argparse.Namespace,
-) -> None:
-    """The two ways to give Confab a message, its subscribers being these users (one more than once), beside the others."""
-    subscribers = arguments.subscribers
-    async with AsyncExitStack() as stack:
-        measured, other = servers
-        askers = {server: Asker(server, _SENDER) for server in servers}
-        for asker in askers.values():
-            stack.push_async_callback(asker.close)
-        members = list(dict.fromkeys(users))
-        group = (await askers[other].ask(CREATE_GROUP, input={"name": "Everybody", "memberIds": members}))["id"]
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What all forms of the bench are played on."""
 
-        def sending(server: ServerProcess) -> Send:
-            return lambda: askers[server].ask(SEND_MESSAGE, id=group, text=f"What everybody is told, {stamp()}")
+    crowd: Crowd
+    measured: ServerProcess
+    other: ServerProcess
+    database_pids: Sequence[int]
+    folder: Path
+    arguments: argparse.Namespace
 
-        opened = await crowd.ask(
-            "open", name="confab", port=measured.port, path="/graphql", users=users, subscriptions=[MESSAGE_EVENTS]
+    async def play(self, title: str, users: Sequence[str]) -> None:
+        """A connection of each of the users, who may come more than once. Prints what it costs to tell them all."""
+        arguments = self.arguments
+        bench = Bench(self.crowd, len(users))
+        async with AsyncExitStack() as stack:
+            askers = {server: Asker(server, _SENDER) for server in (self.measured, self.other)}
+            for asker in askers.values():
+                stack.push_async_callback(asker.close)
+            made = {"name": "Everybody", "memberIds": list(dict.fromkeys(users))}
+            group = (await askers[self.other].ask(CREATE_GROUP, input=made))["id"]
+
+            def sending(server: ServerProcess) -> Send:
+                return lambda: askers[server].ask(SEND_MESSAGE, id=group, text=f"What everybody is told, {stamp()}")
+
+            await self._open(title, users)
+            contestants = [Contestant("Confab", self.measured.pid, "confab", sending(self.other))]
+            await bench.warm_up(contestants[0])
+            if not arguments.alone:
+                contestants.append(
+                    Contestant("Confab, written there too", self.measured.pid, "confab", sending(self.measured))
+                )
+                contestants += await self._others(stack, users, contestants[0].sample)
+            for one in contestants[1:]:
+                await bench.warm_up(one)
+            await bench.learn_idle(contestants)
+            for _ in range(arguments.rounds):
+                for one in contestants:
+                    await bench.measure(one, arguments.messages, arguments.burst)
+            _print_table(contestants, len(contestants[0].sample))
+            for name in dict.fromkeys(one.crowd for one in contestants):
+                await self.crowd.ask("close", name=name)
+            await asyncio.sleep(1)
+
+    async def _open(self, title: str, users: Sequence[str]) -> None:
+        pids = [self.measured.pid, *self.database_pids]
+        before = [cpu_seconds(pid) for pid in pids]
+        opened = await self.crowd.ask(
+            "open", name="confab", port=self.measured.port, path="/graphql", users=users, subscriptions=[MESSAGE_EVENTS]
         )
-        print(f"\n{title}: opened in {opened['seconds']:.1f} s", flush=True)
-        contestants = [
-            Contestant("Confab", measured.pid, "confab", sending(other)),
-            Contestant("Confab, written there too", measured.pid, "confab", sending(measured)),
+        spent = [1000 * (cpu_seconds(pid) - used) / len(users) for pid, used in zip(pids, before, strict=True)]
+        print(
+            f"\n{title}: opened in {opened['seconds']:.1f} s, CPU ms each: server {spent[0]:.2f}, MongoDB {spent[1]:.2f}, "
+            f"Redis {spent[2]:.2f}",
+            flush=True,
+        )
+
+    async def _others(self, stack: AsyncExitStack, users: Sequence[str], sample: str) -> list[Contestant]:
+        """The same by other means: sample is a frame as Confab sent it."""
+        plain = await stack.enter_async_context(serving_rig("bench.plain_sockets:app", self.folder / "plain.log"))
+        nobody = [None] * len(users)
+        await self.crowd.ask("open", name="plain", port=plain.port, path="/sockets", users=nobody, subscriptions=[])
+        strawberry = await stack.enter_async_context(
+            serving_rig("bench.strawberry_sockets:app", self.folder / "strawberry.log")
+        )
+        await self.crowd.ask(
+            "open",
+            name="strawberry",
+            port=strawberry.port,
+            path="/graphql",
+            users=users,
+            subscriptions=[MESSAGE_EVENTS],
+        )
+        client = await stack.enter_async_context(httpx.AsyncClient(verify=False, trust_env=False, timeout=60))
+        return [
+            Contestant(_PLAIN, plain.pid, "plain", lambda: _post(client, plain, _restamped(sample))),
+            Contestant(
+                _STRAWBERRY, strawberry.pid, "strawberry", lambda: _post(client, strawberry, _message_of(sample))
+            ),
         ]
-        await bench.warm_up(contestants[0])
-        if not arguments.alone:
-            sample = contestants[0].sample
-            logs = Path(measured.log).parent
-            plain = await stack.enter_async_context(serving_rig("bench.plain_sockets:app", logs / "plain.log"))
-            strawberry = await stack.enter_async_context(
-                serving_rig("bench.strawberry_sockets:app", logs / "strawberry.log")
-            )
-            client = await stack.enter_async_context(httpx.AsyncClient(verify=False, trust_env=False, timeout=60))
-            contestants += [
-                Contestant(_PLAIN, plain.pid, "plain", lambda: _post(client, plain, _restamped(sample))),
-                Contestant(
-                    _STRAWBERRY, strawberry.pid, "strawberry", lambda: _post(client, strawberry, _message_of(sample))
-                ),
-            ]
-            nobody = [None] * subscribers
-            await crowd.ask("open", name="plain", port=plain.port, path="/sockets", users=nobody, subscriptions=[])
-            await crowd.ask(
-                "open",
-                name="strawberry",
-                port=strawberry.port,
-                path="/graphql",
-                users=users,
-                subscriptions=[MESSAGE_EVENTS],
-            )
-        for one in contestants[1:]:
-            await bench.warm_up(one)
-        await bench.learn_idle(contestants)
-        for _ in range(arguments.rounds):
-            for one in contestants:
-                await bench.measure(one, arguments.messages, arguments.burst)
-        _print_table(contestants, len(contestants[0].sample))
-        for name in dict.fromkeys(one.crowd for one in contestants):
-            await crowd.ask("close", name=name)
-        await asyncio.sleep(1)
 
 
 async def _post(client: httpx.AsyncClient, rig: ServerProcess, content: str) -> None:
@@ -185,7 +208,7 @@ def _message_of(sample: str) -> str:
 def _print_table(contestants: Sequence[Contestant], size: int) -> None:
     costs = {one.name: 1e6 * statistics.median(one.apart) for one in contestants}
     print(
-        f"{f'CPU microseconds a delivery ({size} bytes)':<40} {'median':>7} {'rounds':>15} {'burst':>7} "
+        f"{f'CPU microseconds a delivery ({size} bytes)':<40} {'median':>7} {'half of them':>15} {'burst':>7} "
         f"{'ratio to plain':>15} {'burst':>6} {'p50 ms':>7} {'p99 ms':>7} {'first':>6} {'last':>6} {'idle %':>7}"
     )
     bursts = {one.name: 1e6 * statistics.median(one.burst) if one.burst else 0.0 for one in contestants}
@@ -198,9 +221,10 @@ def _print_table(contestants: Sequence[Contestant], size: int) -> None:
             1000 * statistics.median(value for report in one.reports for value in report[name])
             for name in ("first", "last")
         )
-        rounds = f"{1e6 * min(one.apart):.1f} to {1e6 * max(one.apart):.1f}"
+        low, _, high = statistics.quantiles(one.apart, n=4)
+        half = f"{1e6 * low:.1f} to {1e6 * high:.1f}"
         print(
-            f"{one.name:<40} {costs[one.name]:>7.1f} {rounds:>15} {bursts[one.name]:>7.1f} {ratios[0]:>15} {ratios[1]:>6} "
+            f"{one.name:<40} {costs[one.name]:>7.1f} {half:>15} {bursts[one.name]:>7.1f} {ratios[0]:>15} {ratios[1]:>6} "
             f"{p50:>7.1f} {p99:>7.1f} {first:>6.1f} {last:>6.1f} {100 * one.idle:>7.2f}"
         )
     if _STRAWBERRY in costs:
@@ -211,38 +235,30 @@ async def _main(arguments: argparse.Namespace) -> None:
     folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))
     people = [f"u{number:06}" for number in range(arguments.subscribers)]
     few = people[: arguments.users]
+    forms = {
+        "many": (f"{len(people):,} users, one connection each", people),
+        "few": (f"{len(people):,} connections of {len(few)} users", [few[n % len(few)] for n in range(len(people))]),
+    }
+    ordinary = ["-m", "server.cli"]
+    profiled = ["-m", "cProfile", "-o", str(arguments.profile), *ordinary] if arguments.profile else ordinary
     servers: list[ServerProcess] = []
-    profiled = (
-        ["-m", "cProfile", "-o", str(arguments.profile), "-m", "server.cli"]
-        if arguments.profile
-        else ["-m", "server.cli"]
-    )
     try:
         with EmbeddedServers(folder / "databases") as databases:
+            with MongoClient[Row](databases.mongo_url) as mongo:
+                insert_people(mongo[_NAME], [_SENDER, *people])
+            assert databases.mongo_pid is not None and databases.redis_pid is not None
             try:
-                with MongoClient[Row](databases.mongo_url) as mongo:
-                    insert_people(mongo[_NAME], [_SENDER, *people])
-                for number, python in enumerate((profiled, ["-m", "server.cli"])):
+                for number, python in enumerate((profiled, ordinary)):
                     port = ports.pick_free(*(server.port for server in servers))
                     servers.append(start_server(databases, port, folder / f"{number}.log", _NAME, python=python))
                 for server in servers:
                     await until_ready(server)
                 async with Crowd() as crowd:
-                    bench = Bench(crowd, arguments.subscribers)
-                    if arguments.form in ("many", "both"):
-                        await _form(
-                            f"{len(people):,} users, one connection each", people, bench, crowd, servers, arguments
-                        )
-                    if arguments.form in ("few", "both"):
-                        each = [few[number % len(few)] for number in range(arguments.subscribers)]
-                        title = f"{len(each):,} connections of {len(few)} users"
-                        await _form(title, each, bench, crowd, servers, arguments)
+                    stage = Stage(crowd, *servers, (databases.mongo_pid, databases.redis_pid), folder, arguments)
+                    for form in arguments.form:
+                        await stage.play(*forms[form])
             finally:
                 await asyncio.gather(*(asyncio.to_thread(server.stop) for server in servers))
-    except Exception:
-        for server in servers:
-            sys.stderr.write(server.log.read_text()[-2000:])
-        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -251,10 +267,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subscribers", type=int, default=1_000)
     parser.add_argument("--users", type=int, default=10, help="whose connections they are, in the second form")
-    parser.add_argument("--form", choices=("many", "few", "both"), default="both")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--form", nargs="*", choices=("many", "few"), default=("many", "few"))
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--messages", type=int, default=5, help="a round, one at a time")
     parser.add_argument("--burst", type=int, default=20, help="messages at once, a round")
-    parser.add_argument("--alone", action="store_true", help="without the others")
+    parser.add_argument("--alone", action="store_true", help="nothing beside it")
     parser.add_argument("--profile", type=Path, help="where to write cProfile's statistics of the measured server")
     asyncio.run(_main(parser.parse_args()))

@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -38,13 +39,16 @@ class Heard:
     last: dict[int, float] = field(default_factory=dict)
     """By message: how long the first and the last one waited for it, in seconds."""
     sample: bytes = b""
+    by_message: Counter[int] = field(default_factory=Counter)
     other: int = 0
     """Frames without a stamp."""
+    other_sample: bytes = b""
 
     def take(self, payload: bytes) -> None:
         at = payload.find(STAMP)
         if at < 0:
             self.other += 1
+            self.other_sample = payload
             return
         start = at + len(STAMP)
         sent = int(payload[start : start + STAMP_DIGITS])
@@ -54,6 +58,7 @@ class Heard:
         if sent not in self.first:
             self.first[sent] = waited
             self.sample = payload
+        self.by_message[sent] += 1
         self.last[sent] = waited
 
 
