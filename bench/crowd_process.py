@@ -75,11 +75,11 @@ class Crowds:
                 while heard.count < count:  # noqa: ASYNC110
                     await asyncio.sleep(0.002)
         except TimeoutError:
-            closed = sum(subscriber.closed is not None for subscriber in self._members[name])
+            closed = Counter(str(subscriber.closed) for subscriber in self._members[name] if subscriber.closed)
             lacking = {sent: len(self._members[name]) - of for sent, of in heard.by_message.items()}
             raise RuntimeError(
-                f"{heard.count} of {count} deliveries came, {heard.other} other frames ({heard.other_sample!r}), {closed} connections "
-                f"are closed; deliveries lacking by message: {list(lacking.values())}"
+                f"{name}: {heard.count} of {count} deliveries came, {heard.other} other frames ({heard.other_sample!r}); "
+                f"closed: {dict(closed) or 'none'}; deliveries lacking by message: {list(lacking.values())}"
             ) from None
         return {}
 

@@ -18,6 +18,8 @@ _OPTIONS = {
     "--http": "httptools",
     "--ws": "websockets-sansio",
     "--ws-per-message-deflate": "false",
+    # Confab's pings are in the subprotocol.
+    "--ws-ping-interval": "3600",
     "--backlog": "4096",
     "--log-level": "warning",
     "--timeout-graceful-shutdown": "1",

@@ -61,7 +61,7 @@ class _Reader:
         await self._until(b"\r\n\r\n")
         self._buffer = b""
         assert self._opening.init is not None
-        await loop.sock_sendall(self._socket, client_frame(self._opening.init))
+        await loop.sock_sendall(self._socket, client_frame(self._opening.init.encode()))
         await self._until(b'"connection_ack"')
         await loop.sock_sendall(self._socket, subscribe_frames(self._opening.subscriptions))
         await self._until(b'"CaughtUp"')

@@ -80,9 +80,8 @@ class Opening:
         ).encode()
 
 
-def client_frame(text: str, opcode: int = 0x1) -> bytes:
+def client_frame(payload: bytes, opcode: int = 0x1) -> bytes:
     """A frame as clients send them, masked with zeros."""
-    payload = text.encode()
     size = len(payload)
     if size < 126:
         head = bytes((0x80 | opcode, 0x80 | size))
@@ -96,7 +95,7 @@ def client_frame(text: str, opcode: int = 0x1) -> bytes:
 def subscribe_frames(subscriptions: Sequence[str]) -> bytes:
     """They begin, each with an id as the public clients make them."""
     frames = [{"id": str(uuid.uuid4()), "type": "subscribe", "payload": {"query": query}} for query in subscriptions]
-    return b"".join(client_frame(orjson.dumps(frame).decode()) for frame in frames)
+    return b"".join(client_frame(orjson.dumps(frame)) for frame in frames)
 
 
 def server_frames(data: bytes, at: int = 0) -> tuple[list[tuple[int, bytes]], bytes]:
@@ -116,7 +115,7 @@ def server_frames(data: bytes, at: int = 0) -> tuple[list[tuple[int, bytes]], by
     return frames, data[at:]
 
 
-_PONG = client_frame('{"type":"pong"}')
+_PONG = client_frame(b'{"type":"pong"}')
 
 
 class Subscriber(asyncio.Protocol):
@@ -184,15 +183,15 @@ class Subscriber(asyncio.Protocol):
         if self._opening.init is None:
             self.ready.set_result(None)
         else:
-            self._transport.write(client_frame(self._opening.init))
+            self._transport.write(client_frame(self._opening.init.encode()))
 
     def _on_frame(self, opcode: int, payload: bytes) -> None:
         assert self._transport is not None
         if opcode == 0x8:
             self.closed = (int.from_bytes(payload[:2], "big") or 1005, payload[2:].decode(errors="replace"))
-            self._transport.write(client_frame("", 0x8))
+            self._transport.write(client_frame(b"", 0x8))
         elif opcode == 0x9:
-            self._transport.write(client_frame(payload.decode(errors="replace"), 0xA))
+            self._transport.write(client_frame(payload, 0xA))
         elif self.ready.done():
             # The types of the protocol come before what people wrote, in every server measured here.
             if len(payload) < 200 and _PING in payload:
