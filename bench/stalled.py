@@ -119,12 +119,10 @@ class Bench:
         self._load = load
         self._healthy = healthy
         self._heard = 0
-        self._before = 0
 
     async def begin(self) -> None:
-        """Counts from now on."""
-        await self._crowd.ask("report", name="healthy")
-        self._before = self._load.sent
+        """What was heard until now belongs to no phase."""
+        self._heard += (await self._crowd.ask("report", name="healthy"))["count"]
 
     async def run(self, phase: Phase, users: Sequence[str]) -> None:
         sent, skipped, failed = self._load.sent, self._load.skipped, self._load.failed
@@ -153,7 +151,7 @@ class Bench:
         heard = await self._crowd.ask("report", name="healthy")
         sent = self._load.sent - sent
         self._heard += heard["count"]
-        behind = (self._load.sent - self._before) - self._heard / self._healthy
+        behind = self._load.sent - self._heard / self._healthy
         print(
             f"{phase.name:<20} {1000 * heard['p50']:>7.1f} {1000 * heard['p99']:>7.1f} {1000 * heard['longest']:>8.1f} "
             f"{behind:>8.1f} {sent / phase.seconds:>7.1f} {100 * cpu:>6.0f} "

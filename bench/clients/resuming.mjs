@@ -9,14 +9,19 @@ import { sleep } from "./servers.mjs";
 
 const MEANWHILE = 5;
 
-function socketClient(url, deployment, user) {
+const HINT = /retry in (\d+) ms/;
+
+function socketClient(url, deployment, user, seconds = 3600) {
+  let wait = 200;
   return createClient({
     url,
     webSocketImpl: WebSocket,
-    connectionParams: () => ({ Authorization: `Bearer ${deployment.token(user)}` }),
+    connectionParams: () => ({ Authorization: `Bearer ${deployment.token(user, seconds)}` }),
     retryAttempts: 50,
-    retryWait: () => sleep(200),
+    // A server that restarts says when each of its clients had best come back.
+    retryWait: () => sleep(wait),
     shouldRetry: () => true,
+    on: { closed: ({ reason }) => { wait = Number(HINT.exec(reason)?.[1] ?? 200); } },
   });
 }
 
@@ -115,10 +120,41 @@ async function live(deployment, start) {
   }
 }
 
+const RENEW = "mutation ($token: String!) { renewAuth(token: $token) }";
+const SHORT = 4;
+
+// A token that is renewed in time: the subscription outlives the first one on the same connection.
+async function renew(deployment, start) {
+  const user = `follower${(turn += 1)}`;
+  const follower = new Follower();
+  const client = socketClient(deployment.ws(0), deployment, user, SHORT);
+  let closes = 0;
+  client.on("closed", () => { closes += 1; });
+  const stop = start(client, follower);
+  try {
+    await follower.until("CaughtUp", () => follower.caughtUp.length > 0);
+    const result = await new Promise((resolve, reject) => {
+      const token = deployment.token(user, 3600);
+      client.subscribe({ query: RENEW, variables: { token } }, { next: resolve, error: reject, complete() {} });
+    });
+    if (result.errors) throw new Error(JSON.stringify(result.errors));
+    await sleep(1000 * (SHORT + 1));
+    await deployment.send("bob", user, "later", 0);
+    await follower.heard("later");
+    follower.check(["later"]);
+    if (closes) throw new Error("the connection was closed");
+    return `good until ${result.data.renewAuth}, the first one was for ${SHORT} s`;
+  } finally {
+    stop();
+    await client.dispose();
+  }
+}
+
 export async function resuming(deployment, report) {
   const missing = deployment.controlled ? null : "servers of its own";
   for (const [name, start] of Object.entries(CLIENTS)) {
     await report(name, "messageEvents live", null, () => live(deployment, start));
+    await report(name, "renewAuth in time: stays", null, () => renew(deployment, start));
     await report(name, "across a restart of its server", missing, () => follow(deployment, start, {
       url: deployment.ws(0),
       away: () => deployment.stop(0),
