@@ -8,6 +8,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { parseArgs } from "node:util";
 import { closeCodes } from "./close_codes.mjs";
+import { programs } from "./programs.mjs";
 import { resuming } from "./resuming.mjs";
 import { Deployment, OwnDeployment } from "./servers.mjs";
 
@@ -63,6 +64,7 @@ try {
   for (const user of ["bob", "alice"]) await deployment.ask(user, "{ totalUnread }");
   await closeCodes(deployment, report);
   await resuming(deployment, report);
+  await programs(deployment, report);
 } finally {
   await deployment.close();
 }
