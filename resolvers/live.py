@@ -160,7 +160,7 @@ async def message_events(
     """
     if conversation is not None and await access_conversation(app, user, conversation) is None:
         raise NotFound("there is no such conversation", field="conversationId")
-    mailbox = await app.hub.attach(user, room)
+    mailbox = await _patiently(partial(app.hub.attach, user, room))
     view = _MessageView(mailbox.start, conversation)
     if since is None:
         return LiveStream(app.hub, mailbox, view.live, told=[Told(_GOING_LIVE, mailbox.start)])
@@ -274,7 +274,7 @@ def _message_event(event: Event, conversation: str | None) -> MessageHappening |
 
 async def sync_session(app: Confab, user: UserId, since: str | None, room: Room) -> LiveStream:
     """Changes of the user's sessions. Attached once this returns: nothing that happens afterwards is missed."""
-    mailbox = await app.hub.attach(user, room)
+    mailbox = await _patiently(partial(app.hub.attach, user, room))
     view = _SessionView(app, mailbox)
     return LiveStream(app.hub, mailbox, view.live, parts=view.missed(since))
 
