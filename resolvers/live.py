@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from resolvers.app import Confab
 from resolvers.conversations import access_conversation
@@ -62,8 +62,7 @@ class SessionSync:
 Happening = MessageHappening | CaughtUp | SessionChanged | SessionSync
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """What a subscriber is told, and where it is to resume after that: whoever has applied it holds everything before.
 
     `what` is the very same object for all whom one event reaches.

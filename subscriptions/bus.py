@@ -123,6 +123,7 @@ class Bus:
         self._fresh: list[Callable[[], None]] = []
         self.calls = Calls(hub.server, self._publish)
         self.on("call", self.calls.receive)
+        self._latest: tuple[dict[str, Any], Event] | None = None
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
@@ -238,6 +239,12 @@ class Bus:
             await pubsub.aclose()
             await client.aclose()
 
+    def _event_from(self, fields: dict[str, Any]) -> Event:
+        """The same object for all parts in which an event is sent to the members of a large group."""
+        if self._latest is None or self._latest[0] != fields:
+            self._latest = fields, event_from(fields)
+        return self._latest[1]
+
     def _take(self, data: bytes) -> None:
         try:
             match orjson.loads(data):
@@ -247,7 +254,7 @@ class Bus:
                     self._granted(owner)
                 case {"events": events}:
                     for fields, recipients in events:
-                        event = event_from(fields) if fields else None
+                        event = self._event_from(fields) if fields else None
                         for user, epoch, tick, previous in recipients:
                             self._hub.receive(UserId(user), epoch, tick, previous, event)
                 case dict(frame):

@@ -26,6 +26,7 @@ from store.sessions import NOT_IN_USE, Applied, applied
 from store.store import Store
 from subscriptions.bus import Bus, Parcel
 from subscriptions.effects import Effect, membership_effects, recipients_of, shown_to
+from subscriptions.events import MessageCreated
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.tasks import end_tasks
 
@@ -63,6 +64,7 @@ class _Parcelled:
     done: asyncio.Future[Sent]
     recovered: bool
     committed: Committed | None = None
+    event: MessageCreated | None = None
     rest: list[UserId] = field(default_factory=list)
 
 
@@ -291,9 +293,10 @@ class Delivery:
             if message.key and message.digest:
                 claim = Claim(message.id, message.conversation, message.digest, message.seq)
                 calls.append(store.claims.settle(message.sender, message.key, claim))
+            parcelled.event = MessageCreated(message)
             members = await recipients_of(store, committed)
             effects = membership_effects(committed)
-            effects += shown_to(committed, members[:FIRST_MEMBERS])
+            effects += shown_to(committed, members[:FIRST_MEMBERS], parcelled.event)
             parcelled.rest = members[FIRST_MEMBERS:]
             shown.append((parcelled, head, effects, len(calls)))
             calls += [effect.call(store) for effect in effects]
@@ -324,8 +327,8 @@ class Delivery:
                 try:
                     while parcelled.rest:
                         members, parcelled.rest = parcelled.rest[:_LANE_MEMBERS], parcelled.rest[_LANE_MEMBERS:]
-                        assert parcelled.committed is not None
-                        effects = shown_to(parcelled.committed, members)
+                        assert parcelled.committed is not None and parcelled.event is not None
+                        effects = shown_to(parcelled.committed, members, parcelled.event)
                         answers = await self._store.cache.run_aside([effect.call(self._store) for effect in effects])
                         parcel = Parcel()
                         self._post(parcel, parcelled, effects, answers)

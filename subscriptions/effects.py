@@ -72,8 +72,8 @@ def membership_effects(committed: Committed) -> list[Effect]:
     return joins + [Effect(user, "leave", told | {"f": message.seq - 1}) for user in change.left]
 
 
-def shown_to(committed: Committed, users: Sequence[UserId]) -> list[Effect]:
-    """What it does to some of those whom it reaches."""
+def shown_to(committed: Committed, users: Sequence[UserId], event: MessageCreated) -> list[Effect]:
+    """What it does to some of those whom it reaches. `event`: the same for all of them."""
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is not None and not change.told:
         gone = {"c": message.conversation, "at": at_ms, "e": log_session(SyncReason.DELETE, [message.conversation])}
@@ -88,7 +88,6 @@ def shown_to(committed: Committed, users: Sequence[UserId]) -> list[Effect]:
         "at": at_ms,
         "e": log_message(message.conversation, message.seq),
     }
-    event = MessageCreated(message)
     return [
         Effect(
             user,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import structlog
 
@@ -30,8 +30,7 @@ _PATIENCE_SECONDS = 0.05
 _REFRESHED_AT_ONCE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """A place on a user's clock. Ticks can be compared within one epoch: one stay of the user's state in the cache.
 
     `ahead`: ticks past it whose events have been told as well. `began`: where the clock stood when sessions began to be told
@@ -44,16 +43,14 @@ class Position:
     began: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(NamedTuple):
     """An event that happened at a position."""
 
     position: Position
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class Lagged:
+class Lagged(NamedTuple):
     """Events were lost to this subscriber up to a position: it has to read its state anew. What follows is whole again."""
 
     position: Position

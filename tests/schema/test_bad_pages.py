@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 
 import pytest
 
@@ -126,7 +125,7 @@ async def test_a_cursor_that_can_not_be_resumed_resets(api: Api, group: tuple[st
     assert position is not None
 
     def at(tick: int) -> str:
-        return encode_sync(deployment, UserId(alice), replace(position, tick=tick))
+        return encode_sync(deployment, UserId(alice), position._replace(tick=tick))
 
     since = {
         "empty": "",
