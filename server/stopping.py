@@ -36,6 +36,10 @@ class Stopping:
         return self._ending
 
     async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        log.info("stopping")
         for outcome in await asyncio.gather(*(drain() for drain in self._drains), return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("drain_failed", exc_info=outcome)
+        log.info("clients_seen_off", duration_ms=round((loop.time() - began) * 1000))

@@ -34,6 +34,9 @@ _MAX_ID_LENGTH = 1024
 _EXPIRY_RECHECK = 3600.0
 """Seconds after which a far expiry is compared with the clock again: clocks are set now and then."""
 
+_LOST = 1006
+"""What RFC 6455 has for a connection that ended without a close frame."""
+
 
 class Closing(Exception):
     """The peer broke the protocol: end the connection like this."""
@@ -60,6 +63,9 @@ class Connection:
         self._running = False
         self._farewell: Close | None = None
         self._closing: Close | None = None
+        self._left_with = _LOST
+        self._user: str | None = None
+        self._began = self._loop.time()
         self._interrupt = asyncio.timeout(None)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._keep_alive = KeepAlive(
@@ -102,6 +108,7 @@ class Connection:
             self._closing = self._closing or close_codes.INTERNAL_ERROR
         finally:
             self._running = False
+            self._log_end()
             await self._leave()
 
     def close(self, close: Close) -> None:
@@ -148,6 +155,7 @@ class Connection:
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
+                self._left_with = message.get("code", _LOST)
                 return
             self._keep_alive.heard()
             try:
@@ -221,6 +229,7 @@ class Connection:
             log.exception("websocket_authentication_failed", connection_id=self.id)
             self.close(close_codes.TRY_AGAIN_LATER)
             return
+        self._user = authenticated.user
         self._cancel_timer("init")
         self._end_at(authenticated.expires_at)
         if self._closing is None and authenticated.user is not None:
@@ -290,6 +299,19 @@ class Connection:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
+
+    def _log_end(self) -> None:
+        """The one line a connection leaves in the log, as a request does: who ended it, and why."""
+        closing = self._closing
+        log.info(
+            "websocket",
+            connection_id=self.id,
+            user=self._user,
+            ended_by="client" if closing is None else "server",
+            code=self._left_with if closing is None else closing.code,
+            reason=None if closing is None else closing.reason,
+            duration_ms=round((self._loop.time() - self._began) * 1000),
+        )
 
     async def _leave(self) -> None:
         for name in list(self._timers):

@@ -142,7 +142,7 @@ async def test_a_failure_of_the_authenticator_is_logged_and_closed_with_a_code_t
     with capture_logs() as logs:
         await peer.send({"type": "connection_init"})
         assert await peer.closed() == (1013, "Try again later")
-    assert [entry["event"] for entry in logs] == ["websocket_authentication_failed"]
+    assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["websocket_authentication_failed"]
 
 
 def with_token(expires_at, caller="alice"):
@@ -150,6 +150,31 @@ def with_token(expires_at, caller="alice"):
         return Authenticated(caller, expires_at)
 
     return authenticate
+
+
+@pytest.mark.parametrize(
+    ("garbage", "end"),
+    [
+        (None, {"ended_by": "client", "code": 1000, "reason": None}),
+        ("{", {"ended_by": "server", "code": 4400, "reason": "Message is not valid JSON"}),
+    ],
+)
+async def test_the_log_says_whose_connection_ended_and_why(start, garbage, end):
+    async def authenticate(payload):
+        return Authenticated("alice's caller", user="alice")
+
+    server = await start(authenticate=authenticate)
+    with capture_logs() as logs:
+        peer = await server.connect()
+        if garbage is None:
+            await peer.socket.close()
+        else:
+            await peer.send(garbage)
+            await peer.closed()
+        await server.idle()
+    (line,) = logs
+    assert line.pop("duration_ms") < 5000 and line.pop("connection_id")
+    assert line == {"event": "websocket", "log_level": "info", "user": "alice", **end}
 
 
 async def test_a_token_already_expired_is_closed_4403_without_an_acknowledgement(start):

@@ -8,9 +8,11 @@ import socket
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from structlog.testing import capture_logs
 
 from server import uvicorn_shutdown
 from server.cli_serving import bind
+from server.stopping import Stopping
 from server.uvicorn_shutdown import HttpProtocol
 from tests.protocol.serving import serving
 
@@ -46,3 +48,17 @@ async def test_a_connection_without_a_request_is_ended(monkeypatch: pytest.Monke
 
         answers = await asyncio.gather(what_comes(b""), what_comes(request[:-2]), what_comes(request))
     assert answers == [b"", b"", b"HTTP/1.1 204"]
+
+
+async def test_the_log_says_when_a_server_stops_and_when_its_clients_have_gone() -> None:
+    stopping, told = Stopping(), asyncio.Event()
+
+    async def drain() -> None:
+        told.set()
+
+    stopping.drain_by(drain)
+    with capture_logs() as logs:
+        await stopping.begin()
+        await stopping.begin()
+    assert told.is_set()
+    assert [entry["event"] for entry in logs] == ["stopping", "clients_seen_off"]
