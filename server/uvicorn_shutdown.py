@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.supervisors import Multiprocess
 
 from server.stopping import STOPPING_STATE
@@ -34,7 +35,10 @@ def _after_drain(app_state: Mapping[str, Any], call: Callable[[], None]) -> None
 
 class HttpProtocol(AbortingHTTPProtocol):
     """Serves what comes over open connections until the application has drained: readiness is asked there too.
+    Each answer from then on asks the client to go elsewhere with its next request, which would otherwise meet the end.
     Ends connections on which no request comes."""
+
+    _leaving = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -45,7 +49,16 @@ class HttpProtocol(AbortingHTTPProtocol):
         if self in self.connections and self.cycle is None:
             self.transport.close()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        # What the client has sent behind this request is still to be answered.
+        if self._leaving and not self.pipeline:
+            cycle.keep_alive = False
+        super()._start_asgi_task(cycle, app)
+
     def shutdown(self) -> None:
+        self._leaving = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
         _after_drain(self.app_state, super().shutdown)
 
 

@@ -248,6 +248,8 @@ async def test_a_server_that_stops_sees_its_clients_off_and_answers_what_has_beg
         # On a connection that was open before, as a load balancer's may be.
         unready = await app.http.get("/readyz")
         assert (unready.status_code, unready.json()["checks"]) == (503, {"server": "stopping"})
+        # So that its next request goes elsewhere, and doesn't meet the end of this connection.
+        assert unready.headers["connection"] == "close"
         with pytest.raises(ConnectionRefusedError):
             await app.socket()
         mutations.gate.set()
