@@ -40,7 +40,7 @@ from schema.query_cost import check_cost
 from schema.rendering import Responses, Selection
 from schema.root import SCHEMA
 from schema.selections import SelectionText, selection_text
-from schema.viewers import Viewer
+from schema.viewers import NEEDS_TOKEN, Viewer
 from subscriptions.engine import (
     ConnectionContext,
     GraphQLRequest,
@@ -199,7 +199,7 @@ class Engine:
     def _check(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> None:
         """Raises RequestRefused: nobody asks, or too much is asked for."""
         if context.caller is None and not (prepared.introspects_only and self._open_introspection):
-            refusal = Unauthenticated("this needs a token: Authorization: Bearer <token>")
+            refusal = Unauthenticated(NEEDS_TOKEN)
             raise _refused([GraphQLError(refusal.message, original_error=refusal)])
         try:
             check_cost(self._schema, prepared.document, prepared.operation_name, request.variables, self._limits)

@@ -10,6 +10,11 @@ from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated
 from store.ids import UserId
 
+NEEDS_TOKEN = (
+    "this needs a token: Authorization: Bearer <token>, as a header, on a WebSocket in the payload of connection_init"
+)
+"""What anybody is told who asks without saying who they are: a client that put the token elsewhere learns where it belongs."""
+
 
 class Question(Protocol):
     """Something that an execution asked about its viewer. Hashable."""
@@ -89,5 +94,5 @@ class Viewer:
 
     def _known(self) -> Caller:
         if self._caller is None:
-            raise Unauthenticated("this needs a token: Authorization: Bearer <token>")
+            raise Unauthenticated(NEEDS_TOKEN)
         return self._caller
