@@ -21,6 +21,9 @@ from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 FIRST_REQUEST_SECONDS = 10.0
 """For a client to send the head of its first request."""
 
+UNDER_WAY_SECONDS = 0.25
+"""For a request that a client sent before it could know that the server stops."""
+
 _LAST_SECONDS = 2.0
 """For a peer that was seen off to read the last of it."""
 
@@ -34,9 +37,9 @@ def _after_drain(app_state: Mapping[str, Any], call: Callable[[], None]) -> None
 
 
 class HttpProtocol(AbortingHTTPProtocol):
-    """Serves what comes over open connections until the application has drained: readiness is asked there too.
-    Each answer from then on asks the client to go elsewhere with its next request, which would otherwise meet the end.
-    Ends connections on which no request comes."""
+    """Serves what comes over open connections until the application has drained, and a moment longer: readiness is
+    asked there too, and a request may be under way. Each of those answers sends the client elsewhere with its next
+    request. Ends connections on which no request comes."""
 
     _leaving = False
 
@@ -59,7 +62,10 @@ class HttpProtocol(AbortingHTTPProtocol):
         self._leaving = True
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
-        _after_drain(self.app_state, super().shutdown)
+        _after_drain(self.app_state, lambda: self.loop.call_later(UNDER_WAY_SECONDS, self._end))
+
+    def _end(self) -> None:
+        super().shutdown()
 
 
 class WebSocketProtocol(DirectWebSocketProtocol):

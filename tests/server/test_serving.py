@@ -14,7 +14,7 @@ from server import uvicorn_shutdown
 from server.cli_serving import bind
 from server.stopping import Stopping
 from server.uvicorn_shutdown import HttpProtocol
-from tests.protocol.serving import serving
+from tests.protocol.serving import serving, until
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone has it")
@@ -48,6 +48,26 @@ async def test_a_connection_without_a_request_is_ended(monkeypatch: pytest.Monke
 
         answers = await asyncio.gather(what_comes(b""), what_comes(request[:-2]), what_comes(request))
     assert answers == [b"", b"", b"HTTP/1.1 204"]
+
+
+async def test_a_request_sent_while_the_server_stops_is_answered_and_the_client_sent_elsewhere() -> None:
+    async def answer(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    config = uvicorn.Config(answer, http=HttpProtocol, lifespan="off", log_config=None)
+    async with serving(config) as served, asyncio.timeout(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        writer.write(request)
+        assert b"connection: close" not in await reader.readuntil(b"\r\n\r\n")
+        (listening,) = served.server.servers
+        served.tell_to_stop()
+        await until(lambda: not listening.is_serving())
+        writer.write(request)
+        last = await reader.read()
+        writer.close()
+    assert last.startswith(b"HTTP/1.1 204") and b"connection: close" in last
 
 
 async def test_the_log_says_when_a_server_stops_and_when_its_clients_have_gone() -> None:
