@@ -62,10 +62,10 @@ class HttpProtocol(AbortingHTTPProtocol):
         self._leaving = True
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
-        _after_drain(self.app_state, lambda: self.loop.call_later(UNDER_WAY_SECONDS, self._end))
+        _after_drain(self.app_state, self._end_soon)
 
-    def _end(self) -> None:
-        super().shutdown()
+    def _end_soon(self) -> None:
+        self.loop.call_later(UNDER_WAY_SECONDS, super().shutdown)
 
 
 class WebSocketProtocol(DirectWebSocketProtocol):
