@@ -50,10 +50,10 @@ class Phase:
 
 _PHASES = (
     Phase("before", 10),
-    Phase("1 stalled", 20, 1),
-    Phase("20 stalled", 25, 20),
+    Phase("1 stalled", 28, 1),
+    Phase("20 stalled", 28, 20),
     Phase("20 stalled for 5 s", 12, 20, wake_after=5),
-    Phase("20 slow ones", 55, 20, 20_000),
+    Phase("20 slow ones", 50, 20, 20_000),
     Phase("after", 10),
 )
 
@@ -229,5 +229,5 @@ if __name__ == "__main__":
     parser.add_argument("--users", type=int, default=10, help="whose connections those are")
     parser.add_argument("--stalling-users", type=int, default=5, help="whose connections the others are")
     parser.add_argument("--rate", type=float, default=50.0, help="messages a second")
-    parser.add_argument("--size", type=int, default=1_000, help="characters of a message")
+    parser.add_argument("--size", type=int, default=4_000, help="characters of a message")
     asyncio.run(_main(parser.parse_args()))

@@ -21,7 +21,7 @@ STAMP_DIGITS = 19
 
 _CAUGHT_UP = (b'"CaughtUp"', b'"CATCH_UP"')
 _ACK = b'"connection_ack"'
-_PING = b'"ping"'
+PING = b'"ping"'
 
 
 def stamp() -> str:
@@ -115,8 +115,8 @@ def server_frames(data: bytes, at: int = 0) -> tuple[list[tuple[int, bytes]], by
     return frames, data[at:]
 
 
-_LONGEST_PING = 64
-_PONG = client_frame(b'{"type":"pong"}')
+LONGEST_PING = 64
+PONG = client_frame(b'{"type":"pong"}')
 
 
 class Subscriber(asyncio.Protocol):
@@ -193,8 +193,8 @@ class Subscriber(asyncio.Protocol):
             self._transport.write(client_frame(b"", 0x8))
         elif opcode == 0x9:
             self._transport.write(client_frame(payload, 0xA))
-        elif len(payload) < _LONGEST_PING and _PING in payload:
-            self._transport.write(_PONG)
+        elif len(payload) < LONGEST_PING and PING in payload:
+            self._transport.write(PONG)
         elif self.ready.done():
             self.heard.take(payload)
         elif _ACK in payload:
