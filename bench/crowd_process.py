@@ -119,7 +119,11 @@ class Crowds:
 
     async def wake(self, *, name: str) -> Answer:
         """Has them read all there is."""
-        return await self._stalled[name].wake()
+        return self._stalled[name].wake()
+
+    async def end_stalled(self, *, name: str) -> Answer:
+        """Has those end who were not ended."""
+        return await self._stalled.pop(name).end()
 
 
 def _init(user: str | None) -> str | None:

@@ -254,7 +254,9 @@ async def _main(arguments: argparse.Namespace) -> None:
                 for server in servers:
                     await until_ready(server)
                 async with Crowd() as crowd:
-                    stage = Stage(crowd, *servers, (databases.mongo_pid, databases.redis_pid), folder, arguments)
+                    stage = Stage(
+                        crowd, servers[0], servers[1], (databases.mongo_pid, databases.redis_pid), folder, arguments
+                    )
                     for form in arguments.form:
                         await stage.play(*forms[form])
             finally:

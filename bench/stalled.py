@@ -32,6 +32,9 @@ from tests.processes import ServerProcess, serving_processes
 _NAME = "bench_stalled"
 _SENDER = "sender"
 _SAMPLE_SECONDS = 0.25
+_LAST_WORDS_SECONDS = 2.0
+"""For readers who were let go to read what the system still has for them."""
+
 _MOST_WAITING = 200
 """Messages on their way at once: a server that can't keep up isn't asked for more."""
 
@@ -125,8 +128,11 @@ class Bench:
         self._heard += (await self._crowd.ask("report", name="healthy"))["count"]
 
     async def run(self, phase: Phase, users: Sequence[str]) -> None:
-        sent, skipped, failed = self._load.sent, self._load.skipped, self._load.failed
-        used = cpu_seconds(self._server.pid)
+        """A phase, whose readers are these users."""
+        load = self._load
+        sent, skipped, failed = load.sent, load.skipped, load.failed
+        used, began = cpu_seconds(self._server.pid), time.monotonic()
+        watched = Watched(self._server)
         if phase.readers:
             await self._crowd.ask(
                 "stall",
@@ -137,48 +143,68 @@ class Bench:
                 bytes_a_second=phase.bytes_a_second,
             )
         if phase.wake_after is not None:
-            waking = asyncio.get_running_loop().call_later(
-                phase.wake_after, lambda: asyncio.ensure_future(self._wake(phase))
-            )
-        sizes = []
-        began = time.monotonic()
-        while time.monotonic() < began + phase.seconds:
-            sizes.append(memory(self._server.pid).rss / 1e6)
-            await asyncio.sleep(_SAMPLE_SECONDS)
-        if phase.wake_after is not None:
-            waking.cancel()
-        cpu = (cpu_seconds(self._server.pid) - used) / (time.monotonic() - began)
+            await watched.until(began + phase.wake_after)
+            await self._crowd.ask("wake", name=phase.name)
+        await watched.until(began + phase.seconds)
         heard = await self._crowd.ask("report", name="healthy")
-        sent = self._load.sent - sent
         self._heard += heard["count"]
-        behind = self._load.sent - self._heard / self._healthy
+        behind = load.sent - self._heard / self._healthy
+        sent = load.sent - sent
+        cpu = (cpu_seconds(self._server.pid) - used) / (time.monotonic() - began)
         print(
             f"{phase.name:<20} {1000 * heard['p50']:>7.1f} {1000 * heard['p99']:>7.1f} {1000 * heard['longest']:>8.1f} "
             f"{behind:>8.1f} {sent / phase.seconds:>7.1f} {100 * cpu:>6.0f} "
-            f"{sizes[0]:>7.0f} {max(sizes):>6.0f} {sizes[-1]:>6.0f}   {sum(heard['closed'].values()):>6}",
+            f"{watched.sizes[0]:>7.0f} {max(watched.sizes):>6.0f} {watched.sizes[-1]:>6.0f}   "
+            f"{sum(heard['closed'].values()):>6}\n    MB: {watched.history()}",
             flush=True,
         )
-        if self._load.skipped > skipped:
-            print(f"    {self._load.skipped - skipped} messages were not sent: the server was too far behind")
-        if self._load.failed > failed:
-            print(
-                f"    {self._load.failed - failed} messages were refused, the last one so: {self._load.failure[:300]}"
-            )
-        step = max(1, len(sizes) // 12)
-        print(f"    MB every {step * _SAMPLE_SECONDS:.1f} s: " + " ".join(f"{size:.0f}" for size in sizes[::step]))
+        if load.skipped > skipped:
+            print(f"    {load.skipped - skipped} messages were not sent: the server was too far behind")
+        if load.failed > failed:
+            print(f"    {load.failed - failed} messages were refused, the last one so: {load.failure[:300]}")
         if phase.readers:
-            ended = await self._crowd.ask("stalled", name=phase.name)
-            times = ended["seconds"]
-            after = f", after {times[0]:.1f} to {times[-1]:.1f} s" if times else ""
+            await self._crowd.ask("wake", name=phase.name)
+            await asyncio.sleep(_LAST_WORDS_SECONDS)
+            told = await self._crowd.ask("stalled", name=phase.name)
+            await self._crowd.ask("end_stalled", name=phase.name)
+            times = f", after {watched.let_go[0]:.1f} to {watched.let_go[-1]:.1f} s" if watched.let_go else ""
             print(
-                f"    cut off: {ended['ended']} of {ended['readers']}{after}; seen by them: {ended['codes'] or 'nothing'}; "
-                f"told to start anew {ended['resets']} times"
-                + (f"; failed: {ended['failed']}" if ended["failed"] else ""),
+                f"    let go by the server: {min(len(watched.let_go), phase.readers)} of {phase.readers}{times}; what they found when they read "
+                f"on: {told['codes'] or 'no end'}, told to start anew {told['resets']} times {' '.join(told['failed'])}",
                 flush=True,
             )
 
-    async def _wake(self, phase: Phase) -> None:
-        await self._crowd.ask("wake", name=phase.name)
+
+class Watched:
+    """A server's memory, and when it lets go of connections."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self.sizes: list[float] = []
+        self.let_go: list[float] = []
+        """Seconds from the beginning."""
+        self._server = server
+        self._began = time.monotonic()
+        self._connected = 0
+
+    async def until(self, end: float) -> None:
+        """Watches."""
+        while time.monotonic() < end:
+            self.sizes.append(memory(self._server.pid).rss / 1e6)
+            connected = _established(self._server.port)
+            self.let_go += [time.monotonic() - self._began] * (self._connected - connected)
+            self._connected = connected
+            await asyncio.sleep(_SAMPLE_SECONDS)
+
+    def history(self) -> str:
+        """Memory over time, in a line."""
+        step = max(1, len(self.sizes) // 15)
+        return " ".join(f"{size:.0f}" for size in self.sizes[::step])
+
+
+def _established(port: int) -> int:
+    """Connections to a port of this machine. One that was let go counts no more, though its peer may not know yet."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return sum(fields[1].endswith(f":{port:04X}") and fields[3] == "01" for fields in map(str.split, lines))
 
 
 async def _measure(server: ServerProcess, crowd: Crowd, people: Sequence[str], arguments: argparse.Namespace) -> None:
