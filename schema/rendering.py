@@ -59,11 +59,11 @@ class Selection:
     def rendering(self, what: Happening, show: Show) -> Rendering:
         """What an event is to all who have this selection; kept for as long as one of them holds it."""
         latest = self._latest
-        if latest is not None and latest.what is what and not latest.has_failed:
+        if latest is not None and latest.what is what:
             return latest
         # A rendering holds its event, so that no other can have its id meanwhile.
         rendering = self._renderings.get(id(what))
-        if rendering is None or rendering.has_failed:
+        if rendering is None:
             rendering = self._renderings[id(what)] = Rendering(what, show, self._execute)
         self._latest = rendering
         return rendering
@@ -134,11 +134,6 @@ class Rendering:
         self._failure: RequestRefused | None = None
         self._waiting: list[Waiting] = []
         self._running: asyncio.Task[None] | None = None
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether it could not be told to somebody: whoever comes later may have more luck with another one."""
-        return self._failure is not None
 
     def body(self, caller: Caller) -> Body | None:
         """What it is to a subscriber; None if that is not known yet. Raises RequestRefused where it can't be told."""
