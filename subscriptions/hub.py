@@ -28,6 +28,8 @@ ROUTE_MS = 90_000
 
 _PATIENCE_SECONDS = 0.05
 _REFRESHED_AT_ONCE = 64
+_MOST_EARLY = 1_000
+"""Events of a user kept for their turn. Where there are more, the log tells them."""
 
 
 class Position(NamedTuple):
@@ -84,17 +86,21 @@ class Room:
             self.behind_since = asyncio.get_running_loop().time()
 
     def leave(self, count: int) -> None:
-        """So many wait no longer."""
+        """So many were taken."""
         self.used -= count
         if self.used == 0:
             self.behind_since = None
+
+    def drop(self, count: int) -> None:
+        """So many wait no longer, and were not taken: who is behind is no less so."""
+        self.used -= count
 
 
 class Mailbox:
     """One subscriber's queue, bounded by the room of its connection. One that finds no room is emptied, and its reader told so:
     Lagged. Both ends are plain calls, on one loop."""
 
-    __slots__ = ("_items", "_ready", "_room", "start", "user")
+    __slots__ = ("_items", "_left", "_ready", "_room", "start", "user")
 
     def __init__(self, user: UserId, start: Position, room: Room) -> None:
         self.user = user
@@ -102,13 +108,17 @@ class Mailbox:
         self._room = room
         self._items: deque[Item] | None = None
         self._ready: Callable[[], None] | None = None
+        self._left = False
 
     def on_ready(self, call: Callable[[], None]) -> None:
         """`call` is made whenever something was put."""
         self._ready = call
 
     def put(self, item: Item) -> None:
-        """Never blocks. What is ephemeral is dropped where there is no room."""
+        """Never blocks or raises. What is ephemeral is dropped where there is no room."""
+        if self._left:
+            # While others were told the same. Nobody would ever take it, and give its room back.
+            return
         if isinstance(item, Lagged):
             self._drop_for(item)
         elif self._room.take_place():
@@ -119,12 +129,15 @@ class Mailbox:
             self._drop_for(Lagged(item.position))
             self._room.overflow()
         if self._ready is not None:
-            self._ready()
+            try:
+                self._ready()
+            except Exception:
+                # Neither those who are told after it nor whoever tells have a part in that.
+                _log.exception("a subscriber failed at what it was told", user=self.user)
 
     def _drop_for(self, lagged: Lagged) -> None:
         """It takes no room: there is one at most, and it stands for all that was dropped."""
-        while self._items:
-            self.take()
+        self._room.drop(sum(not isinstance(item, Lagged) for item in self._items or ()))
         self._items = deque((lagged,))
 
     def take(self) -> Item | None:
@@ -138,8 +151,9 @@ class Mailbox:
         self._room.leave(0 if isinstance(item, Lagged) else 1)
         return item
 
-    def clear(self) -> None:
-        """Gives its room back."""
+    def leave(self) -> None:
+        """Gives its room back, and takes none any more."""
+        self._left = True
         while self.take() is not None:
             continue
         self._ready = None
@@ -212,6 +226,9 @@ class Hub:
                     feed.catch_up()
             mailbox = Mailbox(user, feed.position, room)
             feed.mailboxes.add(mailbox)
+            if feed.early or feed.suspect:
+                # Nobody mended it while it had no mailbox.
+                self._mend(feed)
             return mailbox
         finally:
             feed.attaching -= 1
@@ -219,7 +236,7 @@ class Hub:
 
     def detach(self, mailbox: Mailbox) -> None:
         """Ends a mailbox."""
-        mailbox.clear()
+        mailbox.leave()
         feed = self._feeds.get(mailbox.user)
         if feed is not None:
             feed.mailboxes.discard(mailbox)
@@ -240,7 +257,7 @@ class Hub:
                 self._note_mute(feed, session.muted_until_ms)
         position = feed.position
         if position is None:
-            feed.early[previous] = (tick, event)
+            self._set_aside(feed, tick, previous, event)
         elif epoch != position.epoch:
             self._suspect(feed)
         elif tick <= position.tick:
@@ -249,8 +266,14 @@ class Hub:
             feed.deliver(Position(epoch, tick), event)
             feed.catch_up()
         else:
-            feed.early[previous] = (tick, event)
+            self._set_aside(feed, tick, previous, event)
             self._mend(feed)
+
+    def _set_aside(self, feed: _Feed, tick: int, previous: int, event: Event | None) -> None:
+        if len(feed.early) < _MOST_EARLY:
+            feed.early[previous] = (tick, event)
+        else:
+            feed.suspect = True
 
     def tell(self, users: Iterable[UserId], event: Ephemeral) -> None:
         """Something in passing, for those of the users who have mailboxes here: part of no chain, in no log."""
@@ -263,8 +286,7 @@ class Hub:
     def resync(self) -> None:
         """Frames may have been lost for everybody: have each feed look."""
         for feed in self._feeds.values():
-            if feed.position is not None:
-                self._suspect(feed)
+            self._suspect(feed)
 
     async def refresh(self) -> None:
         """Says again whose connections are here, and notices those whose state left the cache."""
@@ -315,7 +337,8 @@ class Hub:
         self._mend(feed)
 
     def _mend(self, feed: _Feed) -> None:
-        if feed.repair is None:
+        # Without a mailbox it is left to the next that is attached.
+        if feed.repair is None and feed.mailboxes:
             feed.repair = asyncio.create_task(self._repair(feed))
 
     async def _repair(self, feed: _Feed) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,8 @@ from store.ids import UserId
 from store.records import Message
 from store.sessions import applied
 from subscriptions.events import MessageCreated, log_message
-from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox, Room
+from subscriptions import hub
+from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox, Position, Room
 from tests.mailboxes import next_item
 
 _names = itertools.count()
@@ -214,6 +216,68 @@ async def test_somebody_who_left_costs_nothing_and_can_come_back(somebody: Someb
     somebody.mailbox = await somebody.hub.attach(somebody.user, Room(10))
     somebody.deliver(lost, await somebody.receive_message("back"))
     assert await somebody.hears(1) == ["back"]
+
+
+async def test_a_frame_that_comes_before_one_that_is_lost_while_somebody_comes_is_read_from_the_log(
+    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebody.hub.detach(somebody.mailbox)
+    register = somebody.hub._register
+
+    async def overtaken(feed: Any) -> Position:
+        position = await register(feed)
+        _, second = await somebody.receive_message("lost"), await somebody.receive_message("early")
+        somebody.deliver(second)
+        return position
+
+    with monkeypatch.context() as patched:
+        patched.setattr(somebody.hub, "_register", overtaken)
+        somebody.mailbox = await somebody.hub.attach(somebody.user, Room(10))
+    assert await somebody.hears(2) == ["lost", "early"]
+
+
+async def test_frames_lost_for_everybody_while_somebody_comes_are_read_from_the_log(
+    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebody.hub.detach(somebody.mailbox)
+    register = somebody.hub._register
+
+    async def deaf(feed: Any) -> Position:
+        position = await register(feed)
+        await somebody.receive_message("said to nobody")
+        somebody.hub.resync()
+        return position
+
+    with monkeypatch.context() as patched:
+        patched.setattr(somebody.hub, "_register", deaf)
+        somebody.mailbox = await somebody.hub.attach(somebody.user, Room(10))
+    assert await somebody.hears(1) == ["said to nobody"]
+
+
+async def test_frames_that_come_early_are_kept_in_bounds_and_none_is_lost(
+    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "_MOST_EARLY", 2)
+    frames = [await somebody.receive_message(text) for text in "abcdef"]
+    somebody.deliver(*frames[1:])
+    assert len(somebody.hub._feeds[somebody.user].early) == 2
+    assert await somebody.hears(6) == list("abcdef")
+    await somebody.hears_nothing_more()
+
+
+async def test_who_leaves_while_others_are_told_takes_no_room(somebody: Somebody) -> None:
+    room = Room(10)
+    both = [await somebody.hub.attach(somebody.user, room) for _ in range(2)]
+
+    def leave() -> None:
+        for mailbox in both:
+            somebody.hub.detach(mailbox)
+
+    for mailbox in both:
+        mailbox.on_ready(leave)
+    somebody.deliver(await somebody.receive_message("a"))
+    assert room.used == 0
+    assert await somebody.hears(1) == ["a"]
 
 
 async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None:
