@@ -159,6 +159,7 @@ class Operation:
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
+            self._writer.without_turn(self._take_turn)
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
             on_end(self)

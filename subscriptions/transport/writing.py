@@ -7,7 +7,8 @@ transport buffer is in memory for a peer that doesn't read, and what the events 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import math
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -80,9 +81,9 @@ class FrameWriter:
         self._shut = False
         self._loop = asyncio.get_running_loop()
         self._behind = False
-        self._turns: deque[Callable[[], None]] = deque()
+        self._turns: OrderedDict[Callable[[], None], None] = OrderedDict()
         self._watch: asyncio.TimerHandle | None = None
-        self._waited = 0
+        self._waited: float = 0
         self._socket.on_flow(self._on_flow)
 
     @property
@@ -102,14 +103,22 @@ class FrameWriter:
 
     def in_turn(self, call: Callable[[], None]) -> None:
         """Have `call` made when the peer has made room, after those who asked before. It is made at the end too."""
-        self._turns.append(call)
+        self._turns[call] = None
+
+    def without_turn(self, call: Callable[[], None]) -> None:
+        """Have `call` not made after all. To be called by whoever has nothing to write any more: a peer that doesn't read could
+        have any number of operations begin and end meanwhile."""
+        self._turns.pop(call, None)
 
     async def write(self, frame: str | bytes, still_wanted: Callable[[], bool] = lambda: True) -> None:
         """Write `frame` when there is room for it, if it is `still_wanted` then. Raises PeerGone."""
         while self._behind and not self.is_shut:
             turn = asyncio.Event()
             self.in_turn(turn.set)
-            await turn.wait()
+            try:
+                await turn.wait()
+            finally:
+                self.without_turn(turn.set)
         if self.is_shut:
             raise PeerGone
         if still_wanted():
@@ -118,15 +127,18 @@ class FrameWriter:
     def _on_flow(self, free: bool) -> None:
         self._behind = not free
         if free:
+            # Whatever waits when one looks next, the peer has taken something.
+            self._waited = math.inf
             self._give_turns()
         elif self._watch is None:
             self._watch_from_now(self._send_timeout)
 
     def _give_turns(self) -> None:
         for _ in range(len(self._turns)):
-            if self._behind:
+            if self._behind or not self._turns:
                 return
-            self._turns.popleft()()
+            call, _ = self._turns.popitem(last=False)
+            call()
 
     def _watch_from_now(self, seconds: float) -> None:
         self._waited = self._socket.waiting

@@ -1,0 +1,109 @@
+"""Whose turn it is to write, and who is behind, on a socket whose peer reads as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from subscriptions.hub import Delivered, Lagged, Mailbox, Position, Room
+from subscriptions.transport.writing import SOCKET_EXTENSION, FrameWriter
+
+SOON = 0.02
+
+
+class PeersSocket:
+    """What uvicorn's protocol offers. The peer's part is played by `fall_behind` and `take`."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.written: list[bytes] = []
+        self.scope = {"extensions": {SOCKET_EXTENSION: self}}
+        self.tell_flow: Callable[[bool], None] = lambda free: None
+
+    def on_flow(self, call: Callable[[bool], None]) -> None:
+        self.tell_flow = call
+
+    def write(self, *payload: bytes) -> None:
+        self.written.append(b"".join(payload))
+
+    def fall_behind(self, waiting: int) -> None:
+        self.waiting = waiting
+        self.tell_flow(False)
+
+    def take(self) -> None:
+        self.waiting = 0
+        self.tell_flow(True)
+
+
+class Written:
+    """A writer on such a socket, and how often it took the peer for stalled."""
+
+    def __init__(self) -> None:
+        self.socket = PeersSocket()
+        self.stalls = 0
+        self.writer = FrameWriter(cast(Any, self.socket), Room(), SOON, 60, self._stalled)
+
+    def _stalled(self) -> None:
+        self.stalls += 1
+
+
+@pytest.fixture
+async def written() -> Written:
+    return Written()
+
+
+async def test_who_has_taken_all_that_waited_is_not_stalled_though_more_waits_now(written: Written) -> None:
+    written.socket.fall_behind(70_000)
+    for _ in range(3):
+        await asyncio.sleep(SOON / 2)
+        written.socket.take()
+        written.socket.fall_behind(300_000)
+    assert written.stalls == 0
+    await asyncio.sleep(2.5 * SOON)
+    assert written.stalls > 0
+
+
+async def test_who_has_given_up_waiting_costs_a_peer_that_does_not_read_nothing(written: Written) -> None:
+    written.socket.fall_behind(70_000)
+    for _ in range(10):
+        waiting = asyncio.create_task(written.writer.write("given up"))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    still = asyncio.create_task(written.writer.write("wanted"))
+    await asyncio.sleep(0)
+    assert len(written.writer._turns) == 1
+    written.socket.take()
+    await still
+    assert written.socket.written == [b"wanted"]
+
+
+async def test_a_peer_that_is_told_to_catch_up_again_and_again_is_no_less_behind() -> None:
+    room, ticks = Room(2), itertools.count(1)
+    mailbox = Mailbox(cast(Any, "somebody"), Position("e", 0), room)
+
+    def put(count: int) -> None:
+        for _ in range(count):
+            mailbox.put(Delivered(Position("e", next(ticks)), cast(Any, None)))
+
+    put(4)
+    since = room.behind_since
+    assert since is not None
+    await asyncio.sleep(0.005)
+    for _ in range(3):
+        # It reads, slower than it is written to.
+        assert isinstance(mailbox.take(), Lagged)
+        put(3)
+        assert room.behind_since == since
+    while mailbox.take() is not None:
+        pass
+    assert (room.used, room.behind_since) == (0, None)
+    put(1)
+    mailbox.put(Lagged(Position("e", next(ticks))))
+    assert (room.used, room.behind_since) == (0, None)
