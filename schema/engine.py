@@ -33,7 +33,7 @@ from resolvers.app import Confab
 from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated
 from schema.context import Context, Loaders
-from schema.errors import ErrorCode, format_error
+from schema.errors import NO_REQUEST, ErrorCode, format_error
 from schema.events import Source
 from schema.limits import QueryLimits, check_shape, parse_limited
 from schema.query_cost import check_cost
@@ -57,7 +57,6 @@ overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 50_000
 
 _DOCUMENTS = 2_000
 _LONGEST_CACHED = 20_000
-_NO_REQUEST = "-"
 _PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.25
 
@@ -172,21 +171,15 @@ class Engine:
 
     async def execute_event(self, executor: Executor[Context], shown: object, viewer: Viewer) -> bytes:
         """One event of a subscription, for a viewer, encoded. Waits for a database that is away: an event told with an error in its
-        place would be lost. Raises RequestRefused."""
+        place would be lost. Raises RequestRefused where it stays away."""
         deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
         request_id = uuid.uuid4().hex
         while True:
             once = executor.build_per_event_executor(shown)
             once.context_value = Context(self._app, viewer, request_id, Loaders(self._app, viewer))
-            try:
-                response = await _response(execute_subscription_event(once), request_id)
-                if not _is_unavailable(response):
-                    return encode(response)
-            except RequestRefused:
-                raise
-            except Exception as error:
-                failure = GraphQLError(str(error), original_error=error)
-                raise RequestRefused([format_error(failure, request_id)]) from error
+            response = await _response(execute_subscription_event(once), request_id)
+            if not _is_unavailable(response):
+                return encode(response)
             if asyncio.get_running_loop().time() > deadline:
                 raise RequestRefused(response["errors"])
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -225,7 +218,7 @@ def _is_unavailable(response: Json) -> bool:
 
 
 def _refused(errors: list[GraphQLError]) -> RequestRefused:
-    return RequestRefused([format_error(error, _NO_REQUEST) for error in errors])
+    return RequestRefused([format_error(error, NO_REQUEST) for error in errors])
 
 
 def _pick(document: DocumentNode, name: str | None) -> OperationDefinitionNode:

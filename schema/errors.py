@@ -13,8 +13,12 @@ from graphql import GraphQLError
 
 from resolvers.errors import ConfabError
 from store.errors import LockTimeout, StoreError
+from subscriptions.engine import RequestRefused
 
 _log = structlog.get_logger()
+
+NO_REQUEST = "-"
+"""Stands for a request's id in the log where there is none."""
 
 # graphql-core tells which input is at fault in the message alone.
 _AT_FAULT = re.compile(
@@ -88,6 +92,14 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
             extensions = {"code": ErrorCode.INTERNAL.value, "retryable": False, "correlationId": correlation_id}
     formatted["extensions"] = extensions
     return formatted
+
+
+def refusal_by(failure: Exception) -> RequestRefused:
+    """What subscribers are told of a failure that ends their subscriptions."""
+    if isinstance(failure, RequestRefused):
+        # One that was raised holds on to all it passed through, and this may be raised for many.
+        return RequestRefused(failure.errors)
+    return RequestRefused([format_error(GraphQLError(str(failure), original_error=failure), NO_REQUEST)])
 
 
 def _field_at_fault(message: str) -> str | None:

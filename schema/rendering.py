@@ -12,11 +12,16 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
+import structlog
+
 from resolvers.callers import Caller
 from resolvers.live import Happening, Told
+from schema.errors import refusal_by
 from schema.events import CURSOR, Source
 from schema.viewers import WHOLE, Question, Viewer
 from subscriptions.engine import RequestRefused, StreamEnded
+
+_log = structlog.get_logger()
 
 _HOLE = f'"{CURSOR}"'.encode()
 _AT_ONCE = 64
@@ -26,7 +31,7 @@ _A_TURN = 256
 """Subscribers told before others on the loop get their turn."""
 
 Execute = Callable[[object, Viewer], Awaitable[bytes]]
-"""Executes the selection on a field's value, for a viewer, and encodes the response. Raises RequestRefused, and nothing else."""
+"""Executes the selection on a field's value, for a viewer, and encodes the response."""
 
 Show = Callable[[Any], object]
 """What an event is as the value of the subscription's field, with CURSOR for the cursor."""
@@ -44,6 +49,10 @@ class Body:
     def whole(self, cursor: str = "") -> bytes:
         """The response to a subscriber who is to resume there."""
         return f'"{cursor}"'.encode().join(self._parts)
+
+
+Outcome = Body | RequestRefused
+"""What an event is to a subscriber, or why it can't be told."""
 
 
 class Selection:
@@ -75,8 +84,8 @@ class Waiting(Protocol):
     @property
     def caller(self) -> Caller: ...
 
-    def rendered(self, body: Body | None) -> None:
-        """What was waited for is there. None: it can't be told."""
+    def rendered(self, outcome: Outcome) -> None:
+        """What was waited for is there."""
         ...
 
 
@@ -116,7 +125,6 @@ class Rendering:
     __slots__ = (
         "__weakref__",
         "_execute",
-        "_failure",
         "_for_all",
         "_outcomes",
         "_running",
@@ -131,24 +139,22 @@ class Rendering:
         self._execute = execute
         self._outcomes: list[_Outcomes] = []
         self._for_all: Body | None = None
-        self._failure: RequestRefused | None = None
         self._waiting: list[Waiting] = []
         self._running: asyncio.Task[None] | None = None
 
     def body(self, caller: Caller) -> Body | None:
-        """What it is to a subscriber; None if that is not known yet. Raises RequestRefused where it can't be told."""
+        """What it is to a subscriber; None if that is not known yet."""
         if self._for_all is not None:
             return self._for_all
         for outcomes in self._outcomes:
             body = outcomes.find(caller)
             if body is not None:
                 return body
-        if self._failure is not None:
-            raise self._failure
         return None
 
     def wait(self, waiting: Waiting) -> None:
-        """Has a subscriber called when `body` answers for them."""
+        """Has a subscriber told what it is to them. A failure is told to those who wait, and not kept: whoever comes later has it
+        tried anew."""
         self._waiting.append(waiting)
         if self._running is None:
             self._running = asyncio.create_task(self._run())
@@ -160,22 +166,21 @@ class Rendering:
                 callers = {waiting.caller.user_id: waiting.caller for waiting in self._waiting}
                 alone = [c for c in callers.values() if any(outcomes.sets_apart(c) for outcomes in self._outcomes)]
                 chosen = alone[:_AT_ONCE] or [next(iter(callers.values()))]
-                await asyncio.gather(*(self._render(caller) for caller in chosen))
-                await self._tell()
+                failures = await asyncio.gather(*(self._render(caller) for caller in chosen))
+                await self._tell(next(filter(None, failures), None))
         finally:
             self._running = None
 
-    async def _render(self, caller: Caller) -> None:
+    async def _render(self, caller: Caller) -> RequestRefused | None:
         viewer = Viewer(caller, is_one_of_many=True)
         try:
             body = Body(await self._execute(self._show(self.what), viewer))
-        except RequestRefused as failure:
-            self._failure = failure
-            return
+        except Exception as failure:
+            return refusal_by(failure)
         asked = tuple(viewer.asked)
         if not asked:
             self._for_all = body
-            return
+            return None
         for outcomes in self._outcomes:
             if outcomes.asked == asked:
                 break
@@ -183,16 +188,20 @@ class Rendering:
             outcomes = _Outcomes(asked)
             self._outcomes.append(outcomes)
         outcomes.add(caller, body)
+        return None
 
-    async def _tell(self) -> None:
-        """Calls those for whom it is known now."""
+    async def _tell(self, failure: RequestRefused | None) -> None:
+        """Calls those for whom it is known now; with a failure, all of them."""
         everybody, self._waiting = self._waiting, []
         for index, waiting in enumerate(everybody, start=1):
-            body = self.body(waiting.caller) if self._failure is None else None
-            if body is None and self._failure is None:
+            outcome = self.body(waiting.caller) or failure
+            if outcome is None:
                 self._waiting.append(waiting)
             else:
-                waiting.rendered(body)
+                try:
+                    waiting.rendered(outcome)
+                except Exception:
+                    _log.exception("a subscriber failed at what it was told")
             if index % _A_TURN == 0:
                 await asyncio.sleep(0)
 
@@ -200,7 +209,7 @@ class Rendering:
 class Responses:
     """A subscription's responses: each event as its selection shows it, with the subscriber's own cursor."""
 
-    __slots__ = ("_body", "_ready", "_rendering", "_selection", "_source", "_told", "caller")
+    __slots__ = ("_outcome", "_ready", "_rendering", "_selection", "_source", "_told", "caller")
 
     def __init__(self, selection: Selection, source: Source, caller: Caller) -> None:
         self.caller = caller
@@ -208,7 +217,7 @@ class Responses:
         self._source: Source | None = source
         self._told: Told | None = None
         self._rendering: Rendering | None = None
-        self._body: Body | None = None
+        self._outcome: Outcome | None = None
         self._ready: Callable[[], None] | None = None
 
     def on_ready(self, call: Callable[[], None]) -> None:
@@ -222,9 +231,9 @@ class Responses:
         if self._rendering is None and self._ready is not None:
             self._ready()
 
-    def rendered(self, body: Body | None) -> None:
+    def rendered(self, outcome: Outcome) -> None:
         """The event that was waited for has been rendered."""
-        self._body = body
+        self._outcome = outcome
         if self._ready is not None:
             self._ready()
 
@@ -234,25 +243,32 @@ class Responses:
         if source is None:
             raise StreamEnded
         if self._told is None:
-            self._told = source.stream.take()
+            try:
+                self._told = source.stream.take()
+            except Exception as failure:
+                raise refusal_by(failure) from failure
             if self._told is None:
                 return None
-        told, body = self._told, self._body
-        if body is None:
-            body = self._find_body(told, source)
-            if body is None:
+        told, outcome = self._told, self._outcome
+        if outcome is None:
+            outcome = self._find_body(told, source)
+            if outcome is None:
                 return None
-        self._told = self._rendering = self._body = None
-        if body.needs_cursor and told.cursor is not None:
-            return body.whole(source.cursor(told.cursor))
-        return body.whole()
+        if isinstance(outcome, RequestRefused):
+            raise refusal_by(outcome)
+        self._told = self._rendering = self._outcome = None
+        if outcome.needs_cursor and told.cursor is not None:
+            return outcome.whole(source.cursor(told.cursor))
+        return outcome.whole()
 
     def _find_body(self, told: Told, source: Source) -> Body | None:
         """What an event is, if it has been rendered. Otherwise this is called when it has."""
-        known = self._rendering
-        rendering = known or self._selection.rendering(told.what, source.show)
+        rendering = self._rendering
+        if rendering is not None:
+            return None
+        rendering = self._selection.rendering(told.what, source.show)
         body = rendering.body(self.caller)
-        if body is None and known is None:
+        if body is None:
             self._rendering = rendering
             rendering.wait(self)
         return body
@@ -261,4 +277,4 @@ class Responses:
         """Ends it."""
         if self._source is not None:
             self._source.stream.close()
-        self._source = self._told = self._rendering = self._body = self._ready = None
+        self._source = self._told = self._rendering = self._outcome = self._ready = None
