@@ -260,5 +260,6 @@ class Bus:
                 case dict(frame):
                     for kind in frame.keys() & self._takers.keys():
                         self._takers[kind](frame[kind])
-        except (ValueError, KeyError, TypeError):
+        except Exception:
+            # Of whatever kind: past here it would end the listening, for good.
             _log.exception("a frame from another server was not understood")
