@@ -30,7 +30,9 @@ async def _send(services: Services, text: str) -> None:
     await send_message(services.app, ANNA, NewMessage(BEN, None, text))
 
 
-async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed(settings: Settings) -> None:
+async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed_nor_does_a_broken_frame_end_it(
+    settings: Settings,
+) -> None:
     async with open_services(settings) as one, open_services(settings) as two:
         for user in (ANNA, BEN):
             await one.sign_in(Caller(user, CallerRole.USER, 2e9))
@@ -41,5 +43,7 @@ async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed(sett
             client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
         await _send(one, "said to nobody")
         assert await _hears(mailbox) == "said to nobody"
+        two.app.bus.on("broken", lambda frame: frame / 0)
+        one.app.bus.tell("broken", {two.app.hub.server: 1})
         await _send(one, "heard again")
         assert await _hears(mailbox) == "heard again"

@@ -18,8 +18,8 @@ from store.cache import Call
 from store.ids import UserId
 from store.records import Message
 from store.sessions import applied
-from subscriptions.events import MessageCreated, log_message
 from subscriptions import hub
+from subscriptions.events import MessageCreated, log_message
 from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox, Position, Room
 from tests.mailboxes import next_item
 
