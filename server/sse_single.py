@@ -59,6 +59,7 @@ class SingleConnections:
         self._calls = calls
         self._most_waiting = min(MOST_WAITING, streams.limits.max_operations)
         self._open: dict[str, SSEStream] = {}
+        self._opening: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._keeping: asyncio.Task[None] | None = None
 
@@ -100,6 +101,7 @@ class SingleConnections:
         stream = self._streams.open(caller, lasting=True, on_end=ended)
         # Before Redis knows, so that whoever is sent here by it finds the stream.
         self._open[token] = stream
+        settled = self._opening[token] = asyncio.Event()
         try:
             waiting = await self._places.open(token, caller.user_id, self._server)
             if waiting is None:
@@ -110,6 +112,9 @@ class SingleConnections:
         except BaseException:
             stream.close()
             raise
+        finally:
+            del self._opening[token]
+            settled.set()
         return stream
 
     async def perform(self, token: str, caller: Caller, operation: str, parameters: Json, request_id: str) -> Outcome:
@@ -138,7 +143,11 @@ class SingleConnections:
         if place.server is not None:
             return await self._ask_server(place.server, question)
         if asked["do"] == "stop":
-            await self._places.withdraw(token, operation)
+            if not await self._places.withdraw(token, operation):
+                place = await self._places.find(token)
+                if place is not None and place.server is not None:
+                    # It was opened meanwhile, with what waited.
+                    return await self._ask_server(place.server, question)
             return {"status": 200}
         return await self._let_wait(question)
 
@@ -168,6 +177,9 @@ class SingleConnections:
     async def _answer(self, question: Json) -> Outcome:
         caller = _caller_from(question["caller"])
         token, operation = question["token"], question["operation"]
+        if token in self._opening:
+            # What waits for it comes first.
+            await self._opening[token].wait()
         if not self._is_callers(token, caller):
             return _no_such_stream()
         stream = self._open[token]

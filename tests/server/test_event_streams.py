@@ -356,6 +356,37 @@ async def test_an_operation_that_comes_while_the_stream_is_opened_begins_once(
     assert len(told(peer, "send")) == 2
 
 
+async def test_what_is_asked_of_a_stream_while_it_is_opened_waits_for_what_waited_before(
+    here: Server, there: Server, people: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, _ = people
+    stream = await here.reserve(alice)
+    for id in ("live", "stopped", "stopped late"):
+        await there.begin(alice, stream, id, SESSIONS)
+    asked: list[asyncio.Task[httpx.Response]] = []
+    take_over, withdraw = EventStreamStore.open, EventStreamStore.withdraw
+
+    async def overtaken(store: EventStreamStore, *about: Any) -> Any:
+        asked.append(asyncio.create_task(here.perform(alice, stream, "live", ME)))
+        asked.append(asyncio.create_task(here.stop(alice, stream, "stopped")))
+        await asyncio.sleep(0.02)
+        return await take_over(store, *about)
+
+    async def too_late(store: EventStreamStore, *about: Any) -> bool:
+        await here.open(alice, stream)
+        return await withdraw(store, *about)
+
+    monkeypatch.setattr(EventStreamStore, "open", overtaken)
+    monkeypatch.setattr(EventStreamStore, "withdraw", too_late)
+    assert (await there.stop(alice, stream, "stopped late")).status_code == 200
+    assert [(await answer).status_code for answer in asked] == [409, 200]
+    (peer,) = here.peers
+    await peer.until(lambda: told(peer, "live"))
+    assert told(peer, "live") == [{"syncSession": {"reason": "CATCH_UP"}}]
+    for id in ("stopped", "stopped late"):
+        await there.begin(alice, stream, id, ME)
+
+
 async def test_long_numbers_cross_from_server_to_server_exactly(
     here: Server, there: Server, people: tuple[str, str]
 ) -> None:
