@@ -132,7 +132,6 @@ class Mailbox:
             try:
                 self._ready()
             except Exception:
-                # Neither those who are told after it nor whoever tells have a part in that.
                 _log.exception("a subscriber failed at what it was told", user=self.user)
 
     def _drop_for(self, lagged: Lagged) -> None:
@@ -227,7 +226,6 @@ class Hub:
             mailbox = Mailbox(user, feed.position, room)
             feed.mailboxes.add(mailbox)
             if feed.early or feed.suspect:
-                # Nobody mended it while it had no mailbox.
                 self._mend(feed)
             return mailbox
         finally:
@@ -289,10 +287,15 @@ class Hub:
             self._suspect(feed)
 
     async def refresh(self) -> None:
-        """Says again whose connections are here, and notices those whose state left the cache."""
+        """Says again whose connections are here, and notices those whose state left the cache. Raises what failed for one, once
+        all have been seen to."""
+        outcomes: list[BaseException | None] = []
         feeds = [feed for feed in self._feeds.values() if feed.position is not None]
         for start in range(0, len(feeds), _REFRESHED_AT_ONCE):
-            await asyncio.gather(*(self._look(feed) for feed in feeds[start : start + _REFRESHED_AT_ONCE]))
+            looks = (self._look(feed) for feed in feeds[start : start + _REFRESHED_AT_ONCE])
+            outcomes += await asyncio.gather(*looks, return_exceptions=True)
+        for failure in filter(None, outcomes):
+            raise failure
 
     async def _look(self, feed: _Feed) -> None:
         now = await self._register(feed)

@@ -257,17 +257,7 @@ Refuse = Callable[[Server, str, str], Awaitable[httpx.Response]]
             (405, "INVALID_INPUT"),
         ),
     ],
-    ids=[
-        "no id",
-        "empty id",
-        "number",
-        "long id",
-        "bad document",
-        "id in use",
-        "stop what",
-        "stop where",
-        "GET mutation",
-    ],
+    ids=["no id", "empty", "number", "long", "bad document", "in use", "stop what", "stop where", "GET mutation"],
 )
 async def test_what_is_no_request_about_a_stream_changes_nothing(
     here: Server, there: Server, people: tuple[str, str], refused: Refuse, expected: tuple[int, str]

@@ -15,6 +15,7 @@ from resolvers.messages import NewMessage, send_message
 from server.services import Services, open_services
 from server.settings import Settings
 from store.cache import Call
+from store.errors import Unreachable
 from store.ids import UserId
 from store.records import Message
 from store.sessions import applied
@@ -144,6 +145,27 @@ async def test_lost_frames_at_the_end_are_found_when_routes_are_renewed(somebody
     assert await somebody.hears(1) == ["a"]
     await somebody.hub.refresh()
     await somebody.hears_nothing_more()
+
+
+async def test_a_route_that_can_not_be_renewed_does_not_keep_others_from_it(
+    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "_REFRESHED_AT_ONCE", 1)
+    unlucky = await somebody.hub.attach(UserId(f"{somebody.user}x"), Room())
+    somebody.hub._feeds = dict(reversed(somebody.hub._feeds.items()))
+    register = somebody.hub._register
+
+    async def fails(feed: Any) -> Position:
+        if feed.user == unlucky.user:
+            raise Unreachable("not that one")
+        return await register(feed)
+
+    monkeypatch.setattr(somebody.hub, "_register", fails)
+    await somebody.receive_message("a")
+    with pytest.raises(Unreachable):
+        await somebody.hub.refresh()
+    assert await somebody.hears(1) == ["a"]
+    somebody.hub.detach(unlucky)
 
 
 async def test_a_subscriber_that_does_not_read_is_told_and_costs_bounded_memory(services: Services) -> None:
