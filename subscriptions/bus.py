@@ -150,6 +150,7 @@ class Bus:
         await asyncio.gather(*self._sending, return_exceptions=True)
         if self._task is not None:
             await end_tasks([self._task])
+        await self.calls.close()
 
     def send(self, parcel: Parcel, also: Sequence[Call] = ()) -> None:
         """Hands over what is for this server, and sends the rest, one frame for each other server, after this returned. Other

@@ -10,6 +10,7 @@ import structlog
 
 from store.errors import Unreachable
 from subscriptions.engine import Json
+from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 
@@ -54,6 +55,10 @@ class Calls:
             raise Unreachable("the other server gave no answer") from None
         finally:
             del self._waiting[number]
+
+    async def close(self) -> None:
+        """Answers no more."""
+        await end_tasks(self._answering)
 
     def receive(self, call: Json) -> None:
         """A call, or the answer to one, that came over the bus."""

@@ -126,7 +126,7 @@ class Connection:
         (seconds since the epoch; None: never). Operations at work go on.
 
         False, and nothing is changed, where that time has passed or the connection has ended."""
-        if not self._running or self._context is None:
+        if not self._running or self._closing is not None or self._context is None:
             return False
         if expires_at is not None and expires_at <= self._host.clock():
             return False

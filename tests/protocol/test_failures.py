@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from structlog.testing import capture_logs
 
+from subscriptions.close_codes import TOKEN_EXPIRED
 from subscriptions.engine import RequestRefused
 
 
@@ -85,3 +88,19 @@ async def test_a_defect_is_an_internal_error_with_an_id_that_finds_it_in_the_log
     assert entry["correlation_id"] == correlation_id
     assert entry["exc_info"] is True
     assert await peer.is_alive()
+
+
+async def test_a_connection_that_is_being_closed_is_not_renewed(start, engine):
+    renewed = []
+
+    async def execute(request, context):
+        context.connection.close(TOKEN_EXPIRED)
+        renewed.append(context.connection.renew(None, "somebody"))
+        await asyncio.Future()
+
+    engine.executions["query renew"] = execute
+    server = await start()
+    peer = await server.connect()
+    await peer.subscribe("q", "query renew")
+    assert (await peer.closed())[0] == 4403
+    assert renewed == [False]

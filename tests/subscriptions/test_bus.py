@@ -11,6 +11,7 @@ from resolvers.messages import NewMessage, send_message
 from server.services import Services, open_services
 from server.settings import Settings
 from store.ids import UserId
+from subscriptions.engine import Json
 from subscriptions.events import MessageCreated
 from subscriptions.hub import Delivered, Mailbox, Room
 from tests.mailboxes import next_item
@@ -47,3 +48,18 @@ async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed_nor_
         one.app.bus.tell("broken", {two.app.hub.server: 1})
         await _send(one, "heard again")
         assert await _hears(mailbox) == "heard again"
+        begun, over = asyncio.Event(), asyncio.Event()
+
+        async def answer(_question: Json) -> Json:
+            begun.set()
+            try:
+                return await asyncio.Future()
+            finally:
+                over.set()
+
+        two.app.bus.calls.answer_with(answer)
+        asking = asyncio.create_task(one.app.bus.calls.ask(two.app.hub.server, {}))
+        await begun.wait()
+        await two.app.bus.close()
+        assert over.is_set()
+        asking.cancel()
