@@ -35,7 +35,7 @@ from subscriptions.replay import in_order_of_seq
 T = TypeVar("T")
 
 _REMEMBERED = 1_000
-_PATIENCE_SECONDS = 15.0
+_PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = (0.1, 1.0)
 
 MessageHappening = MessageChanged | ReceiptAdvanced | TypingStarted
