@@ -1,0 +1,155 @@
+"""The end of the torture: every device's state, built from events, against what the server shows a fresh client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+from tests.invariants.soak_client import Json
+from tests.invariants.torture_device import Device
+from tests.invariants.torture_view import Text, text_of
+from tests.invariants.torture_world import Sent, World
+
+Intervals = dict[str, list[tuple[int, int]]]
+
+_GROWN = ("peerReadSeq", "peerDeliveredSeq")
+
+
+@dataclass
+class Fresh:
+    """What a user is shown who asks without a cursor."""
+
+    sessions: dict[str, Json]
+    total_unread: int
+
+
+async def read_fresh(device: Device) -> Fresh:
+    """By one of the user's devices, from any server."""
+    delta = await device.ask("syncSessions", since=None)
+    found: list[Json] = delta["sessions"]
+    while delta["hasMore"]:
+        delta = await device.ask("syncSessions", since=delta["cursor"])
+        found += delta["sessions"]
+    return Fresh({session["conversation"]["id"]: session for session in found}, delta["totalUnread"])
+
+
+async def read_history(device: Device, name: str) -> dict[int, Text] | None:
+    """All that a user may read of a conversation, by seq."""
+    found: dict[int, Text] = {}
+    after = None
+    while True:
+        page = await device.ask("messages", id=name, first=100, after=after)
+        if page is None:
+            return None
+        found |= {edge["node"]["seq"]: text_of(edge["node"]) for edge in page["edges"]}
+        if not page["pageInfo"]["hasNextPage"]:
+            return found
+        after = page["pageInfo"]["endCursor"]
+
+
+class Ending:
+    """The quiet moment after the load."""
+
+    def __init__(self, world: World, devices: list[Device]) -> None:
+        self.warm: dict[str, Fresh] = {}
+        self.compared = 0
+        self._world = world
+        self._by_user: defaultdict[str, list[Device]] = defaultdict(list)
+        for device in devices:
+            self._by_user[device.user].append(device)
+
+    async def settle(self, patience: float) -> float:
+        """Until every device shows what a fresh client is shown, for so many seconds at most. Answers how long it took; what
+        differs then is a problem."""
+        began = time.monotonic()
+        left = dict(self._by_user)
+        while True:
+            outcomes = await asyncio.gather(*(self._compare(user) for user in left))
+            wrong = dict(zip(left, outcomes, strict=True))
+            left = {user: devices for user, devices in left.items() if wrong[user]}
+            took = time.monotonic() - began
+            if not left or took > patience:
+                for sentences in wrong.values():
+                    for sentence in sentences:
+                        self._world.tally.problem(f"after {took:.0f} s of quiet: {sentence}")
+                return took
+            await asyncio.sleep(0.5)
+
+    async def _compare(self, user: str) -> list[str]:
+        devices = self._by_user[user]
+        unsettled = [f"{device.name} is not connected, or still asks" for device in devices if not device.settled]
+        if unsettled:
+            return unsettled
+        fresh = self.warm[user] = await read_fresh(devices[0])
+        wrong = []
+        for device in devices:
+            wrong += [f"{device.name}: {s}" for s in device.view.differences(fresh.sessions, fresh.total_unread)]
+        if wrong:
+            return wrong
+        names = {name for device in devices for name in device.view.messages} | fresh.sessions.keys()
+        for name in sorted(names):
+            history = await read_history(devices[0], name)
+            for device in devices:
+                wrong += [f"{device.name}: {s}" for s in device.view.wrong_messages(name, history)]
+                self.compared += len(device.view.messages.get(name, ()))
+            wrong += self._missing(user, name, history)
+        return wrong
+
+    def _missing(self, user: str, name: str, history: dict[int, Text] | None) -> list[str]:
+        """What was acknowledged to the user itself is in what the user may read, as long as they may read at all."""
+        held = {text.id for text in (history or {}).values()}
+        sent = [s for s in self._world.sent.values() if s.conversation == name and s.sender == user]
+        return [f"{user}: acknowledged, and not in one's own history: {s}" for s in sent if s.id not in held]
+
+    def check_told(self, intervals: Intervals) -> int:
+        """Every acknowledged message was told to each device of each member that had begun before it was sent. Answers how
+        many tellings that were."""
+        members: defaultdict[str, dict[str, list[tuple[int, int]]]] = defaultdict(dict)
+        for key, stretches in intervals.items():
+            conversation, user = key.split(" ")
+            members[conversation][user] = stretches
+        wanted: defaultdict[str, list[Sent]] = defaultdict(list)
+        for sent in self._world.sent.values():
+            for user in self._recipients(sent, members[sent.conversation]):
+                wanted[user].append(sent)
+        count = 0
+        for user, messages in wanted.items():
+            for device in self._by_user.get(user, ()):
+                if not device.settled:
+                    # That is a problem already.
+                    continue
+                due = {sent.id: sent for sent in messages if sent.began > device.chain.began}
+                count += len(due)
+                for id in device.chain.missing(due):
+                    self._world.tally.problem(
+                        f"{device.name}, that began at {device.chain.began:.3f}, was never told of {due[id]}"
+                    )
+        return count
+
+    def _recipients(self, sent: Sent, members: dict[str, list[tuple[int, int]]]) -> list[str]:
+        if sent.conversation.startswith("p_"):
+            return sent.conversation[2:].split("_")
+        return [
+            user
+            for user, stretches in members.items()
+            if any(first <= sent.seq and (last == -1 or sent.seq <= last) for first, last in stretches)
+        ]
+
+    async def check_cold(self) -> None:
+        """After the cache was lost, all is shown as before. What had been read by others as a server died, and the senders
+        were not told of, is told then: that may be further."""
+        for user, warm in self.warm.items():
+            cold = await read_fresh(self._by_user[user][0])
+            for name in warm.sessions.keys() | cold.sessions.keys():
+                before, after = warm.sessions.get(name), cold.sessions.get(name)
+                if before is None or after is None:
+                    self._world.tally.problem(f"{user} {name}: warm {before}, cold {after}")
+                    continue
+                names = {field for field in before if before[field] != after[field]} - {"activeTs"}
+                late = {field for field in names if field in _GROWN and after[field] > before[field]}
+                self._world.tally.notes["receipts that a dead server had not told"] += bool(late)
+                if names - late:
+                    shown = {field: (before[field], after[field]) for field in names - late}
+                    self._world.tally.problem(f"{user} {name}: warm and cold differ: {shown}")

@@ -1,0 +1,125 @@
+"""What the torture's devices know together, and what was acknowledged to them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import httpx
+
+from store.ids import parse_private
+from tests.invariants.soak_client import Json
+from tests.invariants.torture_servers import Fleet
+from tests.invariants.torture_wire import Tally
+
+
+@dataclass
+class Room:
+    """A group, as far as those know who act in it."""
+
+    owner: str
+    members: set[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An acknowledged message. Times in seconds since the epoch, of the first try and of the answer."""
+
+    id: str
+    conversation: str
+    seq: int
+    sender: str
+    began: float
+    answered: float
+
+
+@dataclass
+class World:
+    """One run's."""
+
+    tally: Tally
+    fleet: Fleet
+    http: httpx.AsyncClient
+    users: list[str]
+    patience: float = 60.0
+    """Seconds for which a device asks until it gives up."""
+    reach: float = 1.0
+    """What a device suffers lasts for this part of the time that it lasts in a long run."""
+    rooms: dict[str, Room] = field(default_factory=dict)
+    full: set[str] = field(default_factory=set)
+    """Groups with FULL history."""
+    sent: dict[str, Sent] = field(default_factory=dict)
+    """By their texts, each of which is used once."""
+    tried: set[str] = field(default_factory=set)
+    """Texts that were sent, answered or not."""
+    recalled: set[str] = field(default_factory=set)
+    edited: set[str] = field(default_factory=set)
+    last_until: float = 0.0
+    """When the last of the mutes ends that end by themselves soon."""
+    told: defaultdict[str, defaultdict[str, set[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(set))
+    )
+    """For each user and group, the seqs of which any of their devices was told. Typing counts as 0."""
+    _texts: int = 0
+
+    def text(self, sender: str) -> str:
+        """One that no other message has."""
+        self._texts += 1
+        return f"{sender} says {self._texts}"
+
+    def was_told(self, user: str, conversation: str, seq: int | None) -> None:
+        """A device was told of a message, or of typing."""
+        if conversation.startswith("g_"):
+            self.told[user][conversation].add(seq or 0)
+        elif user not in (parse_private(conversation) or ()):
+            self.tally.problem(f"{user} is told of {conversation}")
+
+    def check_membership(self, intervals: dict[str, list[tuple[int, int]]]) -> None:
+        """Nobody was told of what lies outside their memberships, given by `conversation user` with -1 for no end."""
+        for user, groups in self.told.items():
+            for group, seqs in groups.items():
+                stretches = intervals.get(f"{group} {user}", [])
+                beyond = [s for s in seqs if s and not any(a <= s and (b == -1 or s <= b) for a, b in stretches)]
+                if beyond or not stretches:
+                    self.tally.problem(f"{user} was told of {group} {sorted(beyond)[:20]}, member in {stretches}")
+
+    def check_stored(self, rows: Iterable[Json], lost: list[tuple[float, str | None]]) -> None:
+        """What was acknowledged is stored, once, where it was said to be, and as it became. Rows: MongoDB's messages.
+
+        A key is kept in the cache: of a sender who lost it between the first try and the last, a message may be stored twice.
+        """
+        places: defaultdict[str, list[Json]] = defaultdict(list)
+        by_id: dict[str, Json] = {}
+        taken: set[tuple[str, int]] = set()
+        for row in rows:
+            if (row["c"], row["s"]) in taken:
+                self.tally.problem(f"two messages at {row['c']} {row['s']}")
+            taken.add((row["c"], row["s"]))
+            by_id[f"m_{row['_id']}"] = row
+            if row["k"] != "S" and "ik" in row:
+                places[row["ik"]].append(row)
+        for text, sent in self.sent.items():
+            found = by_id.get(sent.id)
+            if found is None or (found["c"], found["s"], found["u"]) != (sent.conversation, sent.seq, sent.sender):
+                self.tally.problem(f"acknowledged and lost: {text} {sent}, stored {found}")
+        for text, stored in places.items():
+            if text not in self.tried:
+                self.tally.problem(f"stored, and nobody sent it: {text}")
+            if len(stored) > 1:
+                self._judge_twins(text, stored, lost)
+        for id in self.recalled:
+            if "rc" not in by_id.get(id, {}):
+                self.tally.problem(f"recalled, and not stored so: {id}")
+        for id in self.edited:
+            if not by_id.get(id, {}).get("e"):
+                self.tally.problem(f"edited, and not stored so: {id}")
+
+    def _judge_twins(self, text: str, stored: list[Json], lost: list[tuple[float, str | None]]) -> None:
+        sent = self.sent.get(text)
+        sender = stored[0]["u"]
+        if sent is None or any(sent.began <= at <= sent.answered and who in (None, sender) for at, who in lost):
+            self.tally.notes["stored twice, as its key was lost with the cache while it was sent"] += 1
+        else:
+            places = [(row["_id"], row["c"], row["s"]) for row in stored]
+            self.tally.problem(f"stored {len(stored)} times: {text}: {places}, acknowledged {sent}")
