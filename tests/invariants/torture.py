@@ -141,7 +141,7 @@ class _Torture:
         until = began + self.plan.seconds
         work: list[Awaitable[None]] = [person.act(until, self.plan.pause) for person in self._persons]
         work += [person.harm(until, self.plan.fault_pause) for person in self._persons]
-        work.append(self._follow_script(until) if self.plan.script else self._harm.run(until))
+        work.append(self._follow_script() if self.plan.script else self._harm.run(until))
         await asyncio.gather(*work)
         took = time.monotonic() - began
         operations = sum(sum(outcomes.values()) for outcomes in self._world.tally.operations.values())
@@ -166,13 +166,12 @@ class _Torture:
             sender, recipient = self._rng.sample(first, 2)
             await sender.send(toUserId=recipient.device.user)
 
-    async def _follow_script(self, until: float) -> None:
-        """A server dies in the first third, the cache is lost in the second."""
-        await asyncio.sleep(self.plan.seconds / 4)
-        dying = asyncio.create_task(self._harm.kill_one())
+    async def _follow_script(self) -> None:
+        """The cache is lost, then a server dies."""
         await asyncio.sleep(self.plan.seconds / 4)
         await self._harm.lose_all()
-        await dying
+        await asyncio.sleep(self.plan.seconds / 2)
+        await self._harm.kill_one()
 
     async def _end(self) -> None:
         """Quiet: what differs now, and goes on to differ, is wrong."""

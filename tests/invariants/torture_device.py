@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
@@ -61,12 +61,23 @@ class Device:
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def settled(self) -> bool:
-        """Whether it is connected, has caught up, and has nothing left to ask."""
-        return len(self._begun) == 2 and not self._mending and not self.view.has_questions
+    def unsettled(self) -> str:
+        """What it still waits for: a connection, word that it has caught up, answers. Empty: nothing."""
+        view = self.view
+        if len(self._begun) < 2:
+            return f"{'connected' if self.line else 'not connected'}, caught up with {sorted(self._begun)}"
+        if self._mending or view.has_questions:
+            return f"asks for {'a snapshot' if view.snapshot_due else sorted(view.doubts | view.histories)[:5]}"
+        return ""
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._mend())]
+        self._tasks = [asyncio.create_task(self._guarded(work())) for work in (self._follow, self._mend)]
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            self.world.tally.problem(f"{self.name} broke down: {traceback.format_exc()}")
 
     async def stop(self) -> None:
         for task in self._tasks:

@@ -124,8 +124,10 @@ class Harm:
             await asyncio.gather(*at_work)
 
     async def kill_one(self) -> None:
-        """One that is up, which stays away for a moment."""
-        await self._kill()
+        """One that is up. It stays away."""
+        index = self._victim()
+        if index is not None:
+            await self._fleet.kill(index)
 
     async def _kill(self) -> None:
         index = self._victim()

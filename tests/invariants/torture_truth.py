@@ -79,7 +79,7 @@ class Ending:
 
     async def _compare(self, user: str) -> list[str]:
         devices = self._by_user[user]
-        unsettled = [f"{device.name} is not connected, or still asks" for device in devices if not device.settled]
+        unsettled = [f"{device.name}: {device.unsettled}" for device in devices if device.unsettled]
         if unsettled:
             return unsettled
         fresh = self.warm[user] = await read_fresh(devices[0])
@@ -117,7 +117,7 @@ class Ending:
         count = 0
         for user, messages in wanted.items():
             for device in self._by_user.get(user, ()):
-                if not device.settled:
+                if device.unsettled:
                     # That is a problem already.
                     continue
                 due = {sent.id: sent for sent in messages if sent.began > device.chain.began}
