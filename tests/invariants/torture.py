@@ -30,7 +30,7 @@ from tests.invariants.soak_client import Json
 from tests.invariants.torture_acts import Person
 from tests.invariants.torture_device import Device
 from tests.invariants.torture_servers import Fleet, Harm
-from tests.invariants.torture_truth import Ending
+from tests.invariants.torture_truth import Ending, Intervals
 from tests.invariants.torture_wire import Tally, ask_by_http
 from tests.invariants.torture_world import Room, World
 
@@ -127,7 +127,7 @@ class _Torture:
             for number in range(plan.clients)
         ]
         self._persons = [Person(device) for device in self.devices]
-        self._ending = Ending(self._world, self.devices)
+        self._ending = Ending(self._world, self.devices, self._read_intervals)
 
     async def close(self) -> None:
         await asyncio.gather(*(device.stop() for device in self.devices))
@@ -182,12 +182,9 @@ class _Torture:
         figures = self.report.figures
         figures["as a fresh client is shown"] = f"{took:.1f} s after the load"
         figures["messages compared"] = f"{self._ending.compared}"
-        with MongoClient[Json](self._databases.mongo_url) as mongo:
-            rows = mongo[self._database][MEMBERS].find()
-            intervals = {row["_id"]: [(first, last) for first, last in row["i"]] for row in rows}
-        self._world.check_membership(intervals)
+        self._world.check_membership(self._ending.intervals)
         figures["acknowledged messages"] = f"{len(self._world.sent)}"
-        figures["tellings of them that had to be, and were looked for"] = f"{self._ending.check_told(intervals)}"
+        figures["tellings of them that had to be, and were looked for"] = f"{self._ending.check_told()}"
         lags = sorted(self._world.tally.lags)
         if lags:
             shares = {"median": 0.5, "99 %": 0.99, "longest": 1.0}
@@ -199,6 +196,11 @@ class _Torture:
         async with Redis.from_url(self._databases.redis_url) as redis:
             await redis.flushall()
         await self._ending.check_cold()
+
+    def _read_intervals(self) -> Intervals:
+        with MongoClient[Json](self._databases.mongo_url) as mongo:
+            rows = mongo[self._database][MEMBERS].find()
+            return {row["_id"]: [(first, last) for first, last in row["i"]] for row in rows}
 
     def check_stored(self) -> None:
         """All servers have ended."""

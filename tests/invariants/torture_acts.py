@@ -18,7 +18,7 @@ _WEIGHTS = {
     "send": 30, "mark_read": 14, "ack": 8, "mute": 4, "pin": 4, "set_unread": 3, "assign": 2, "delete": 3, "edit": 7,
     "recall": 3, "create_group": 0.7, "invite": 2, "remove": 1.5, "leave": 1, "dissolve": 0.2, "write": 5,
 }  # fmt: skip
-_FAULTS = {"close": 3, "drop": 3, "stall": 3, "stall_long": 1, "go_offline": 2, "resubscribe": 2}
+_FAULTS = {"close": 3, "drop": 3, "stall": 3, "stall_long": 1, "go_offline": 2, "resubscribe": 2, "reinstall": 1}
 _CATEGORIES = (None, "work", "family")
 
 # Two people act at once: who is refused with one of these did not know yet what the other one had done.
@@ -91,7 +91,10 @@ class Person:
                 device.offline_until = time.monotonic() + self.rng.uniform(1.0, 20.0) * reach
                 await line.leave(politely=self.rng.random() < 0.5)
             case "resubscribe":
-                await device.resubscribe(self.rng.choice(["sync", "live"]))
+                await device.resubscribe()
+            case "reinstall":
+                device.forgetful = True
+                await line.leave(politely=True)
 
     # --- messages
 
@@ -109,6 +112,9 @@ class Person:
                 given["mentions"] = self.rng.sample(sorted(room.members), min(2, len(room.members)))
             if room.owner == self.device.user and self.rng.random() < 0.2:
                 given["mentionAll"] = True
+        held = self.device.view.messages.get(str(given.get("conversationId")))
+        if held and self.rng.random() < 0.15:
+            given["replyToId"] = self.rng.choice(list(held.values())).id
         await self.send(**given)
 
     async def send(self, **given: Any) -> None:

@@ -40,7 +40,7 @@ class Chain:
         self.began = float("inf")
         """When, in seconds since the epoch. A message whose sending began later has to be told."""
         self.caught_up = False
-        self._name = name
+        self.name = name
         self._user = user
         self._tally = tally
         self._told: dict[str, tuple[bool, int]] = {}
@@ -53,6 +53,10 @@ class Chain:
     def __len__(self) -> int:
         return len(self._told)
 
+    def begin(self, at: float) -> None:
+        """With a cursor from elsewhere: what comes after it was shown at this time, or later."""
+        self.began = at
+
     def connected(self) -> None:
         """It subscribes again, from its cursor."""
         if not self.caught_up and self._replay > MOST_AHEAD:
@@ -61,8 +65,10 @@ class Chain:
         self._replay = 0
         self._replayed.clear()
 
-    def hear_caught_up(self, event: Json) -> None:
-        if event["reset"] or self.began == float("inf"):
+    def hear_caught_up(self, event: Json) -> bool:
+        """Whether it begins anew."""
+        begins = event["reset"] or self.began == float("inf")
+        if begins:
             self._told.clear()
             self._receipts.clear()
             self.began = time.time()
@@ -72,6 +78,7 @@ class Chain:
         self._tally.notes["events replayed"] += self._replay
         self._tally.notes["replays"] += not self.caught_up and self._replay > 0
         self.caught_up, self._replay, self._broken_off = True, 0, False
+        return bool(begins)
 
     def hear_message(self, event: Json) -> None:
         """A message was created, edited or recalled."""
@@ -140,4 +147,4 @@ class Chain:
         return [id for id in ids if id not in self._told]
 
     def _wrong(self, sentence: str) -> None:
-        self._tally.problem(f"{self._name}: {sentence}")
+        self._tally.problem(f"{self.name}: {sentence}")

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from tests.invariants.soak_client import Json
+from tests.invariants.torture_chain import Chain
 from tests.invariants.torture_device import Device
 from tests.invariants.torture_view import Text, text_of
 from tests.invariants.torture_world import Sent, World
 
 Intervals = dict[str, list[tuple[int, int]]]
+"""The stretches of seq of memberships, by `conversation user`; -1 for no end."""
 
 _GROWN = ("peerReadSeq", "peerDeliveredSeq")
 
@@ -52,10 +56,13 @@ async def read_history(device: Device, name: str) -> dict[int, Text] | None:
 class Ending:
     """The quiet moment after the load."""
 
-    def __init__(self, world: World, devices: list[Device]) -> None:
+    def __init__(self, world: World, devices: list[Device], read_intervals: Callable[[], Intervals]) -> None:
+        """read_intervals: all memberships, from MongoDB."""
         self.warm: dict[str, Fresh] = {}
         self.compared = 0
+        self.intervals: Intervals = {}
         self._world = world
+        self._read_intervals = read_intervals
         self._by_user: defaultdict[str, list[Device]] = defaultdict(list)
         for device in devices:
             self._by_user[device.user].append(device)
@@ -66,6 +73,7 @@ class Ending:
         began = time.monotonic()
         left = dict(self._by_user)
         while True:
+            self.intervals = self._read_intervals()
             outcomes = await asyncio.gather(*(self._compare(user) for user in left))
             wrong = dict(zip(left, outcomes, strict=True))
             left = {user: devices for user, devices in left.items() if wrong[user]}
@@ -79,10 +87,10 @@ class Ending:
 
     async def _compare(self, user: str) -> list[str]:
         devices = self._by_user[user]
-        unsettled = [f"{device.name}: {device.unsettled}" for device in devices if device.unsettled]
+        fresh = self.warm[user] = await read_fresh(devices[0])
+        unsettled = [f"{device.name}: {device.unsettled(fresh.sessions)}" for device in devices if device.is_unsettled]
         if unsettled:
             return unsettled
-        fresh = self.warm[user] = await read_fresh(devices[0])
         wrong = []
         for device in devices:
             wrong += [f"{device.name}: {s}" for s in device.view.differences(fresh.sessions, fresh.total_unread)]
@@ -91,8 +99,10 @@ class Ending:
         names = {name for device in devices for name in device.view.messages} | fresh.sessions.keys()
         for name in sorted(names):
             history = await read_history(devices[0], name)
+            stretches = self.intervals.get(f"{name} {user}", [(0, -1)])
+            since = stretches[-1][0] if stretches[-1][1] == -1 else inf
             for device in devices:
-                wrong += [f"{device.name}: {s}" for s in device.view.wrong_messages(name, history)]
+                wrong += [f"{device.name}: {s}" for s in device.view.wrong_messages(name, history, since)]
                 self.compared += len(device.view.messages.get(name, ()))
             wrong += self._missing(user, name, history)
         return wrong
@@ -103,11 +113,11 @@ class Ending:
         sent = [s for s in self._world.sent.values() if s.conversation == name and s.sender == user]
         return [f"{user}: acknowledged, and not in one's own history: {s}" for s in sent if s.id not in held]
 
-    def check_told(self, intervals: Intervals) -> int:
+    def check_told(self) -> int:
         """Every acknowledged message was told to each device of each member that had begun before it was sent. Answers how
         many tellings that were."""
         members: defaultdict[str, dict[str, list[tuple[int, int]]]] = defaultdict(dict)
-        for key, stretches in intervals.items():
+        for key, stretches in self.intervals.items():
             conversation, user = key.split(" ")
             members[conversation][user] = stretches
         wanted: defaultdict[str, list[Sent]] = defaultdict(list)
@@ -117,16 +127,19 @@ class Ending:
         count = 0
         for user, messages in wanted.items():
             for device in self._by_user.get(user, ()):
-                if device.unsettled:
+                if device.is_unsettled:
                     # That is a problem already.
                     continue
-                due = {sent.id: sent for sent in messages if sent.began > device.chain.began}
-                count += len(due)
-                for id in device.chain.missing(due):
-                    self._world.tally.problem(
-                        f"{device.name}, that began at {device.chain.began:.3f}, was never told of {due[id]}"
-                    )
+                count += self._look_for(device.chain, messages)
+                if device.room is not None:
+                    count += self._look_for(device.room_chain, [m for m in messages if m.conversation == device.room])
         return count
+
+    def _look_for(self, chain: Chain, messages: list[Sent]) -> int:
+        due = {sent.id: sent for sent in messages if sent.began > chain.began}
+        for id in chain.missing(due):
+            self._world.tally.problem(f"{chain.name}, that began at {chain.began:.3f}, was never told of {due[id]}")
+        return len(due)
 
     def _recipients(self, sent: Sent, members: dict[str, list[tuple[int, int]]]) -> list[str]:
         if sent.conversation.startswith("p_"):

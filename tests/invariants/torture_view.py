@@ -44,14 +44,14 @@ def text_of(message: Json) -> Text:
 class View:
     """One device's."""
 
-    def __init__(self, user: str, tally: Tally, full: set[str]) -> None:
+    def __init__(self, user: str, tally: Tally, full: set[str], generation: int) -> None:
         """full: the groups whose members read what was said while they weren't, kept up by others."""
         self.user = user
         self.sessions: dict[str, Json] = {}
         self.messages: defaultdict[str, dict[int, Text]] = defaultdict(dict)
         self.floors: dict[str, int] = {}
         """From which seq on every readable message of a conversation is held."""
-        self.generation = 0
+        self.generation = generation
         self.snapshot_due = True
         self.doubts: set[str] = set()
         """Sessions to be asked for."""
@@ -67,6 +67,14 @@ class View:
     @property
     def has_questions(self) -> bool:
         return bool(self.snapshot_due or self.doubts or self.histories)
+
+    def describe_questions(self, fresh: dict[str, Json]) -> str:
+        """What it would ask, beside what a fresh client is shown."""
+        if self.snapshot_due:
+            return "a snapshot"
+        names = sorted(self.doubts | self.histories | self._waiting.keys())[:5]
+        waiting = {name: [message["seq"] for message in self._waiting.get(name, ())] for name in names}
+        return "; ".join(f"{n} held {self.sessions.get(n)}, waiting {waiting[n]}, fresh {fresh.get(n)}" for n in names)
 
     @property
     def total_unread(self) -> int:
@@ -184,9 +192,10 @@ class View:
         session = self.sessions.get(name)
         own, counts = message["sender"]["id"] == self.user, message["contentType"] != "SYSTEM"
         mentioned = not own and (message["mentionsAll"] or {"id": self.user} in message["mentions"])
-        if session is None or session["status"] == "INVALID" or seq > session["writeSeq"] + 1:
+        new = session is None or (session["status"] == "INVALID" and seq > session["writeSeq"])
+        if session is None or new or seq > session["writeSeq"] + 1:
             self._waiting[name].append(message)
-            self._ask_for([name], "a place was passed over" if session else "somebody new")
+            self._ask_for([name], "somebody new" if new else "a place was passed over")
         elif seq <= session["writeSeq"]:
             # Counted already, by others that overtook it; not what it says of this user.
             if ((own and counts) or mentioned) and seq > session["readSeq"]:
@@ -255,8 +264,9 @@ class View:
             wrong.append(f"totalUnread {self.total_unread}, is {total}")
         return wrong
 
-    def wrong_messages(self, name: str, history: dict[int, Text] | None) -> list[str]:
-        """Where the messages of a conversation are not those of its whole history."""
+    def wrong_messages(self, name: str, history: dict[int, Text] | None, since: float) -> list[str]:
+        """Where the messages of a conversation are not those of its whole history. since: the seq from which on the user has
+        been a member ever since; of what is before it, revisions were not told while they weren't."""
         held = self.messages.get(name, {})
         if history is None:
             return [f"{name}: holds {len(held)} messages of what it can't read"] if held else []
@@ -264,8 +274,10 @@ class View:
         readable = {seq: text for seq, text in history.items() if floor is None or seq >= floor}
         seqs = (held.keys() ^ readable.keys()) if floor is not None else held.keys() - readable.keys()
         wrong = [f"{name} {seq} (from {floor}): held {held.get(seq)}, is {readable.get(seq)}" for seq in sorted(seqs)]
-        both = held.keys() & readable.keys()
-        wrong += [f"{name} {seq}: held {held[seq]}, is {readable[seq]}" for seq in both if held[seq] != readable[seq]]
+        for seq in sorted(held.keys() & readable.keys()):
+            late = seq < since and held[seq].age < readable[seq].age
+            if held[seq] != readable[seq] and not late:
+                wrong.append(f"{name} {seq}: held {held[seq]}, is {readable[seq]}, member since {since}")
         return wrong
 
 

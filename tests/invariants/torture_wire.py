@@ -38,7 +38,7 @@ _SESSION = """{
     id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
     status activeTs peerDeliveredSeq peerReadSeq conversation { id } lastMessage { id seq content state editCount } }"""
 _SHOWN = "id seq content state editCount"
-_MESSAGE = f"{_SHOWN} conversationId contentType mentionsAll createdAt idempotencyKey sender {{ id }} mentions {{ id }}"
+_MESSAGE = f"{_SHOWN} conversationId contentType mentionsAll createdAt idempotencyKey sender {{ id }} mentions {{ id }} replyTo {{ id seq }}"
 _TYPING = "... on TypingStarted { conversationId at user { id } }"
 
 
@@ -87,7 +87,7 @@ def types_while_writing() -> bool:
 def live_messages(*, ticks: bool) -> str:
     """messageEvents, with or without what only a sender is shown. Two selections, so that a server has two to make."""
     message = f"{{ {_MESSAGE} {'delivery { status }' if ticks else ''} }}"
-    return f"""subscription ($since: Cursor) {{ messageEvents(since: $since) {{ __typename
+    return f"""subscription ($since: Cursor, $id: ID) {{ messageEvents(since: $since, conversationId: $id) {{ __typename
         ... on MessageCreated {{ cursor message {message} }}
         ... on MessageUpdated {{ cursor message {message} }}
         ... on MessageRecalled {{ cursor message {message} }}
@@ -220,11 +220,11 @@ class Line:
             raise Lost("the connection ended")
         return _value(kind, answer)
 
-    async def subscribe(self, query: str, since: str | None, hear: Callable[[Json], None]) -> str:
+    async def subscribe(self, query: str, variables: Json, hear: Callable[[Json], None]) -> str:
         """Begins a subscription; `hear` gets its payloads. Answers its id. Raises ConnectionClosed."""
         name = f"live-{next(self._ids)}"
         self._hearers[name] = hear
-        payload = {"query": query, "variables": {"since": since}}
+        payload = {"query": query, "variables": variables}
         await self._send({"id": name, "type": "subscribe", "payload": payload})
         return name
 

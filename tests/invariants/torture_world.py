@@ -60,7 +60,7 @@ class World:
     told: defaultdict[str, defaultdict[str, set[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(set))
     )
-    """For each user and group, the seqs of which any of their devices was told. Typing counts as 0."""
+    """For each user and group, the seqs of which any of their devices was told; 0 where it wasn't a message."""
     _texts: int = 0
 
     def text(self, sender: str) -> str:
@@ -68,12 +68,23 @@ class World:
         self._texts += 1
         return f"{sender} says {self._texts}"
 
-    def was_told(self, user: str, conversation: str, seq: int | None) -> None:
-        """A device was told of a message, or of typing."""
-        if conversation.startswith("g_"):
-            self.told[user][conversation].add(seq or 0)
-        elif user not in (parse_private(conversation) or ()):
-            self.tally.problem(f"{user} is told of {conversation}")
+    def was_told(self, user: str, event: Json) -> None:
+        """A device was told of a message, with what that replies to, of a receipt, or of typing."""
+        message = event.get("message")
+        name = (message or event).get("conversationId")
+        if name is None:
+            return
+        if not name.startswith("g_"):
+            if user not in (parse_private(name) or ()):
+                self.tally.problem(f"{user} is told of another conversation: {event}")
+            return
+        told = self.told[user][name]
+        if message is None:
+            told.add(0)
+        elif event["__typename"] == "MessageCreated" or name not in self.full:
+            told.add(message["seq"])
+        if message is not None and message["replyTo"] is not None and name not in self.full:
+            told.add(message["replyTo"]["seq"])
 
     def check_membership(self, intervals: dict[str, list[tuple[int, int]]]) -> None:
         """Nobody was told of what lies outside their memberships, given by `conversation user` with -1 for no end."""
