@@ -10,13 +10,14 @@ from typing import Any
 
 from tests.invariants.soak_client import Json
 from tests.invariants.torture_device import Device, GaveUp
-from tests.invariants.torture_wire import Refused, types_while_writing
+from tests.invariants.torture_wire import Lost, Refused
 from tests.invariants.torture_world import Room, Sent
+from tests.processes import token
 
 # What a person does, and how often of the sum of all.
 _WEIGHTS = {
     "send": 30, "mark_read": 14, "ack": 8, "mute": 4, "pin": 4, "set_unread": 3, "assign": 2, "delete": 3, "edit": 7,
-    "recall": 3, "create_group": 0.7, "invite": 2, "remove": 1.5, "leave": 1, "dissolve": 0.2, "write": 5,
+    "recall": 3, "create_group": 0.7, "invite": 2, "remove": 1.5, "leave": 1, "dissolve": 0.2, "write": 6, "renew": 2,
 }  # fmt: skip
 _FAULTS = {"close": 3, "drop": 3, "stall": 3, "stall_long": 1, "go_offline": 2, "resubscribe": 2, "reinstall": 1}
 _CATEGORIES = (None, "work", "family")
@@ -44,14 +45,11 @@ class Person:
 
     async def act(self, until: float, pause: float) -> None:
         """Until a time of the monotonic clock, with pauses of so many seconds on average."""
-        weights = dict(_WEIGHTS)
-        if not types_while_writing():
-            del weights["write"]
         while True:
             await asyncio.sleep(self.rng.expovariate(1 / pause))
             if time.monotonic() > until:
                 return
-            await self.do(self.rng.choices(list(weights), list(weights.values()))[0])
+            await self.do(self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0])
 
     async def do(self, name: str) -> None:
         """One thing."""
@@ -157,7 +155,18 @@ class Person:
     async def _write(self) -> None:
         name = self._pick()
         if name is not None:
-            await self.device.ask("startTyping", id=name)
+            told = await self.device.ask("startTyping", id=name)
+            self.world.tally.notes[f"startTyping answered {told}"] += 1
+
+    async def _renew(self) -> None:
+        """The token of the connection, which goes on."""
+        line = self.device.line
+        if line is not None and not line.stalled:
+            try:
+                await line.ask("renewAuth", {"token": token(self.device.user)})
+                self.world.tally.operations["renewAuth"]["answered"] += 1
+            except Lost as lost:
+                self.world.tally.operations["renewAuth"][f"lost ({lost})"] += 1
 
     # --- sessions
 

@@ -13,7 +13,7 @@ from server.embedded import EmbeddedServers, ports
 from tests.invariants.torture_wire import Tally, lines_of
 from tests.processes import ServerProcess, start_server, until_ready
 
-SETTINGS = {"CONFAB_WS_QUEUE": "100", "CONFAB_WS_PING_INTERVAL": "5"}
+SETTINGS = {"ws_queue": "100", "ws_ping_interval": "5"}
 """Small enough for a stalled device to pass them within the time there is."""
 
 
@@ -72,7 +72,7 @@ class Fleet:
     def _launch(self, index: int) -> ServerProcess:
         self._started += 1
         log = self._folder / f"{self._database}-{index}-{self._started}.log"
-        return start_server(self._databases, self._ports[index], log, self._database, SETTINGS)
+        return start_server(self._databases, self._ports[index], log, self._database, settings=SETTINGS)
 
     async def _stop(self, server: ServerProcess) -> None:
         began = time.monotonic()

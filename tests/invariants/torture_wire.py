@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from tests.invariants.soak_client import Json
-from tests.processes import ROOT, ServerProcess, token
+from tests.processes import ServerProcess, token
 from tests.protocol.peer import open_socket
 
 RETRIED = frozenset({1000, 1001, 1005, 1006, 1012, 1013, 1014, 4403, 4408})
@@ -39,7 +39,6 @@ _SESSION = """{
     status activeTs peerDeliveredSeq peerReadSeq conversation { id } lastMessage { id seq content state editCount } }"""
 _SHOWN = "id seq content state editCount"
 _MESSAGE = f"{_SHOWN} conversationId contentType mentionsAll createdAt idempotencyKey sender {{ id }} mentions {{ id }} replyTo {{ id seq }}"
-_TYPING = "... on TypingStarted { conversationId at user { id } }"
 
 
 def _changing(name: str, parameters: str, arguments: str) -> str:
@@ -65,6 +64,7 @@ QUERIES = {
     "leaveGroup": "mutation ($id: ID!) { leaveGroup(groupId: $id) }",
     "deleteConversation": "mutation ($id: ID!) { deleteConversation(conversationId: $id) }",
     "startTyping": "mutation ($id: ID!) { startTyping(conversationId: $id) }",
+    "renewAuth": "mutation ($token: String!) { renewAuth(token: $token) }",
     "upsertUsers": "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id } }",
     "session": f"query ($id: ID!) {{ session(conversationId: $id) {_SESSION} }}",
     "syncSessions": f"""query ($since: Cursor) {{ syncSessions(since: $since, first: 100) {{
@@ -78,12 +78,6 @@ LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) 
     reason hasMore totalUnread cursor reset sessions {_SESSION} }} }}"""
 
 
-@cache
-def types_while_writing() -> bool:
-    """Whether this version has startTyping."""
-    return "type TypingStarted" in (ROOT / "schema" / "schema.graphql").read_text()
-
-
 def live_messages(*, ticks: bool) -> str:
     """messageEvents, with or without what only a sender is shown. Two selections, so that a server has two to make."""
     message = f"{{ {_MESSAGE} {'delivery { status }' if ticks else ''} }}"
@@ -92,7 +86,7 @@ def live_messages(*, ticks: bool) -> str:
         ... on MessageUpdated {{ cursor message {message} }}
         ... on MessageRecalled {{ cursor message {message} }}
         ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
-        {_TYPING if types_while_writing() else ""}
+        ... on TypingStarted {{ conversationId at user {{ id }} }}
         ... on CaughtUp {{ cursor reset }} }} }}"""
 
 
