@@ -174,13 +174,11 @@ class Line:
     @classmethod
     async def open(cls, server: ServerProcess, user: str, tally: Tally, *, small: bool) -> Line:
         """small: the kernel keeps little of what isn't read. Raises Lost."""
-        sock = socket.socket()
+        connection: ClientConnection | None = None
         try:
-            sock.setblocking(False)
-            if small:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL_BUFFER)
             async with asyncio.timeout(_OPEN_SECONDS):
-                await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", server.port))
+                sock = await _connected(server.port, small=small)
+                # From here on the socket is the library's to close.
                 connection = await open_socket(f"ws://127.0.0.1:{server.port}/graphql", sock=sock)
                 line = cls(connection, tally)
                 payload = {"Authorization": f"Bearer {token_of(user)}"}
@@ -190,7 +188,8 @@ class Line:
                 tally.problem(f"{user}: {first} instead of an acknowledgement")
             return line
         except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
-            sock.close()
+            if connection is not None:
+                connection.transport.abort()
             raise Lost(f"{type(error).__name__} on connecting") from error
         except ConnectionClosed as closed:
             raise Lost(f"closed with {_code(closed)} on connecting") from closed
@@ -298,6 +297,19 @@ class Line:
 
     async def _send(self, frame: Json) -> None:
         await self._socket.send(orjson.dumps(frame).decode())
+
+
+async def _connected(port: int, *, small: bool) -> socket.socket:
+    sock = socket.socket()
+    try:
+        sock.setblocking(False)
+        if small:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL_BUFFER)
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _code(closed: ConnectionClosed) -> str:
