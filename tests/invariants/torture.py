@@ -25,7 +25,7 @@ from pymongo import MongoClient
 from redis.asyncio import Redis
 
 from server.embedded import EmbeddedServers
-from store.rows import MEMBERS, MESSAGES
+from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
 from tests.invariants.soak_client import Json
 from tests.invariants.torture_acts import Person
 from tests.invariants.torture_device import Device
@@ -195,12 +195,23 @@ class _Torture:
         await asyncio.gather(*(device.stop() for device in self.devices))
         async with Redis.from_url(self._databases.redis_url) as redis:
             await redis.flushall()
-        await self._ending.check_cold()
+        await self._ending.check_cold(self._describe)
 
     def _read_intervals(self) -> Intervals:
         with MongoClient[Json](self._databases.mongo_url) as mongo:
             rows = mongo[self._database][MEMBERS].find()
             return {row["_id"]: [(first, last) for first, last in row["i"]] for row in rows}
+
+    def _describe(self, user: str, conversation: str) -> str:
+        with MongoClient[Json](self._databases.mongo_url) as mongo:
+            database = mongo[self._database]
+            rows = {
+                "session": database[SESSIONS].find_one({"_id": f"{user} {conversation}"}),
+                "membership": database[MEMBERS].find_one({"_id": f"{conversation} {user}"}),
+                "conversation": database[CONVERSATIONS].find_one({"_id": conversation}),
+                "messages": [(row["s"], row["k"], row["u"]) for row in database[MESSAGES].find({"c": conversation})],
+            }
+        return ", ".join(f"{name}: {row}" for name, row in rows.items())
 
     def check_stored(self) -> None:
         """All servers have ended."""

@@ -45,11 +45,13 @@ class Person:
 
     async def act(self, until: float, pause: float) -> None:
         """Until a time of the monotonic clock, with pauses of so many seconds on average."""
-        while True:
-            await asyncio.sleep(self.rng.expovariate(1 / pause))
-            if time.monotonic() > until:
-                return
+        while await self._rest(until, pause):
             await self.do(self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0])
+
+    async def _rest(self, until: float, pause: float) -> bool:
+        """Whether there is time left then."""
+        await asyncio.sleep(min(self.rng.expovariate(1 / pause), until - time.monotonic()))
+        return time.monotonic() < until
 
     async def do(self, name: str) -> None:
         """One thing."""
@@ -64,10 +66,7 @@ class Person:
 
     async def harm(self, until: float, pause: float) -> None:
         """Things that happen to a device, every so many seconds."""
-        while True:
-            await asyncio.sleep(self.rng.expovariate(1 / pause))
-            if time.monotonic() > until:
-                return
+        while await self._rest(until, pause):
             await self.suffer(self.rng.choices(list(_FAULTS), list(_FAULTS.values()))[0])
 
     async def suffer(self, fault: str) -> None:

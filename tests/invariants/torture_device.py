@@ -119,7 +119,7 @@ class Device:
         """Until there is an answer, as often as it takes, wherever it comes from. Raises Refused for one that is final, and
         GaveUp."""
         outcomes, pause = self.world.tally.operations[kind], _FIRST_PAUSE
-        deadline = time.monotonic() + self.world.patience
+        began = time.monotonic()
         while True:
             try:
                 value = await self._ask_once(kind, variables)
@@ -131,8 +131,9 @@ class Device:
                 outcomes[f"lost ({lost})"] += 1
             else:
                 outcomes["answered"] += 1
+                self.world.tally.took("somebody was answered", time.monotonic() - began)
                 return value
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + self.world.patience:
                 outcomes["given up"] += 1
                 raise GaveUp(kind)
             await asyncio.sleep(pause * self.rng.uniform(0.5, 1.5))

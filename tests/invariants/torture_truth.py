@@ -150,19 +150,21 @@ class Ending:
             if any(first <= sent.seq and (last == -1 or sent.seq <= last) for first, last in stretches)
         ]
 
-    async def check_cold(self) -> None:
-        """After the cache was lost, all is shown as before. What had been read by others as a server died, and the senders
+    async def check_cold(self, describe: Callable[[str, str], str]) -> None:
+        """describe: what MongoDB holds of a user and a conversation.
+
+        After the cache was lost, all is shown as before. What had been read by others as a server died, and the senders
         were not told of, is told then: that may be further."""
         for user, warm in self.warm.items():
             cold = await read_fresh(self._by_user[user][0])
             for name in warm.sessions.keys() | cold.sessions.keys():
                 before, after = warm.sessions.get(name), cold.sessions.get(name)
                 if before is None or after is None:
-                    self._world.tally.problem(f"{user} {name}: warm {before}, cold {after}")
+                    self._world.tally.problem(f"{user} {name}: warm {before}, cold {after}; {describe(user, name)}")
                     continue
                 names = {field for field in before if before[field] != after[field]} - {"activeTs"}
                 late = {field for field in names if field in _GROWN and after[field] > before[field]}
                 self._world.tally.notes["receipts that a dead server had not told"] += bool(late)
                 if names - late:
                     shown = {field: (before[field], after[field]) for field in names - late}
-                    self._world.tally.problem(f"{user} {name}: warm and cold differ: {shown}")
+                    self._world.tally.problem(f"{user} {name}: warm and cold differ: {shown}; {describe(user, name)}")
