@@ -110,8 +110,7 @@ class Crowds:
         stalled = self._stalled[name] = StalledReaders(bytes_a_second)
         for user in users:
             stalled.open(Opening(f"127.0.0.1:{port}", "/graphql", _init(user), subscriptions))
-        stalled.start()
-        return {}
+        return {"ports": stalled.start()}
 
     async def stalled(self, *, name: str) -> Answer:
         """How they ended, and after how long."""

@@ -35,6 +35,8 @@ _SAMPLE_SECONDS = 0.25
 _LAST_WORDS_SECONDS = 2.0
 """For readers who were let go to read what the system still has for them."""
 
+_ESTABLISHED = "01"
+
 _MOST_WAITING = 200
 """Messages on their way at once: a server that can't keep up isn't asked for more."""
 
@@ -132,9 +134,9 @@ class Bench:
         load = self._load
         sent, skipped, failed = load.sent, load.skipped, load.failed
         used, began = cpu_seconds(self._server.pid), time.monotonic()
-        watched = Watched(self._server)
+        ports: Sequence[int] = ()
         if phase.readers:
-            await self._crowd.ask(
+            stalling = await self._crowd.ask(
                 "stall",
                 name=phase.name,
                 port=self._server.port,
@@ -142,6 +144,8 @@ class Bench:
                 subscriptions=[MESSAGE_EVENTS],
                 bytes_a_second=phase.bytes_a_second,
             )
+            ports = stalling["ports"]
+        watched = Watched(self._server, ports)
         if phase.wake_after is not None:
             await watched.until(began + phase.wake_after)
             await self._crowd.ask("wake", name=phase.name)
@@ -169,7 +173,7 @@ class Bench:
             await self._crowd.ask("end_stalled", name=phase.name)
             times = f", after {watched.let_go[0]:.1f} to {watched.let_go[-1]:.1f} s" if watched.let_go else ""
             print(
-                f"    let go by the server: {min(len(watched.let_go), phase.readers)} of {phase.readers}{times}; what they found when they read "
+                f"    let go by the server: {len(watched.let_go)} of {phase.readers}{times}; what they found when they read "
                 f"on: {told['codes'] or 'no end'}, told to start anew {told['resets']} times {' '.join(told['failed'])}",
                 flush=True,
             )
@@ -178,11 +182,13 @@ class Bench:
 class Watched:
     """A server's memory, and when it lets go of connections."""
 
-    def __init__(self, server: ServerProcess) -> None:
+    def __init__(self, server: ServerProcess, ports: Sequence[int]) -> None:
+        """ports: where the connections come from."""
         self.sizes: list[float] = []
         self.let_go: list[float] = []
         """Seconds from the beginning."""
         self._server = server
+        self._ports = ports
         self._began = time.monotonic()
         self._connected = 0
 
@@ -190,7 +196,7 @@ class Watched:
         """Watches."""
         while time.monotonic() < end:
             self.sizes.append(memory(self._server.pid).rss / 1e6)
-            connected = _established(self._server.port)
+            connected = _established(self._server.port, self._ports)
             self.let_go += [time.monotonic() - self._began] * (self._connected - connected)
             self._connected = connected
             await asyncio.sleep(_SAMPLE_SECONDS)
@@ -201,10 +207,14 @@ class Watched:
         return " ".join(f"{size:.0f}" for size in self.sizes[::step])
 
 
-def _established(port: int) -> int:
-    """Connections to a port of this machine. One that was let go counts no more, though its peer may not know yet."""
+def _established(port: int, others: Sequence[int]) -> int:
+    """Connections to a port of this machine from others. One that was let go counts no more, though its peer may not know yet."""
+    wanted = {f"{other:04X}" for other in others}
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return sum(fields[1].endswith(f":{port:04X}") and fields[3] == "01" for fields in map(str.split, lines))
+    ends = (
+        fields for fields in map(str.split, lines) if fields[1].endswith(f":{port:04X}") and fields[3] == _ESTABLISHED
+    )
+    return sum(fields[2].rpartition(":")[2] in wanted for fields in ends)
 
 
 async def _measure(server: ServerProcess, crowd: Crowd, people: Sequence[str], arguments: argparse.Namespace) -> None:

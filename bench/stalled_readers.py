@@ -28,7 +28,9 @@ class _Reader:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _LEAST_ROOM)
         # On the loopback segments are 64 kB, and a sender's room is measured by them: 2.5 MB for somebody who doesn't read.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _SEGMENT)
+        self._socket.bind(("127.0.0.1", 0))
         self._socket.setblocking(False)
+        self.port: int = self._socket.getsockname()[1]
         self._buffer = b""
         self._awake = False
 
@@ -110,8 +112,10 @@ class StalledReaders:
         """One more, who begins with `start`."""
         self._readers.append(_Reader(opening, self._bytes_a_second))
 
-    def start(self) -> None:
+    def start(self) -> list[int]:
+        """They begin. Answers their ports."""
         self._tasks = [asyncio.create_task(reader.run()) for reader in self._readers]
+        return [reader.port for reader in self._readers]
 
     def wake(self) -> dict[str, Any]:
         """Has them read whatever there is from now on."""
