@@ -1,6 +1,6 @@
 """What readers who stop, or are too slow, do to a server under load: its memory, the others' latency, how they are cut off.
 
-`python -m bench.stalled --healthy 200 --rate 50` starts a MongoDB, a Redis and one server. A group is sent messages all the time;
+`python -m bench.stalled --healthy 200 --rate 20` starts a MongoDB, a Redis and one server. A group is sent messages all the time;
 its members read them on connections that keep up, until some join who don't.
 """
 
@@ -58,7 +58,7 @@ _PHASES = (
     Phase("1 stalled", 28, 1),
     Phase("20 stalled", 28, 20),
     Phase("20 stalled for 5 s", 12, 20, wake_after=5),
-    Phase("20 slow ones", 50, 20, 20_000),
+    Phase("20 slow ones", 60, 20, 20_000),
     Phase("after", 10),
 )
 
@@ -253,7 +253,9 @@ async def _main(arguments: argparse.Namespace) -> None:
         with EmbeddedServers(folder / "databases") as databases:
             with MongoClient[Row](databases.mongo_url) as mongo:
                 insert_people(mongo[_NAME], [_SENDER, *people])
-            async with serving_processes(databases, 1, folder, _NAME) as (server,), Crowd() as crowd:
+            settings = {"ws_queue": str(arguments.queue)}
+            serving = serving_processes(databases, 1, folder, _NAME, settings=settings)
+            async with serving as (server,), Crowd() as crowd:
                 await _measure(server, crowd, people, arguments)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -264,6 +266,9 @@ if __name__ == "__main__":
     parser.add_argument("--healthy", type=int, default=200, help="connections that keep up")
     parser.add_argument("--users", type=int, default=10, help="whose connections those are")
     parser.add_argument("--stalling-users", type=int, default=5, help="whose connections the others are")
-    parser.add_argument("--rate", type=float, default=50.0, help="messages a second")
+    parser.add_argument("--rate", type=float, default=20.0, help="messages a second")
+    parser.add_argument(
+        "--queue", type=int, default=200, help="CONFAB_WS_QUEUE: events waiting for one connection (1,000)"
+    )
     parser.add_argument("--size", type=int, default=4_000, help="characters of a message")
     asyncio.run(_main(parser.parse_args()))
