@@ -30,6 +30,9 @@ UNHEARD_SECONDS = 45
 """How long TCP waits for a peer to take what was written, before it drops the connection: for what no ping of ours
 reaches, such as server-sent events."""
 
+UNSENT_BYTES = 131_072
+"""What the kernel takes of a connection beyond what it has on its way."""
+
 _WATCH_INTERVAL = 0.1
 _NOT_STARTED = "The server did not start: the log above says why."
 
@@ -63,6 +66,8 @@ def _clear_half_open(sock: socket.socket) -> None:
         ("TCP_KEEPINTVL", 5),
         ("TCP_KEEPCNT", 3),
         ("TCP_USER_TIMEOUT", UNHEARD_SECONDS * 1000),
+        # What a peer doesn't read waits here, where it is counted, not by the megabyte in the kernel.
+        ("TCP_NOTSENT_LOWAT", UNSENT_BYTES),
     ):
         option = getattr(socket, name, None)
         if option is not None:

@@ -221,8 +221,6 @@ class Hub:
             async with feed.lock:
                 if feed.position is None:
                     feed.position = await self._register(feed)
-                    feed.early = {p: e for p, e in feed.early.items() if e[0] > feed.position.tick}
-                    feed.catch_up()
             mailbox = Mailbox(user, feed.position, room)
             feed.mailboxes.add(mailbox)
             if feed.early or feed.suspect:
@@ -255,7 +253,8 @@ class Hub:
                 self._note_mute(feed, session.muted_until_ms)
         position = feed.position
         if position is None:
-            self._set_aside(feed, tick, previous, event)
+            # Whether it belongs to the epoch that is being asked for is not known yet: the log tells.
+            feed.suspect = True
         elif epoch != position.epoch:
             self._suspect(feed)
         elif tick <= position.tick:
@@ -264,14 +263,11 @@ class Hub:
             feed.deliver(Position(epoch, tick), event)
             feed.catch_up()
         else:
-            self._set_aside(feed, tick, previous, event)
+            if len(feed.early) < _MOST_EARLY:
+                feed.early[previous] = (tick, event)
+            else:
+                feed.suspect = True
             self._mend(feed)
-
-    def _set_aside(self, feed: _Feed, tick: int, previous: int, event: Event | None) -> None:
-        if len(feed.early) < _MOST_EARLY:
-            feed.early[previous] = (tick, event)
-        else:
-            feed.suspect = True
 
     def tell(self, users: Iterable[UserId], event: Ephemeral) -> None:
         """Something in passing, for those of the users who have mailboxes here: part of no chain, in no log."""
@@ -367,8 +363,9 @@ class Hub:
 
     async def _read_log(self, feed: _Feed) -> None:
         try:
-            now = await self._register(feed)
+            # What comes while this is being asked may be suspect again.
             feed.suspect = False
+            now = await self._register(feed)
             assert feed.position is not None
             missed = await self._replay(feed.user, feed.position)
         except StoreError:

@@ -310,3 +310,15 @@ async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None
     again = applied(somebody.user, await somebody.store.cache.one(call))
     assert outcome.tick == outcome.previous + 1
     assert (again.changed, again.tick) == (False, outcome.tick)
+
+
+async def test_a_frame_of_a_former_state_is_not_taken_for_one_of_the_state_that_is_loaded(somebody: Somebody) -> None:
+    """The cache was lost: what another server still sends has ticks of a clock that may have been ahead."""
+    before = await somebody.receive_message("before")
+    somebody.hub.detach(somebody.mailbox)
+    attaching = asyncio.create_task(somebody.hub.attach(somebody.user, Room(10)))
+    await asyncio.sleep(0)
+    somebody.hub.receive(somebody.user, "a former epoch", before.tick + 1_000_000, before.tick, before.event)
+    somebody.mailbox = await attaching
+    somebody.deliver(await somebody.receive_message("after"))
+    assert await somebody.hears(1) == ["after"]
