@@ -169,10 +169,12 @@ class View:
         fields = ["deliveredSeq", "readSeq"] if event["status"] == "READ" else ["deliveredSeq"]
         if event["user"]["id"] != self.user:
             fields = ["peer" + field[0].upper() + field[1:] for field in fields]
-        marks = self._marks[name]
+        self._mark(name, fields, event["seq"])
+
+    def _mark(self, name: str, fields: Iterable[str], seq: int) -> None:
+        marks, session = self._marks[name], self.sessions.get(name)
         for field in fields:
-            marks[field] = max(marks.get(field, 0), event["seq"])
-        session = self.sessions.get(name)
+            marks[field] = max(marks.get(field, 0), seq)
         if session is not None:
             session |= self._grown(name, session)
 
@@ -192,6 +194,9 @@ class View:
         session = self.sessions.get(name)
         own, counts = message["sender"]["id"] == self.user, message["contentType"] != "SYSTEM"
         mentioned = not own and (message["mentionsAll"] or {"id": self.user} in message["mentions"])
+        if not own and counts and name.startswith("p_"):
+            # Whoever wrote it has read it.
+            self._mark(name, ("peerReadSeq", "peerDeliveredSeq"), seq)
         new = session is None or (session["status"] == "INVALID" and seq > session["writeSeq"])
         if session is None or new or seq > session["writeSeq"] + 1:
             self._waiting[name].append(message)
@@ -210,9 +215,6 @@ class View:
                 if seq > session["readSeq"]:
                     session["unreadCount"] += 1
                     session["unreadMentionCount"] += mentioned
-                if session["peerReadSeq"] is not None:
-                    # Whoever wrote it has read it.
-                    session["peerReadSeq"] = session["peerDeliveredSeq"] = seq
 
     def _ask_for(self, names: Iterable[str], why: str) -> None:
         for name in names:
