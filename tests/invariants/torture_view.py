@@ -211,10 +211,9 @@ class View:
             if own and counts:
                 session |= {"unreadCount": 0, "unreadMentionCount": 0, "unreadStatus": False}
                 session["readSeq"] = session["deliveredSeq"] = seq
-            elif counts:
-                if seq > session["readSeq"]:
-                    session["unreadCount"] += 1
-                    session["unreadMentionCount"] += mentioned
+            elif counts and seq > session["readSeq"]:
+                session["unreadCount"] += 1
+                session["unreadMentionCount"] += mentioned
 
     def _ask_for(self, names: Iterable[str], why: str) -> None:
         for name in names:
