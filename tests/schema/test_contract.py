@@ -1,4 +1,4 @@
-"""The schema keeps the contract: what is built has exactly its shape, and what isn't yet is listed in `to_come.txt`."""
+"""The schema keeps the contract: all of it, in exactly its shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tests.schema.shapes import demanded, different, missing, shapes_of
 
 ROOT = Path(__file__).parents[2]
 CONTRACT = ROOT / "docs" / "contract.graphql"
-TO_COME = Path(__file__).with_name("to_come.txt")
 COMMITTED = ROOT / "schema" / "schema.graphql"
 ORIGINAL = ROOT.parent / "shared" / "contract.graphql"
 
@@ -47,11 +46,9 @@ def test_nothing_is_demanded_of_clients_that_the_contract_does_not_tell_them_of(
     assert demanded(contract, shapes_of(schema), schema) == []
 
 
-def test_what_is_still_to_come_is_exactly_what_the_list_says() -> None:
+def test_nothing_that_the_contract_promises_is_missing() -> None:
     contract = shapes_of(build_schema(CONTRACT.read_text()))
-    listed = TO_COME.read_text().split()
-    assert listed == sorted(set(listed)), "the list is in order and names nothing twice"
-    assert missing(contract, shapes_of(build_schema(print_sdl()))) == listed
+    assert missing(contract, shapes_of(build_schema(print_sdl()))) == []
 
 
 @pytest.mark.parametrize(
