@@ -127,7 +127,7 @@ class _Torture:
             for number in range(plan.clients)
         ]
         self._persons = [Person(device) for device in self.devices]
-        self._ending = Ending(self._world, self.devices, self._read_intervals)
+        self._ending = Ending(self._world, self.devices, self._read_intervals, self._describe)
 
     async def close(self) -> None:
         await asyncio.gather(*(device.stop() for device in self.devices))
@@ -195,7 +195,7 @@ class _Torture:
         await asyncio.gather(*(device.stop() for device in self.devices))
         async with Redis.from_url(self._databases.redis_url) as redis:
             await redis.flushall()
-        await self._ending.check_cold(self._describe)
+        await self._ending.check_cold()
 
     def _read_intervals(self) -> Intervals:
         with MongoClient[Json](self._databases.mongo_url) as mongo:
@@ -209,7 +209,10 @@ class _Torture:
                 "session": database[SESSIONS].find_one({"_id": f"{user} {conversation}"}),
                 "membership": database[MEMBERS].find_one({"_id": f"{conversation} {user}"}),
                 "conversation": database[CONVERSATIONS].find_one({"_id": conversation}),
-                "messages": [(row["s"], row["k"], row["u"]) for row in database[MESSAGES].find({"c": conversation})],
+                "messages": [
+                    (row["s"], row["k"], row["u"], row.get("t", ""))
+                    for row in database[MESSAGES].find({"c": conversation})
+                ],
             }
         return ", ".join(f"{name}: {row}" for name, row in rows.items())
 

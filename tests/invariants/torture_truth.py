@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -56,13 +57,20 @@ async def read_history(device: Device, name: str) -> dict[int, Text] | None:
 class Ending:
     """The quiet moment after the load."""
 
-    def __init__(self, world: World, devices: list[Device], read_intervals: Callable[[], Intervals]) -> None:
-        """read_intervals: all memberships, from MongoDB."""
+    def __init__(
+        self,
+        world: World,
+        devices: list[Device],
+        read_intervals: Callable[[], Intervals],
+        describe: Callable[[str, str], str],
+    ) -> None:
+        """read_intervals: all memberships, from MongoDB; describe: what that holds of a user and a conversation."""
         self.warm: dict[str, Fresh] = {}
         self.compared = 0
         self.intervals: Intervals = {}
         self._world = world
         self._read_intervals = read_intervals
+        self._describe = describe
         self._by_user: defaultdict[str, list[Device]] = defaultdict(list)
         for device in devices:
             self._by_user[device.user].append(device)
@@ -79,9 +87,11 @@ class Ending:
             left = {user: devices for user, devices in left.items() if wrong[user]}
             took = time.monotonic() - began
             if not left or took > patience:
-                for sentences in wrong.values():
+                for user, sentences in wrong.items():
                     for sentence in sentences:
-                        self._world.tally.problem(f"after {took:.0f} s of quiet: {sentence}")
+                        found = re.search(r"\b[gp]_\w+", sentence)
+                        rows = self._describe(user, found[0]) if found else ""
+                        self._world.tally.problem(f"after {took:.0f} s of quiet: {sentence}; {rows}")
                 return took
             await asyncio.sleep(0.5)
 
@@ -150,21 +160,23 @@ class Ending:
             if any(first <= sent.seq and (last == -1 or sent.seq <= last) for first, last in stretches)
         ]
 
-    async def check_cold(self, describe: Callable[[str, str], str]) -> None:
-        """describe: what MongoDB holds of a user and a conversation.
-
-        After the cache was lost, all is shown as before. What had been read by others as a server died, and the senders
+    async def check_cold(self) -> None:
+        """After the cache was lost, all is shown as before. What had been read by others as a server died, and the senders
         were not told of, is told then: that may be further."""
         for user, warm in self.warm.items():
             cold = await read_fresh(self._by_user[user][0])
             for name in warm.sessions.keys() | cold.sessions.keys():
                 before, after = warm.sessions.get(name), cold.sessions.get(name)
                 if before is None or after is None:
-                    self._world.tally.problem(f"{user} {name}: warm {before}, cold {after}; {describe(user, name)}")
+                    self._world.tally.problem(
+                        f"{user} {name}: warm {before}, cold {after}; {self._describe(user, name)}"
+                    )
                     continue
                 names = {field for field in before if before[field] != after[field]} - {"activeTs"}
                 late = {field for field in names if field in _GROWN and after[field] > before[field]}
                 self._world.tally.notes["receipts that a dead server had not told"] += bool(late)
                 if names - late:
                     shown = {field: (before[field], after[field]) for field in names - late}
-                    self._world.tally.problem(f"{user} {name}: warm and cold differ: {shown}; {describe(user, name)}")
+                    self._world.tally.problem(
+                        f"{user} {name}: warm and cold differ: {shown}; {self._describe(user, name)}"
+                    )

@@ -59,6 +59,7 @@ class View:
         """Conversations whose newest messages are to be read."""
         self._waiting: defaultdict[str, list[Json]] = defaultdict(list)
         self._marks: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._served: dict[str, tuple[int, int]] = {}
         self._unconfirmed: set[str] = set()
         self._in_parts = False
         self._tally = tally
@@ -111,8 +112,13 @@ class View:
         elif session["activeTs"] < known["activeTs"]:
             return
         elif session["writeSeq"] < known["writeSeq"]:
+            if session["writeSeq"] < self._served.get(name, (0, 0))[0] and session["activeTs"] > self._served[name][1]:
+                self._tally.problem(
+                    f"{self.user}: {name} was served {self._served[name]}, and now {session}, known {known}"
+                )
             self._ask_for([name], "a session behind its messages")
             return
+        self._served[name] = session["writeSeq"], session["activeTs"]
         # Receipts and revisions may have been told before the session that they are to be seen in.
         last = self._latest(name, session["lastMessage"], known["lastMessage"] if known else None)
         self.sessions[name] = session | self._grown(name, session) | {"lastMessage": last}
