@@ -88,10 +88,10 @@ class Ending:
             took = time.monotonic() - began
             if not left or took > patience:
                 for user, sentences in wrong.items():
+                    named = {found[0] for sentence in sentences if (found := re.search(r"\b[gp]_\w+", sentence))}
+                    sentences += [f"{name} in MongoDB: {self._describe(user, name)}" for name in sorted(named)]
                     for sentence in sentences:
-                        found = re.search(r"\b[gp]_\w+", sentence)
-                        rows = self._describe(user, found[0]) if found else ""
-                        self._world.tally.problem(f"after {took:.0f} s of quiet: {sentence}; {rows}")
+                        self._world.tally.problem(f"after {took:.0f} s of quiet: {sentence}")
                 return took
             await asyncio.sleep(0.5)
 

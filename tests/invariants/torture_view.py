@@ -156,8 +156,8 @@ class View:
 
     def hear_created(self, message: Json) -> None:
         name, seq = message["conversationId"], message["seq"]
-        held = self.messages[name]
-        if name in self._full and held and seq > max(held) + 1:
+        newest = max(self.messages[name], default=self.floors.get(name, seq) - 1)
+        if name in self._full and seq > newest + 1:
             # Whoever came back to such a group reads what they were never told.
             self.histories.add(name)
         self._hold(name, message)
