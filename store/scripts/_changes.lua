@@ -203,6 +203,8 @@ function changes.leave(change)
   local rec = get(change.c)
   if rec == nil then return UNKNOWN end
   if rec.f or rec.r > change.f then return applied(change.c) end
+  -- Its row was read before they left, and the conversation's head after what came then: that is not theirs.
+  if rec.s > change.f then return UNKNOWN end
   local was = standing(change.c, rec)
   rec.f = change.f
   return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }

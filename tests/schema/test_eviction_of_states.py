@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from store.cache import Call
 from store.ids import ConversationId, UserId
 from store.keys import USER_KEYS
+from store.rows import SESSIONS as SESSION_ROWS
 from tests.schema.api import SYNC, Api, Json, eventually, private, together
 from tests.schema.device import Device
 from tests.schema.session_calls import SESSION, SESSIONS
@@ -146,6 +148,33 @@ async def test_what_is_evicted_while_a_state_is_loaded_does_not_get_lost(api: Ap
     assert len(records) > 0
     assert await store.cache.one(finish) == 0
     assert await api.unread(alice, private(alice, bob)) == 2
+
+
+async def test_a_state_that_is_loaded_while_one_leaves_a_group_ends_at_the_last_message_one_could_see(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol)
+    await api.send(alice, group, "seen")
+    await api.settled()
+    await _evict(api, bob, *USER_KEYS)
+    mongo: Any = api.services.app.store.mongo
+    find, left = mongo.find, False
+
+    async def find_first(collection: str, *args: Any, **more: Any) -> Any:
+        nonlocal left
+        rows = await find(collection, *args, **more)
+        if collection == SESSION_ROWS and not left:
+            left = True
+            await api.leave(bob, group)
+            await api.send(alice, group, "not for who left")
+            await api.settled()
+        return rows
+
+    monkeypatch.setattr(mongo, "find", find_first)
+    session = await api.own(bob, group)
+    assert left
+    assert (session["writeSeq"], session["unreadCount"], session["lastMessage"]["content"]) == (1, 1, "seen")
 
 
 async def test_a_state_that_was_half_written_when_its_loader_died_is_loaded_anew(api: Api) -> None:
