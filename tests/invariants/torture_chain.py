@@ -13,7 +13,8 @@ next, over any number of connections and servers, each resumed from the cursor o
   Where the message came to be within the chain, its creation comes before its revisions.
 - Receipts are high-water marks: one that is told again, or after a further one, changes nothing, and is counted.
 - Keys of idempotency and ticks are shown to the sender alone. Typing is not replayed, and not told to who types.
-- Every message that was sent after the chain began, and acknowledged, is told in it to each member (`missing`).
+- Every message that was sent after the chain began, and acknowledged, is told in it to each member (`missing`). One sent within
+  RESET_SECONDS of a reset (`torture_truth`) that isn't is counted, and no problem yet: that gap is still to be closed.
 
 The loss of a user's state, in Redis, whole or in part, ends in a reset; a chain that goes on across one has to keep all of this.
 """
