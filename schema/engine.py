@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -32,11 +33,12 @@ from graphql.validation.rules import overlapping_fields_can_be_merged
 from resolvers.app import Confab
 from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated
+from schema.compiled import CompiledOperation, compile_operation
 from schema.context import Context, Loaders
 from schema.errors import NO_REQUEST, ErrorCode, format_error
 from schema.events import Source
 from schema.limits import QueryLimits, check_shape, parse_limited
-from schema.query_cost import check_cost
+from schema.query_cost import check_cost, page_variables
 from schema.rendering import Responses, Selection
 from schema.root import SCHEMA
 from schema.selections import SelectionText, selection_text
@@ -57,8 +59,12 @@ overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 50_000
 
 _DOCUMENTS = 2_000
 _LONGEST_CACHED = 20_000
+_SIZES = 64
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.25
+
+EventExecution = Callable[[object, Context], Any]
+"""Executes a subscription's selection on one event: an ExecutionResult, or an awaitable of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,12 @@ class PreparedOperation:
     introspects_only: bool
     selection: SelectionText | None
     """A subscription's."""
+    compiled: CompiledOperation | None
+    """None where graphql-core has to execute it."""
+    pages: tuple[str, ...]
+    """The variables that its cost depends on."""
+    affordable: set[tuple[object, ...]] = field(default_factory=set)
+    """Values of those that are known to be within the limits."""
 
 
 class Engine:
@@ -100,6 +112,8 @@ class Engine:
             kind,
             _introspects_only(document, operation),
             selection_text(document, operation) if kind == "subscription" else None,
+            compile_operation(SCHEMA, document, request.operation_name, hide_suggestions=True),
+            page_variables(document),
         )
         if len(request.query) <= _LONGEST_CACHED:
             self._prepared[key] = prepared
@@ -122,14 +136,17 @@ class Engine:
         """Runs a query or mutation to its end."""
         assert isinstance(prepared, PreparedOperation)
         self._check(prepared, request, context)
-        outcome: Any = execute(
-            self._schema,
-            prepared.document,
-            context_value=self._context(context),
-            variable_values=request.variables,
-            operation_name=prepared.operation_name,
-            hide_suggestions=True,
-        )
+        if prepared.compiled is not None:
+            outcome: Any = prepared.compiled.execute(request.variables, None, self._context(context))
+        else:
+            outcome = execute(
+                self._schema,
+                prepared.document,
+                context_value=self._context(context),
+                variable_values=request.variables,
+                operation_name=prepared.operation_name,
+                hide_suggestions=True,
+            )
         return await _response(outcome, context.request_id)
 
     async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Responses:
@@ -166,18 +183,17 @@ class Engine:
         key = (prepared.selection.text, repr(used))
         selection = self._selections.get(key)
         if selection is None:
-            selection = self._selections[key] = Selection(partial(self.execute_event, executor))
+            selection = self._selections[key] = Selection(partial(self.execute_event, _execution(prepared, executor)))
         return selection
 
-    async def execute_event(self, executor: Executor[Context], shown: object, viewer: Viewer) -> bytes:
+    async def execute_event(self, execution: EventExecution, shown: object, viewer: Viewer) -> bytes:
         """One event of a subscription, for a viewer, encoded. Waits for a database that is away: an event told with an error in its
         place would be lost. Raises RequestRefused where it stays away."""
         deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
         request_id = uuid.uuid4().hex
         while True:
-            once = executor.build_per_event_executor(shown)
-            once.context_value = Context(self._app, viewer, request_id, Loaders(self._app, viewer))
-            response = await _response(execute_subscription_event(once), request_id)
+            context = Context(self._app, viewer, request_id, Loaders(self._app, viewer))
+            response = await _response(execution(shown, context), request_id)
             if not _is_unavailable(response):
                 return encode(response)
             if asyncio.get_running_loop().time() > deadline:
@@ -194,10 +210,30 @@ class Engine:
         if context.caller is None and not (prepared.introspects_only and self._open_introspection):
             refusal = Unauthenticated(NEEDS_TOKEN)
             raise _refused([GraphQLError(refusal.message, original_error=refusal)])
+        given = request.variables or {}
+        pages = tuple([given.get(name) for name in prepared.pages])
+        known = all(size is None or type(size) is int for size in pages)
+        if known and pages in prepared.affordable:
+            return
         try:
             check_cost(self._schema, prepared.document, prepared.operation_name, request.variables, self._limits)
         except GraphQLError as error:
             raise _refused([error]) from error
+        if known and len(prepared.affordable) < _SIZES:
+            prepared.affordable.add(pages)
+
+
+def _execution(prepared: PreparedOperation, executor: Executor[Context]) -> EventExecution:
+    """How the events of a subscription with its variables are executed."""
+    if prepared.compiled is not None:
+        return partial(prepared.compiled.execute, executor.variable_values)
+
+    def execute_one(shown: object, context: Context) -> Any:
+        once = executor.build_per_event_executor(shown)
+        once.context_value = context
+        return execute_subscription_event(once)
+
+    return execute_one
 
 
 async def _response(outcome: Any, request_id: str) -> Json:

@@ -46,6 +46,21 @@ def check_cost(
     CostSurvey(schema, document, operation_name, variables or {}, limits).check()
 
 
+def page_variables(document: DocumentNode) -> tuple[str, ...]:
+    """The variables that an operation's cost depends on: those that say how long a page is to be."""
+    names: dict[str, None] = {}
+    waiting: list[Any] = list(document.definitions)
+    while waiting:
+        node = waiting.pop()
+        for argument in getattr(node, "arguments", None) or ():
+            if argument.name.value in _PAGE_ARGUMENTS and isinstance(argument.value, VariableNode):
+                names[argument.value.name.value] = None
+        selection_set = getattr(node, "selection_set", None)
+        if selection_set is not None:
+            waiting.extend(selection_set.selections)
+    return tuple(names)
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What a selection set leads to, per object that it is applied to, with full pages."""

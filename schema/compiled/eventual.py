@@ -1,0 +1,36 @@
+"""A value that follows from a future: what a resolver returns that has to wait for a loader and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar, cast
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Eventual(Generic[R]):
+    """What a function makes of a future's result. Can be awaited by anybody, once; needs no task, as a coroutine does."""
+
+    __slots__ = ("function", "future")
+
+    def __init__(self, future: asyncio.Future[Any], function: Callable[[Any], Any]) -> None:
+        self.future = future
+        self.function = function
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        value = self.function((yield from self.future.__await__()))
+        if isinstance(value, Eventual | asyncio.Future):
+            value = yield from value.__await__()
+        return cast(R, value)
+
+
+def then(value: T | asyncio.Future[T] | Eventual[T], function: Callable[[T], Any]) -> Any:
+    """What a function makes of a value: at once if it is there, else an `Eventual`. The function may answer one as well."""
+    if isinstance(value, asyncio.Future):
+        return Eventual(value, function)
+    if isinstance(value, Eventual):
+        first = value.function
+        return Eventual(value.future, lambda result: then(first(result), function))
+    return function(value)
