@@ -1,0 +1,100 @@
+"""What MongoDB holds of conversations, messages and sessions, and its indexes. Times are milliseconds since the epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from bson import ObjectId
+from pymongo import ASCENDING, DESCENDING, IndexModel
+
+Row = dict[str, Any]
+
+INDEXES = {
+    "messages": [
+        IndexModel([("conversationId", ASCENDING), ("seq", ASCENDING)], unique=True),
+        IndexModel(
+            [("senderId", ASCENDING), ("idempotencyKey", ASCENDING)],
+            unique=True,
+            partialFilterExpression={"idempotencyKey": {"$exists": True}},
+        ),
+    ],
+    "sessions": [
+        IndexModel([("conversationId", ASCENDING), ("userId", ASCENDING)], unique=True),
+        IndexModel([("userId", ASCENDING), ("writeTs", DESCENDING), ("_id", DESCENDING)]),
+        IndexModel([("userId", ASCENDING), ("activeTs", ASCENDING), ("_id", ASCENDING)]),
+        # All that a user's total takes.
+        IndexModel([("userId", ASCENDING), ("unreadCount", ASCENDING)], partialFilterExpression={"unreadCount": {"$gt": 0}}),
+    ],
+}  # fmt: skip
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def private_id(one: str, other: str) -> str:
+    return "p_{}_{}".format(*sorted((one, other)))
+
+
+def session_id(user: str, conversation: str) -> str:
+    return f"s_{user}_{conversation}"
+
+
+def private_row(one: str, other: str, at: int) -> Row:
+    """A private conversation in which nothing has been said."""
+    return _conversation(private_id(one, other), "PRIVATE", [one, other], at)
+
+
+def group_row(name: str, members: Sequence[str], at: int) -> Row:
+    """A group in which nothing has been said, owned by the first of its members."""
+    return _conversation(f"g_{ObjectId()}", "GROUP", members, at) | {"name": name, "ownerId": members[0]}
+
+
+def _conversation(name: str, kind: str, members: Sequence[str], at: int) -> Row:
+    return {
+        "_id": name,
+        "type": kind,
+        "memberIds": list(members),
+        "memberCount": len(members),
+        "seq": 0,
+        "createdAt": at,
+    }
+
+
+def message_row(conversation: str, seq: int, sender: str, content: str, at: int) -> Row:
+    return {
+        "_id": f"m_{ObjectId()}",
+        "conversationId": conversation,
+        "seq": seq,
+        "senderId": sender,
+        "content": content,
+        "contentType": "TEXT",
+        "state": "NORMAL",
+        "createdAt": at,
+    }
+
+
+def session_row(user: str, conversation: str, at: int) -> Row:
+    """A session in which nothing has been said."""
+    return {
+        "_id": session_id(user, conversation),
+        "userId": user,
+        "conversationId": conversation,
+        "writeSeq": 0,
+        "readSeq": 0,
+        "deliveredSeq": 0,
+        "unreadCount": 0,
+        "lastMessage": None,
+        "writeTs": at,
+        "activeTs": at,
+    }
+
+
+def news_of(message: Row) -> Row:
+    """What a new message sets in each of the conversation's sessions, where it isn't past it already."""
+    at = message["createdAt"]
+    # Documents compare by their first field first.
+    last = {"seq": message["seq"], **{name: value for name, value in message.items() if name != "idempotencyKey"}}
+    return {"writeSeq": message["seq"], "lastMessage": last, "writeTs": at, "activeTs": at}

@@ -1,0 +1,137 @@
+"""People, sessions, groups and messages in bulk, written into MongoDB as the baseline writes them.
+
+All take pymongo's (synchronous) Database, and nothing that is connected is told. Indexes are made by the server when it starts,
+or by `make_indexes`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pymongo.database import Database
+
+from bench.baseline.rows import (
+    INDEXES,
+    Row,
+    group_row,
+    message_row,
+    news_of,
+    now_ms,
+    private_row,
+    session_row,
+)
+
+_BATCH = 10_000
+_UNREAD_SHARE = 0.3
+_APART_MS = 997
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A user with many sessions, and with whom."""
+
+    user: str
+    peers: list[str]
+    """Of the private conversations, in their order."""
+    conversations: list[str] = field(default_factory=list)
+    """Oldest first, private ones at the even places."""
+    unread: list[str] = field(default_factory=list)
+
+
+def make_indexes(database: Database[Row]) -> None:
+    for collection, indexes in INDEXES.items():
+        database[collection].create_indexes(indexes)
+
+
+def insert_people(database: Database[Row], names: Iterable[str]) -> None:
+    """Users whose names are known. They need not be there: without a row a user goes by their id."""
+    _insert(database, {"users": [{"_id": name, "displayName": f"Person {name}"} for name in names]})
+
+
+def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
+    """A user with sessions, half of private conversations and half of groups of three, each with one message; three of ten
+    are unread. The same conversations as `bench.session_data.insert_owner` makes."""
+    rng = random.Random(sessions)
+    now = now_ms()
+    owner = Owner(user, [f"u{number:06}" for number in range(max(3, sessions - sessions // 2))])
+    rows: dict[str, list[Row]] = {"conversations": [], "messages": [], "sessions": []}
+    for number in range(sessions):
+        at = now - 60_000 - (sessions - number) * _APART_MS
+        unread = rng.random() < _UNREAD_SHARE
+        if number % 2:
+            members = [user, *rng.sample(owner.peers, 2)]
+            conversation = group_row(f"Group {number}", members, at)
+        else:
+            members = [user, owner.peers[number // 2]]
+            conversation = private_row(user, members[1], at)
+        name = conversation["_id"]
+        message = message_row(
+            name, 1, members[1], f"What was said last in {name}, as long as such a line usually is", at
+        )
+        readers = members if not unread else [members[1]]
+        rows["conversations"].append(conversation | {"seq": 1})
+        rows["messages"].append(message)
+        rows["sessions"] += [_told(session_row(member, name, at), message, member in readers) for member in members]
+        owner.conversations.append(name)
+        if unread:
+            owner.unread.append(name)
+    _insert(database, rows)
+    return owner
+
+
+def insert_group(database: Database[Row], members: Sequence[str], *, name: str = "Everybody") -> str:
+    """A group in which nothing has been said, the first of its members being its owner. Answers its id."""
+    at = now_ms()
+    group = group_row(name, members, at)
+    _insert(
+        database,
+        {"conversations": [group], "sessions": [session_row(member, group["_id"], at) for member in members]},
+    )
+    return str(group["_id"])
+
+
+def insert_private(database: Database[Row], one: str, other: str) -> str:
+    """A private conversation in which nothing has been said. Answers its id."""
+    at = now_ms()
+    made = private_row(one, other, at)
+    _insert(
+        database, {"conversations": [made], "sessions": [session_row(user, made["_id"], at) for user in (one, other)]}
+    )
+    return str(made["_id"])
+
+
+def insert_messages(database: Database[Row], conversation: str, count: int) -> None:
+    """The first messages of a conversation, its members taking turns; everybody has read them."""
+    made = database["conversations"].find_one({"_id": conversation})
+    assert made is not None and made["seq"] == 0
+    members, began = made["memberIds"], now_ms() - count * _APART_MS
+    messages = [
+        message_row(
+            conversation,
+            seq,
+            members[seq % len(members)],
+            f"Message {seq} of those that were said before, as long as such a line usually is",
+            began + seq * _APART_MS,
+        )
+        for seq in range(1, count + 1)
+    ]
+    _insert(database, {"messages": messages})
+    database["conversations"].update_one({"_id": conversation}, {"$set": {"seq": count}})
+    told: Row = _told({}, messages[-1], read=True)
+    database["sessions"].update_many({"conversationId": conversation}, {"$set": told})
+
+
+def _told(session: Row, message: Row, read: bool) -> Row:
+    """A session with its last message."""
+    read_up_to = message["seq"] if read else 0
+    seqs = {"readSeq": read_up_to, "deliveredSeq": read_up_to, "unreadCount": message["seq"] - read_up_to}
+    return session | news_of(message) | seqs
+
+
+def _insert(database: Database[Any], rows: dict[str, list[Row]]) -> None:
+    for collection, documents in rows.items():
+        for start in range(0, len(documents), _BATCH):
+            database[collection].insert_many(documents[start : start + _BATCH], ordered=False)
