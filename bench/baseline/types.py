@@ -172,7 +172,7 @@ class Group(Conversation):
     owner_id: strawberry.Private[str]
 
     @strawberry.field
-    async def title(self) -> str:
+    def title(self) -> str:
         return self.name
 
     @strawberry.field
