@@ -90,6 +90,7 @@ async def test_the_baseline_stores_counts_and_tells_messages(chat: Chat) -> None
     async with (
         chat.listening("bob", MESSAGE_EVENTS, SYNC_SESSION) as bob,
         chat.listening(token("alice"), MESSAGE_EVENTS) as alice,
+        chat.listening("carol") as carol,
     ):
         sent = (await chat.ask("alice", SEND_PRIVATE, to="bob", text="Hello", key="k"))["sendMessage"]
         again = (await chat.ask("alice", SEND_PRIVATE, to="bob", text="Hello", key="k"))["sendMessage"]
@@ -105,8 +106,9 @@ async def test_the_baseline_stores_counts_and_tells_messages(chat: Chat) -> None
         group = (await chat.ask("alice", CREATE_GROUP, input=made))["createGroup"]
         assert group["memberCount"] == 3
         assert (await heard(bob))["reason"] == "MEMBERSHIP"
-        await chat.ask("carol", SEND_MESSAGE, id=group["id"], text="In the group")
-        assert (await heard(bob))["message"]["content"] == "In the group"
+        await carol.subscribe("0", SEND_MESSAGE, variables={"id": group["id"], "text": "In the group"})
+        assert (await heard(carol))["message"]["id"] == (await heard(bob))["message"]["id"]
+        assert await carol.receive() == {"type": "complete", "id": "0"}
         read = (await chat.ask("bob", READ, id=group["id"]))["markRead"]
         assert read == {"readSeq": 1, "unreadCount": 0}
         # Two subscriptions, in either order.
