@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from strawberry.dataloader import DataLoader
@@ -15,6 +17,7 @@ from resolvers.history import list_up_to, newest_shown
 from resolvers.receipts import Progress
 from resolvers.revising import list_viewers
 from resolvers.visibility import is_visible
+from schema.compiled import then
 from schema.viewers import Viewer
 from store.ids import ConversationId, UserId
 from store.records import Head, Member, Message, Session, User
@@ -30,12 +33,36 @@ class Loaders:
     def __init__(self, app: Confab, viewer: Viewer) -> None:
         self._app = app
         self._viewer = viewer
-        self.users: DataLoader[UserId, User] = DataLoader(self._load_users)
-        self.conversations: DataLoader[ConversationId, Found | None] = DataLoader(self._load_conversations)
-        self.sessions: DataLoader[ConversationId, Session | None] = DataLoader(self._load_sessions)
-        self._older: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_older)
-        self.progress: DataLoader[ConversationId, Progress] = DataLoader(self._load_progress)
-        self.messages: DataLoader[tuple[ConversationId, int], Message | None] = DataLoader(self._load_messages)
+
+    # Each is made when it is asked first: most operations need one or two of them.
+
+    @cached_property
+    def users(self) -> DataLoader[UserId, User]:
+        return DataLoader(self._load_users)
+
+    @cached_property
+    def conversations(self) -> DataLoader[ConversationId, Found | None]:
+        return DataLoader(self._load_conversations)
+
+    @cached_property
+    def sessions(self) -> DataLoader[ConversationId, Session | None]:
+        return DataLoader(self._load_sessions)
+
+    @cached_property
+    def _older(self) -> DataLoader[tuple[ConversationId, int], Message | None]:
+        return DataLoader(self._load_older)
+
+    @cached_property
+    def progress(self) -> DataLoader[ConversationId, Progress]:
+        return DataLoader(self._load_progress)
+
+    @cached_property
+    def messages(self) -> DataLoader[tuple[ConversationId, int], Message | None]:
+        return DataLoader(self._load_messages)
+
+    def user(self, user: UserId) -> User | Awaitable[User]:
+        """How a user is shown: at once where this process has met them."""
+        return self._app.store.users.known(user) or self.users.load(user)
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
         found = await self._app.store.users.find_many(users)
@@ -67,11 +94,17 @@ class Loaders:
         found = {session.conversation: session for session in snapshot.sessions}
         return [found.get(conversation) for conversation in conversations]
 
-    async def last_message(self, conversation: ConversationId) -> Message | None:
-        """The newest message of a conversation that the viewer may read."""
-        access = await self.access(conversation)
-        newest = newest_shown(access) if access is not None else None
-        return await self._older.load((conversation, newest)) if isinstance(newest, int) else newest
+    def last_message(self, conversation: ConversationId) -> Awaitable[Message | None] | None:
+        """The newest message of a conversation that the viewer may read, once it is known."""
+        if not may_be_in(self._viewer.id, conversation):
+            return None
+
+        def newest(found: Found | None) -> Message | Awaitable[Message | None] | None:
+            access = access_from(*found) if found is not None else None
+            shown = newest_shown(access) if access is not None else None
+            return self._older.load((conversation, shown)) if isinstance(shown, int) else shown
+
+        return then(self.conversations.load(conversation), newest)
 
     async def _load_older(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         accesses = [await self.access(conversation) for conversation, _ in places]

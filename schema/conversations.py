@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 import strawberry
 
 from resolvers.conversations import Access, access_conversation
+from schema.compiled import then
 from schema.context import Context, Info
 from schema.messages import Message
 from schema.nodes import Node
 from schema.sessions import Session, load_last_message, session_from
 from schema.users import User, load_user
+from store import records
 from store.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 
 
@@ -30,20 +33,22 @@ class Conversation:
     type: ConversationType
 
     @strawberry.field
-    async def title(self, info: Info) -> str:
-        return await self.load_title(info.context)
+    def title(self, info: Info) -> str:
+        return self.load_title(info.context)
 
     @strawberry.field
-    async def last_message(self, info: Info) -> Message | None:
-        return await load_last_message(info.context, self.key)
+    def last_message(self, info: Info) -> Message | None:
+        return load_last_message(info.context, self.key)
 
     @strawberry.field
-    async def session(self, info: Info) -> Session | None:
-        session = await info.context.loaders.sessions.load(self.key)
-        return session_from(session) if session is not None else None
+    def session(self, info: Info) -> Session | None:
+        return then(
+            info.context.loaders.sessions.load(self.key),
+            lambda found: session_from(found) if found is not None else None,
+        )
 
-    async def load_title(self, context: Context) -> str:
-        """What the viewer's list shows."""
+    def load_title(self, context: Context) -> Any:
+        """What the viewer's list shows, or an Eventual of it."""
         raise NotImplementedError
 
 
@@ -52,11 +57,11 @@ class PrivateConversation(Conversation, Node):
     peer_id: strawberry.Private[UserId]
 
     @strawberry.field
-    async def peer(self, info: Info) -> User:
-        return await load_user(info.context, self.peer_id)
+    def peer(self, info: Info) -> User:
+        return load_user(info.context, self.peer_id)
 
-    async def load_title(self, context: Context) -> str:
-        return (await context.loaders.users.load(self.peer_id)).display_name
+    def load_title(self, context: Context) -> Any:
+        return then(context.loaders.user(self.peer_id), lambda peer: peer.display_name)
 
 
 def private_from(context: Context, conversation: ConversationId) -> PrivateConversation:
@@ -79,12 +84,16 @@ class SubBizGateway(Conversation, Node):
     sub_biz: str
 
     @strawberry.field
-    async def last_message(self, info: Info) -> Message | None:
-        session = await info.context.loaders.sessions.load(self.key)
-        newest = session.newest_inside if session is not None else None
-        return await load_last_message(info.context, newest) if newest is not None else None
+    def last_message(self, info: Info) -> Message | None:
+        context = info.context
 
-    async def load_title(self, context: Context) -> str:
+        def newest_inside(session: records.Session | None) -> Any:
+            newest = session.newest_inside if session is not None else None
+            return load_last_message(context, newest) if newest is not None else None
+
+        return then(context.loaders.sessions.load(self.key), newest_inside)
+
+    def load_title(self, context: Context) -> Any:
         return self.sub_biz
 
 
@@ -98,17 +107,15 @@ def gateway_from(conversation: ConversationId) -> SubBizGateway:
     )
 
 
-async def load_conversation(context: Context, conversation: ConversationId) -> Conversation:
-    """The conversation of one of the viewer's sessions."""
+def load_conversation(context: Context, conversation: ConversationId) -> Any:
+    """The conversation of one of the viewer's sessions, or an Eventual of it."""
     if parse_private(conversation) is not None:
         return private_from(context, conversation)
     if kind_of(conversation) is ConversationKind.SUB_BIZ:
         return gateway_from(conversation)
     from schema.groups import group_from
 
-    head = await context.loaders.head(conversation)
-    assert head is not None
-    return group_from(head)
+    return then(context.loaders.conversations.load(conversation), lambda found: group_from(found[0]))
 
 
 async def find_conversation(context: Context, conversation: str) -> Conversation | None:

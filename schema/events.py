@@ -79,8 +79,8 @@ class ReceiptAdvanced:
     cursor: Cursor
 
     @strawberry.field
-    async def user(self, info: Info) -> User:
-        return await load_user(info.context, self.user_id)
+    def user(self, info: Info) -> User:
+        return load_user(info.context, self.user_id)
 
 
 @strawberry.type
@@ -90,8 +90,8 @@ class TypingStarted:
     at: Timestamp
 
     @strawberry.field
-    async def user(self, info: Info) -> User:
-        return await load_user(info.context, self.user_id)
+    def user(self, info: Info) -> User:
+        return load_user(info.context, self.user_id)
 
 
 @strawberry.type

@@ -52,8 +52,8 @@ class GroupMember:
     joined_at: DateTime
 
     @strawberry.field
-    async def user(self, info: Info) -> User:
-        return await load_user(info.context, self.user_id)
+    def user(self, info: Info) -> User:
+        return load_user(info.context, self.user_id)
 
 
 @strawberry.type
@@ -80,10 +80,10 @@ class Group(Conversation, Node):
     created_at: DateTime
 
     @strawberry.field
-    async def owner(self, info: Info) -> User:
-        return await load_user(info.context, self.owner_id)
+    def owner(self, info: Info) -> User:
+        return load_user(info.context, self.owner_id)
 
-    async def load_title(self, context: Context) -> str:
+    def load_title(self, context: Context) -> str:
         return self.name
 
     @strawberry.field(description="Null to those no longer in it.")

@@ -10,6 +10,7 @@ import strawberry
 from resolvers import history, offline, receipts, revising
 from resolvers import messages as use_cases
 from resolvers.pages import Page
+from schema.compiled import then
 from schema.context import Context, Info
 from schema.nodes import Node, PageInfo, page_info
 from schema.receipts import Delivery, ReceiptConnection, ReceiptStatus, delivery_from, receipt_connection
@@ -59,8 +60,8 @@ class Message(Node):
     created_at: DateTime
 
     @strawberry.field
-    async def sender(self, info: Info) -> User:
-        return await load_user(info.context, self.record.sender)
+    def sender(self, info: Info) -> User:
+        return load_user(info.context, self.record.sender)
 
     @strawberry.field
     async def mentions(self, info: Info) -> list[User]:
@@ -179,12 +180,11 @@ class SendMessagePayload:
     replayed: bool
 
     @strawberry.field
-    async def session(self, info: Info) -> SessionRef:
+    def session(self, info: Info) -> SessionRef:
         from schema.sessions import session_from
 
-        session = self.answer.session or await info.context.loaders.sessions.load(self.answer.message.conversation)
-        assert session is not None
-        return session_from(session)
+        loaders, session = info.context.loaders, self.answer.session
+        return then(session or loaders.sessions.load(self.answer.message.conversation), session_from)
 
 
 @strawberry.type

@@ -55,8 +55,8 @@ class Receipt:
     read_at: DateTime | None
 
     @strawberry.field
-    async def user(self, info: Info) -> User:
-        return await load_user(info.context, self.user_id)
+    def user(self, info: Info) -> User:
+        return load_user(info.context, self.user_id)
 
 
 @strawberry.type

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
 
 from resolvers import sessions as use_cases
+from schema.compiled import then
 from schema.context import Context, Info
 from schema.messages import Message, message_from
 from schema.nodes import Node, PageInfo, page_info
@@ -66,14 +67,14 @@ class Session(Node):
         description="That of a tombstone still answers id, type and last title; a dismissed group answers status DISSOLVED "
         "and its last owner."
     )
-    async def conversation(self, info: Info) -> ConversationRef:
+    def conversation(self, info: Info) -> ConversationRef:
         from schema.conversations import load_conversation
 
-        return await load_conversation(info.context, self.key)
+        return load_conversation(info.context, self.key)
 
     @strawberry.field
-    async def last_message(self, info: Info) -> Message | None:
-        return await load_last_message(info.context, self.newest_in) if self.newest_in is not None else None
+    def last_message(self, info: Info) -> Message | None:
+        return load_last_message(info.context, self.newest_in) if self.newest_in is not None else None
 
 
 def session_from(session: records.Session) -> Session:
@@ -102,10 +103,12 @@ def session_from(session: records.Session) -> Session:
     )
 
 
-async def load_last_message(context: Context, conversation: ConversationId) -> Message | None:
-    """The newest message of a conversation that the viewer may read."""
-    message = await context.loaders.last_message(conversation)
-    return message_from(message) if message is not None else None
+def load_last_message(context: Context, conversation: ConversationId) -> Any:
+    """The newest message of a conversation that the viewer may read, or an Eventual of it."""
+    return then(
+        context.loaders.last_message(conversation),
+        lambda message: message_from(message) if message is not None else None,
+    )
 
 
 @strawberry.type
@@ -142,8 +145,8 @@ class SessionCategory:
     write_ts: Timestamp
 
     @strawberry.field
-    async def last_message(self, info: Info) -> Message | None:
-        return await load_last_message(info.context, self.newest_in)
+    def last_message(self, info: Info) -> Message | None:
+        return load_last_message(info.context, self.newest_in)
 
 
 def cursor_from(context: Context, cursor: Position) -> Cursor:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import strawberry
 
 from resolvers import users as use_cases
+from schema.compiled import then
 from schema.context import Context, Info
 from schema.nodes import Node
 from store import records
@@ -33,9 +36,9 @@ def user_from(user: records.User) -> User:
     )
 
 
-async def load_user(context: Context, user: UserId) -> User:
-    """A user by id, read together with all others that the operation needs."""
-    return user_from(await context.loaders.users.load(user))
+def load_user(context: Context, user: UserId) -> Any:
+    """A user by id, or an Eventual of it, read together with all others that the operation needs."""
+    return then(context.loaders.user(user), user_from)
 
 
 async def find_user(context: Context, user: str) -> User | None:
@@ -49,8 +52,8 @@ async def find_user(context: Context, user: str) -> User | None:
 @strawberry.type
 class UserQueries:
     @strawberry.field
-    async def me(self, info: Info) -> User:
-        return await load_user(info.context, info.context.viewer)
+    def me(self, info: Info) -> User:
+        return load_user(info.context, info.context.viewer)
 
     @strawberry.field
     async def user(self, info: Info, id: strawberry.ID) -> User | None:

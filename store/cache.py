@@ -25,7 +25,7 @@ _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
             "log_read", "undelivered"),
     (*_USER, "_changes.lua"): ("apply", "load_finish"),
     ("_conversation.lua",): ("reserve", "change_group", "committed", "head_load_begin", "head_load_finish", "head_drop", "revised"),
-    (): ("claim", "claim_release", "typing"),
+    (): ("claim", "claim_release", "typing", "membership"),
 }  # fmt: skip
 
 

@@ -238,17 +238,24 @@ class ConversationStore:
         calls = []
         for conversation in wanted:
             head, members, *_ = self._keys.conversation(conversation)
-            calls.append(Call("HMGET", None, (head, *_HEAD_FIELDS, "mt")))
-            calls.append(Call("HGET", None, (members, viewer)))
-            calls.append(Call("HLEN", None, (members,)))
+            if kind_of(conversation) is ConversationKind.GROUP:
+                calls.append(Call("membership", (head, members), (viewer, *_HEAD_FIELDS)))
+            else:
+                calls.append(Call("HMGET", None, (head, *_HEAD_FIELDS)))
         answers = await self._cache.run(calls) if calls else []
         missing = []
-        for conversation, row, text, held in zip(wanted, answers[::3], answers[1::3], answers[2::3], strict=True):
-            # A group's memberships are cached as a whole, and their number beside the head: either may be evicted alone.
-            if row[0] is None or (row[4] == b"G" and int(row[-1] or -1) != held):
+        for conversation, answer, call in zip(wanted, answers, calls, strict=True):
+            if call.keys is None:
+                if answer[0] is None:
+                    missing.append(conversation)
+                else:
+                    found[conversation] = (_head_from(conversation, answer), None)
+                continue
+            whole, text, *row = answer
+            if not whole:
                 missing.append(conversation)
                 continue
-            shown = _head_from(conversation, row[:-1])
+            shown = _head_from(conversation, row)
             found[conversation] = (shown, _member_of(shown.ended_at, viewer, text) if text else None)
         return missing
 

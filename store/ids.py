@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from enum import StrEnum
+from functools import lru_cache
 from typing import NewType
 
 UserId = NewType("UserId", str)
@@ -50,6 +51,7 @@ def private_id(one: UserId, other: UserId, sub_biz: str | None = None) -> Conver
     return ConversationId(f"p_{first}_{second}{suffix}")
 
 
+@lru_cache(maxsize=20_000)
 def parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | None:
     """The two people and the subBiz of a well-formed private id, else None."""
     if not conversation.startswith("p_"):
@@ -63,6 +65,7 @@ def parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | None
     return UserId(first), UserId(second), sub_biz or None
 
 
+@lru_cache(maxsize=20_000)
 def kind_of(conversation: str) -> ConversationKind | None:
     """What a conversation id names, or None if it is no conversation id of ours."""
     if parse_private(conversation) is not None:
@@ -112,6 +115,7 @@ def parse_session_id(text: str) -> tuple[UserId, ConversationId] | None:
     return UserId(user), ConversationId(conversation)
 
 
+@lru_cache(maxsize=20_000)
 def partition_of(conversation: ConversationId) -> int:
     """Which Redis hash tag a conversation's keys carry. Stable across processes and releases."""
     return zlib.crc32(conversation.encode()) % PARTITIONS

@@ -30,6 +30,10 @@ class UserStore:
         self._met: dict[UserId, User] = {}
         self._forgotten = 0
 
+    def known(self, user: UserId) -> User | None:
+        """A user this process has met."""
+        return self._met.get(user)
+
     async def find_many(self, users: Iterable[UserId]) -> dict[UserId, User]:
         """Those who exist. No round trip for those this process has met."""
         wanted = set(users)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -26,8 +25,9 @@ class Eventual(Generic[R]):
         return cast(R, value)
 
 
-def then(value: T | asyncio.Future[T] | Eventual[T], function: Callable[[T], Any]) -> Any:
-    """What a function makes of a value: at once if it is there, else an `Eventual`. The function may answer one as well."""
+def then(value: Any, function: Callable[[Any], Any]) -> Any:
+    """What a function makes of a value: at once if it is there; an `Eventual` where it is a future (as loaders answer) or one
+    itself. The function may answer a future or an Eventual as well."""
     if isinstance(value, asyncio.Future):
         return Eventual(value, function)
     if isinstance(value, Eventual):
