@@ -1,6 +1,7 @@
 """Redis (or Valkey, or a Redis Cluster): scripts and pipelines, one round trip a call of `run`.
 
-Nothing is retried here: a script that may have run is not run again unless its caller knows that to be safe.
+Concurrent calls of `run` share pipelines (ADR 17). Nothing is retried here: a script that may have run is not run again unless
+its caller knows that to be safe.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 
 from store.errors import Unreachable, translated
+from store.redis_lines import Lines
 
 _SCRIPTS = Path(__file__).parent / "scripts"
 _USER = ("_user.lua", "_sessions.lua")
@@ -27,6 +29,16 @@ _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("_conversation.lua",): ("reserve", "change_group", "committed", "head_load_begin", "head_load_finish", "head_drop", "revised"),
     (): ("claim", "claim_release", "typing", "membership"),
 }  # fmt: skip
+
+
+_PATIENCE_SECONDS = 5.0
+_SHARED_LINES = 3
+"""Pipelines on their way that callers share. More cost more, fewer have callers wait for each other."""
+
+_FEW_CALLS = 16
+"""More calls of one caller go over a connection of their own: others would wait for all their answers."""
+
+_LINES_OF_THEIR_OWN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +73,18 @@ def read_scripts() -> dict[str, Script]:
 class Cache:
     """A Redis. `trips` counts the round trips that callers wait for, `aside` those made after they were answered."""
 
-    def __init__(self, url: str, *, prefix: str = "", connections: int = 64) -> None:
-        self._pool = BlockingConnectionPool.from_url(
+    def __init__(self, url: str, *, prefix: str = "") -> None:
+        self._pool = ConnectionPool.from_url(
             url,
-            max_connections=connections,
-            timeout=5,
-            socket_timeout=5,
-            socket_connect_timeout=5,
+            protocol=2,
+            socket_connect_timeout=_PATIENCE_SECONDS,
+            socket_timeout=_PATIENCE_SECONDS,
             retry=Retry(NoBackoff(), 0),
         )
-        self._redis: Any = Redis(connection_pool=self._pool)
+        self._few = Lines(self._pool, _SHARED_LINES, _PATIENCE_SECONDS, shared=True)
+        self._many = Lines(self._pool, _LINES_OF_THEIR_OWN, _PATIENCE_SECONDS, shared=False)
         self._scripts = read_scripts()
+        self._heads = {name: ("EVALSHA", script.digest) for name, script in self._scripts.items()}
         self.url = url
         self.prefix = prefix
         self.trips = 0
@@ -79,8 +92,8 @@ class Cache:
 
     async def close(self) -> None:
         """Ends all connections."""
-        await self._redis.aclose()
-        await self._pool.aclose()
+        await self._few.close()
+        await self._many.close()
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """All calls in one round trip, in order, not as a transaction. A call that failed raises Unreachable."""
@@ -103,6 +116,8 @@ class Cache:
     async def attempt(self, calls: Sequence[Call]) -> list[Any]:
         """Like run, but a call that Redis refused answers its error in place. Raises Unreachable if nothing came back."""
         self.trips += 1
+        if not calls:
+            return []
         results = await self._send(calls)
         missing = [i for i, result in enumerate(results) if isinstance(result, NoScriptError)]
         if missing:
@@ -117,19 +132,11 @@ class Cache:
         return results
 
     async def _send(self, calls: Sequence[Call]) -> list[Any]:
+        lines = self._few if len(calls) <= _FEW_CALLS else self._many
         with translated():
-            if len(calls) == 1:
-                try:
-                    return [await self._redis.execute_command(*self._words(calls[0]))]
-                except NoScriptError as error:
-                    return [error]
-            pipeline = self._redis.pipeline(transaction=False)
-            for call in calls:
-                pipeline.execute_command(*self._words(call))
-            results: list[Any] = await pipeline.execute(raise_on_error=False)
-            return results
+            return await lines.ask([self._words(call) for call in calls])
 
     def _words(self, call: Call) -> tuple[Any, ...]:
         if call.keys is None:
             return (call.name, *call.args)
-        return ("EVALSHA", self._scripts[call.name].digest, len(call.keys), *call.keys, *call.args)
+        return (*self._heads[call.name], len(call.keys), *call.keys, *call.args)

@@ -12,6 +12,7 @@ import pytest
 from resolvers.messages import NewMessage, send_message
 from resolvers.reading import mark_read
 from server.services import Services
+from store.cache import Call
 from store.errors import StoreError
 from store.ids import MessageId, UserId, private_id
 from store.records import Message, MessageKind, Reserved
@@ -179,7 +180,7 @@ async def test_a_redis_that_is_behind_mongodb_gives_no_place_twice(world: World)
             await world.send(services, "anna", NewMessage("ben", None, f"m{number}"))
         conversation = private_id(UserId("anna"), UserId("ben"))
         head = store.keys.conversation(conversation)[0]
-        await store.cache._redis.hset(head, mapping={"s": 2, "n": 2})
+        await store.cache.one(Call("HSET", None, (head, "s", 2, "n", 2)))
         sent = [await world.send(services, "ben", NewMessage("anna", None, f"later {n}")) for n in range(3)]
         world.check()
         assert [row["t"] for row in world.stored()][:5] == [f"m{number}" for number in range(5)]

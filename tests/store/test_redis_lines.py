@@ -1,0 +1,208 @@
+"""Callers share connections to Redis, and nothing else: not each other's failures, nor their ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import pytest
+from redis.asyncio import ConnectionPool
+
+from store.cache import Cache, Call
+from store.errors import Unreachable
+from store.redis_lines import Lines
+
+
+class Relay:
+    """Between a cache and Redis: tells what came in how many pieces, keeps answers back (from those who asked for an echo), cuts
+    connections."""
+
+    def __init__(self, redis_url: str) -> None:
+        self._to = urlsplit(redis_url)
+        self.url = ""
+        self.pieces: list[bytes] = []
+        self._open = asyncio.Event()
+        self._open.set()
+        self._writers: list[asyncio.StreamWriter] = []
+
+    def hold(self) -> None:
+        self._open.clear()
+
+    def let_go(self) -> None:
+        self._open.set()
+
+    def cut(self) -> None:
+        """Ends every connection, with the answers that were kept back."""
+        for writer in self._writers:
+            writer.close()
+        self._writers.clear()
+        self._open.set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_redis, to_redis = await asyncio.open_connection(self._to.hostname, self._to.port)
+        self._writers += [writer, to_redis]
+        echoes = False
+
+        async def back() -> None:
+            while data := await from_redis.read(1 << 16):
+                if echoes:
+                    await self._open.wait()
+                writer.write(data)
+
+        answering = asyncio.create_task(back())
+        with suppress(OSError):
+            while data := await reader.read(1 << 16):
+                self.pieces.append(data)
+                echoes = echoes or b"ECHO" in data
+                to_redis.write(data)
+        to_redis.close()
+        await answering
+        writer.close()
+
+
+@pytest.fixture
+async def relay(redis_url: str) -> AsyncIterator[Relay]:
+    relay = Relay(redis_url)
+    async with await asyncio.start_server(relay.serve, "127.0.0.1", 0) as server:
+        address, port = server.sockets[0].getsockname()
+        relay.url = f"redis://{address}:{port}{urlsplit(redis_url).path}"
+        yield relay
+        relay.cut()
+
+
+@pytest.fixture
+async def cache(relay: Relay, redis_prefix: str) -> AsyncIterator[Cache]:
+    cache = Cache(relay.url, prefix=redis_prefix)
+    yield cache
+    await cache.close()
+
+
+def echo(text: str) -> Call:
+    return Call("ECHO", None, (text,))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_many_callers_share_few_pipelines_and_each_gets_the_answers_to_what_they_asked(
+    cache: Cache, relay: Relay
+) -> None:
+    await cache.one(Call("PING", None))
+    before, trips = len(relay.pieces), cache.trips
+    answers = await asyncio.gather(*(cache.run([echo(f"{n} first"), echo(f"{n} then")]) for n in range(200)))
+    assert answers == [[b"%d first" % n, b"%d then" % n] for n in range(200)]
+    assert sum(piece.count(b"ECHO") for piece in relay.pieces) == 400
+    # Each connection that is opened says a few words of its own.
+    assert len(relay.pieces) - before < 20
+    assert cache.trips - trips == 200
+
+
+async def test_what_is_asked_while_all_connections_are_at_work_is_sent_as_soon_as_one_of_them_is_free(
+    cache: Cache, relay: Relay
+) -> None:
+    await cache.one(Call("PING", None))
+    relay.hold()
+    asked = []
+    for n in range(30):
+        asked.append(asyncio.create_task(cache.one(echo(f"number {n}"))))
+        await asyncio.sleep(0.001)
+    assert not any(task.done() for task in asked)
+    relay.let_go()
+    assert await asyncio.gather(*asked) == [b"number %d" % n for n in range(30)]
+
+
+async def test_a_command_that_redis_refuses_fails_its_caller_alone(cache: Cache) -> None:
+    refused = asyncio.create_task(cache.run([echo("before"), Call("NOSUCHCOMMAND", None)]))
+    others = await asyncio.gather(*(cache.one(echo(str(n))) for n in range(20)))
+    with pytest.raises(Unreachable):
+        await refused
+    assert others == [b"%d" % n for n in range(20)]
+
+
+async def test_a_word_that_cannot_be_sent_fails_its_caller_alone(cache: Cache) -> None:
+    refused = asyncio.create_task(cache.one(echo("\ud800")))
+    assert await cache.one(echo("whole")) == b"whole"
+    with pytest.raises(UnicodeEncodeError):
+        await refused
+
+
+async def test_a_caller_who_is_cancelled_leaves_the_others_their_answers(cache: Cache, relay: Relay) -> None:
+    await cache.one(Call("PING", None))
+    relay.hold()
+    asked = [asyncio.create_task(cache.run([echo(f"a{n}"), echo(f"b{n}")])) for n in range(10)]
+    await until(lambda: any(b"a3" in piece for piece in relay.pieces))
+    asked[3].cancel()
+    relay.let_go()
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(answers.pop(3), asyncio.CancelledError)
+    assert answers == [[b"a%d" % n, b"b%d" % n] for n in range(10) if n != 3]
+    assert await cache.one(echo("after")) == b"after"
+
+
+async def test_who_is_cancelled_before_their_turn_asks_nothing(cache: Cache, relay: Relay) -> None:
+    asked = asyncio.create_task(cache.one(echo("never mind")))
+    await asyncio.sleep(0)
+    asked.cancel()
+    assert await cache.one(echo("mine")) == b"mine"
+    assert not any(b"never mind" in piece for piece in relay.pieces)
+
+
+async def test_a_lost_connection_fails_those_in_it_and_nobody_after_them(cache: Cache, relay: Relay) -> None:
+    await cache.one(Call("PING", None))
+    relay.hold()
+    lost = [asyncio.create_task(cache.one(echo(f"lost {n}"))) for n in range(5)]
+    await until(lambda: any(b"lost 4" in piece for piece in relay.pieces))
+    relay.cut()
+    failures = await asyncio.gather(*lost, return_exceptions=True)
+    assert [type(failure) for failure in failures] == [Unreachable] * 5
+    assert await cache.one(echo("after")) == b"after"
+
+
+async def test_a_caller_of_much_holds_up_nobody_who_asks_little(cache: Cache, relay: Relay) -> None:
+    await cache.one(Call("PING", None))
+    key = f"{cache.prefix}block"
+    calls = [Call("BLPOP", None, (key, 5)), *(Call("PING", None) for _ in range(100))]
+    much = asyncio.create_task(cache.run(calls))
+    await until(lambda: any(b"BLPOP" in piece for piece in relay.pieces))
+    assert await asyncio.gather(*(cache.one(echo("little")) for _ in range(50))) == [b"little"] * 50
+    assert not much.done()
+    await cache.one(Call("RPUSH", None, (key, "go on")))
+    assert len(await much) == 101
+
+
+async def test_scripts_that_redis_has_forgotten_are_given_to_it_again(cache: Cache) -> None:
+    claim = Call("claim", (f"{cache.prefix}{{u:anna}}:claim",), ("mine", 60_000))
+    await cache.one(Call("SCRIPT", None, ("FLUSH",)))
+    trips = cache.trips
+    assert await cache.run([echo("first"), claim, echo("last")]) == [b"first", b"", b"last"]
+    assert await cache.one(claim) == b"mine"
+    assert cache.trips - trips == 2
+
+
+async def test_nobody_waits_for_a_redis_that_says_nothing_longer_than_they_were_told(relay: Relay) -> None:
+    lines = Lines(ConnectionPool.from_url(relay.url, protocol=2), 1, 0.1, shared=True)
+    assert await lines.ask([("ECHO", "warm")]) == [b"warm"]
+    relay.hold()
+    sent = asyncio.create_task(lines.ask([("ECHO", "sent")]))
+    await until(lambda: any(b"sent" in piece for piece in relay.pieces))
+    waiting = [asyncio.create_task(lines.ask([("ECHO", "waiting")])) for _ in range(3)]
+    async with asyncio.timeout(2):
+        failures = await asyncio.gather(sent, *waiting, return_exceptions=True)
+    assert all(isinstance(failure, Exception) for failure in failures)
+    relay.let_go()
+    assert await lines.ask([("ECHO", "after")]) == [b"after"]
+    await lines.close()
+
+
+async def test_a_cache_that_is_closed_has_nobody_waiting(cache: Cache, relay: Relay) -> None:
+    await cache.one(Call("PING", None))
+    relay.hold()
+    asked = [asyncio.create_task(cache.one(echo(str(n)))) for n in range(5)]
+    await asyncio.sleep(0.01)
+    await cache.close()
+    assert all(isinstance(f, Unreachable) for f in await asyncio.gather(*asked, return_exceptions=True))
