@@ -1,7 +1,7 @@
 """Conversations: heads and memberships.
 
 `conversations` {_id, k (P or G), s, n, at, w (ms: newest commit, newest countable one's), r0 r1 d0 d1 (private: how far
-the first and second person have read and received), and of groups: name, av, own, hv (full history), by, ct (ms), mc (members),
+the first and second person have read and received; q0 m0 q1 m1: seq and n of the newest message that each wrote), and of groups: name, av, own, hv (full history), by, ct (ms), mc (members),
 sb (subBiz), gv (changes so far), gi and ga (id and ms of the last), st (D: dissolved, X: dismissed), ds (at which seq), dt (ms)}; ma: seqs of the
 newest messages that mention everybody.
 `members` {_id: "<conversation> <user>", r role, i intervals, j joined (ms), ad ar (how far the member has received and read,

@@ -8,6 +8,7 @@ from typing import Any
 from pymongo import UpdateOne
 
 from store.ids import ConversationId, parse_private
+from store.mongo import Update
 from store.records import Message, Reserved
 from store.rows import session_row_id
 
@@ -15,7 +16,7 @@ MOST_MENTIONS = 1_000
 """Unread messages that mention a user, or everybody, of which a conversation keeps count."""
 
 
-def head_updates(batch: Sequence[Reserved], stamps: Sequence[int]) -> list[UpdateOne]:
+def head_updates(batch: Sequence[Reserved], stamps: Sequence[int]) -> list[Update]:
     """Heads: how far their conversations are."""
     folded: dict[ConversationId, dict[str, int]] = {}
     for reserved, at_ms in zip(batch, stamps, strict=True):
@@ -28,28 +29,31 @@ def head_updates(batch: Sequence[Reserved], stamps: Sequence[int]) -> list[Updat
             people = parse_private(m.conversation)
             if people is not None:
                 side = 0 if people[0] == m.sender else 1
-                head[f"r{side}"] = head[f"d{side}"] = max(m.seq, head.get(f"r{side}", 0))
-    updates = [UpdateOne({"_id": c}, {"$max": head}) for c, head in folded.items()]
+                head[f"r{side}"] = head[f"d{side}"] = head[f"q{side}"] = max(m.seq, head.get(f"q{side}", 0))
+                head[f"m{side}"] = max(m.n, head.get(f"m{side}", 0))
+    updates = [Update({"_id": c}, {"$max": head}) for c, head in folded.items()]
     for reserved in batch:
         if reserved.message.mentions_all:
             m = reserved.message
-            updates.append(UpdateOne({"_id": m.conversation, "ma": {"$ne": m.seq}}, _push("ma", m.seq)))
+            updates.append(Update({"_id": m.conversation, "ma": {"$ne": m.seq}}, _push("ma", m.seq)))
     return updates
 
 
-def row_updates(reserved: Reserved) -> list[UpdateOne]:
-    """Sessions: of the sender, of those who are mentioned."""
+def row_updates(reserved: Reserved) -> list[Update]:
+    """Sessions: of the sender, of those who are mentioned. That sending reads is in the head of a private conversation, and the
+    sender's session there is written only where it may hold mentions, which are read by that."""
     m = reserved.message
     marks = {"r": m.seq, "rn": m.n, "d": m.seq}
     updates = []
     if m.kind.countable:
-        # Sending reads. Guarded, so that repeating it does not undo what was set since.
-        mine = {"_id": session_row_id(m.sender, m.conversation), "r": {"$lt": m.seq}}
-        updates.append(UpdateOne(mine, {"$max": marks, "$pull": {"ms": {"$lte": m.seq}}}))
+        if reserved.was_mentioned or parse_private(m.conversation) is None:
+            # Sending reads. Guarded, so that repeating it does not undo what was set since.
+            mine = {"_id": session_row_id(m.sender, m.conversation), "r": {"$lt": m.seq}}
+            updates.append(Update(mine, {"$max": marks, "$pull": {"ms": {"$lte": m.seq}}}))
         for user in m.mentions:
             if user != m.sender:
                 theirs = {"_id": session_row_id(user, m.conversation), "r": {"$lt": m.seq}, "ms": {"$ne": m.seq}}
-                updates.append(UpdateOne(theirs, _push("ms", m.seq)))
+                updates.append(Update(theirs, _push("ms", m.seq)))
     return updates
 
 

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import Any
 
 import orjson
-from pymongo.errors import BulkWriteError
 
 from store import receipts
 from store.cache import Cache, Call
@@ -87,14 +86,15 @@ class MessageStore:
         if answer[0] != b"ok":
             return Refused(answer[0].decode())
         _, seq, n, version, entry = answer
-        read_n = orjson.loads(record)["rn"] if epoch and record else -1
+        known = orjson.loads(record) if epoch and record else {"rn": -1, "ms": True}
         return Reserved(
             message.at(seq, n),
             version.decode(),
             entry.decode(),
             sender_in_use=bool(epoch),
             # More than its own are between. What the sender sent just before may be among them, and not be known there yet.
-            reads=n - message.kind.countable > read_n,
+            reads=n - message.kind.countable > known["rn"],
+            was_mentioned="ms" in known,
         )
 
     async def reserve_change(
@@ -170,42 +170,33 @@ class MessageStore:
         taken: set[int] = set()
 
         async def insert() -> None:
-            try:
-                await self._mongo.insert_many(MESSAGES, [reserved.message.to_document() for reserved in batch])
-            except BulkWriteError as error:
-                taken.update(failure["index"] for failure in error.details["writeErrors"])
+            documents = [reserved.message.to_document() for reserved in batch]
+            taken.update(await self._mongo.insert_each(MESSAGES, documents))
 
         all_new = [Committed(reserved, at_ms) for reserved, at_ms in zip(batch, stamps, strict=True)]
         if not careful:
-            await self._write(insert(), *self._effects(all_new))
+            await self._mongo.together(insert(), *self._effects(all_new))
             return await self._resolve(batch, taken, stamps) if taken else (all_new, [])
         await insert()
         durable, again = await self._resolve(batch, taken, stamps) if taken else (all_new, [])
         if durable:
-            await self._write(*self._effects(durable))
+            await self._mongo.together(*self._effects(durable))
         return durable, again
 
     def _effects(self, durable: Sequence[Committed]) -> list[Awaitable[Any]]:
         batch, stamps = [committed.reserved for committed in durable], [committed.at_ms for committed in durable]
-        writes: list[Awaitable[Any]] = [self._mongo.bulk_write(CONVERSATIONS, head_updates(batch, stamps))]
+        writes: list[Awaitable[Any]] = [self._mongo.update_each(CONVERSATIONS, head_updates(batch, stamps))]
         rows = [update for committed in durable for update in row_updates(committed.reserved)]
         if rows:
-            writes.append(self._mongo.bulk_write(SESSIONS, rows))
+            writes.append(self._mongo.update_each(SESSIONS, rows))
         reading = [c for c in durable if c.reserved.reads and c.reserved.message.kind.countable]
-        marks = [update for c in reading for update in receipts.mark_updates([_mark(c.reserved.message)], c.at_ms)]
-        if marks:
-            writes.append(self._mongo.bulk_write(RECEIPTS, marks))
+        if reading:
+            marks = [receipts.mark_row(_mark(c.reserved.message), c.at_ms) for c in reading]
+            writes.append(self._mongo.insert_each(RECEIPTS, marks))
         members = receipts.progress_updates(_mark(c.reserved.message) for c in reading)
         if members:
-            writes.append(self._mongo.bulk_write(MEMBERS, members))
+            writes.append(self._mongo.update_each(MEMBERS, members))
         return writes
-
-    async def _write(self, *writes: Awaitable[Any]) -> None:
-        try:
-            await self._mongo.together(*writes)
-        except BulkWriteError as error:
-            # Two upserts of one row met. Repeating the batch is safe, and finds the row.
-            raise Unreachable("writes that follow from a batch of messages collided") from error
 
     async def _resolve(
         self, batch: Sequence[Reserved], taken: set[int], stamps: Sequence[int]

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, timeout
@@ -21,6 +21,22 @@ from store.errors import Unreachable, translated
 
 Document = dict[str, Any]
 Sort = Sequence[tuple[str, int]]
+
+_DOCUMENTS_A_COMMAND = 100
+"""The longest messages that mention as many as they may fit into one command so."""
+
+_UPDATES_A_COMMAND = 1_000
+_DUPLICATE_KEY = 11000
+_DURABLE = {"w": "majority", "j": True}
+
+
+class Update(NamedTuple):
+    """One of the updates of `Mongo.update_each`."""
+
+    query: Mapping[str, Any]
+    change: Mapping[str, Any]
+    upsert: bool = False
+
 
 _grouped: ContextVar[bool] = ContextVar("mongo_grouped", default=False)
 
@@ -158,6 +174,42 @@ class Mongo:
             result = await self._database[collection].bulk_write(list(operations), ordered=False, session=session)
         touched: int = result.matched_count + result.upserted_count
         return touched
+
+    async def insert_each(self, collection: str, documents: Sequence[Document]) -> list[int]:
+        """Inserts all that can be. Answers the places of those that collide with what is there.
+
+        As durable as any write, and never repeated by the driver: then MongoDB needs no memory of it, which is most of what
+        small writes cost there. For callers who repeat the whole themselves.
+        """
+        self._count()
+        starts = range(0, len(documents), _DOCUMENTS_A_COMMAND)
+        parts = [documents[start : start + _DOCUMENTS_A_COMMAND] for start in starts]
+        commands = [self._write({"insert": collection, "documents": part}) for part in parts]
+        failures = await asyncio.gather(*commands)
+        return [start + index for start, found in zip(starts, failures, strict=True) for index in found]
+
+    async def update_each(self, collection: str, updates: Sequence[Update]) -> None:
+        """Carries out all updates, in no particular order, as `insert_each` does. Raises Unreachable where upserts of one document
+        met: then some were not carried out."""
+        self._count()
+        statements = [
+            {"q": query, "u": change, "upsert": True} if upsert else {"q": query, "u": change}
+            for query, change, upsert in updates
+        ]
+        starts = range(0, len(statements), _UPDATES_A_COMMAND)
+        parts = [statements[start : start + _UPDATES_A_COMMAND] for start in starts]
+        if any(await asyncio.gather(*(self._write({"update": collection, "updates": part}) for part in parts))):
+            raise Unreachable("upserts of one document met")
+
+    async def _write(self, command: Document) -> list[int]:
+        """The places of what collided. Whatever else went wrong raises Unreachable."""
+        with translated():
+            answer = await self._database.command(command | {"ordered": False, "writeConcern": _DURABLE})
+        failures = answer.get("writeErrors", ())
+        doubt = answer.get("writeConcernError") or next((f for f in failures if f["code"] != _DUPLICATE_KEY), None)
+        if doubt is not None:
+            raise Unreachable(f"a batch of writes was not confirmed: {doubt}")
+        return [failure["index"] for failure in failures]
 
     async def bulk_write_aside(self, collection: str, operations: Sequence[Any]) -> None:
         """Like bulk_write, for work that nobody waits for."""

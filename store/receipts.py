@@ -17,7 +17,7 @@ from pymongo.errors import BulkWriteError
 
 from store.errors import Unreachable
 from store.ids import ConversationId, UserId, parse_private
-from store.mongo import Document, Mongo
+from store.mongo import Document, Mongo, Update
 from store.rows import (
     CONVERSATIONS,
     MEMBERS,
@@ -88,8 +88,8 @@ class ReceiptStore:
         """What keeps marks, and how far they bring those who made them: to go to MongoDB together with what else belongs to
         it. May be repeated; a mark that is there keeps its time."""
         due = (
-            (RECEIPTS, mark_updates(marks, at_ms)),
-            (MEMBERS, progress_updates(marks)),
+            (RECEIPTS, _mark_updates(marks, at_ms)),
+            (MEMBERS, [UpdateOne(query, change) for query, change, _ in progress_updates(marks)]),
             (CONVERSATIONS, _peer_updates(marks, at_ms)),
         )
         return [self._mongo.bulk_write(collection, updates) for collection, updates in due if updates]
@@ -158,8 +158,12 @@ class ReceiptStore:
         return [_receipt_from(recipient, seq, delivered, read) for recipient in recipients]
 
 
-def mark_updates(marks: Iterable[Mark], at_ms: int) -> list[UpdateOne]:
-    """The rows of marks. One that is there keeps its time."""
+def mark_row(mark: Mark, at_ms: int) -> Document:
+    """A mark as it is inserted. One that is there keeps its time."""
+    return {"_id": receipt_row_id(mark.conversation, mark.user, mark.kind.value, mark.seq), "at": at_ms}
+
+
+def _mark_updates(marks: Iterable[Mark], at_ms: int) -> list[UpdateOne]:
     return [
         UpdateOne(
             {"_id": receipt_row_id(mark.conversation, mark.user, mark.kind.value, mark.seq)},
@@ -170,13 +174,13 @@ def mark_updates(marks: Iterable[Mark], at_ms: int) -> list[UpdateOne]:
     ]
 
 
-def progress_updates(marks: Iterable[Mark]) -> list[UpdateOne]:
+def progress_updates(marks: Iterable[Mark]) -> list[Update]:
     """How far marks bring members of groups."""
     updates = []
     for mark in marks:
         if parse_private(mark.conversation) is None:
             far = {"ad": mark.seq} if mark.kind is ReceiptKind.DELIVERED else {"ad": mark.seq, "ar": mark.seq}
-            updates.append(UpdateOne({"_id": member_row_id(mark.conversation, mark.user)}, {"$max": far}))
+            updates.append(Update({"_id": member_row_id(mark.conversation, mark.user)}, {"$max": far}))
     return updates
 
 

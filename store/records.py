@@ -130,7 +130,7 @@ class Reserved:
 
     `version` is the membership's at that moment; `entry` the outbox entry, cleared when all is delivered; `sender_in_use`
     whether the sender's state was in the cache; `reads` whether it may make messages of others read that its sender had not
-    read. `change`: what it tells of. One that is not told has no place: its seq is 0.
+    read, and `was_mentioned` whether some of those may mention the sender. `change`: what it tells of. One that is not told has no place: its seq is 0.
     """
 
     message: Message
@@ -139,6 +139,7 @@ class Reserved:
     change: GroupChange | None = None
     sender_in_use: bool = True
     reads: bool = True
+    was_mentioned: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 x deleted at, xn countable then, p priority, m muted, mu until, us marked unread at, ca category, ms unread mentions, fs last readable
 seq of a former member, fn countable then, jn countable when they joined, f fence, a activeTs, w writeTs}, short because there are many; what is zero or unset is left out.
 
-A new message writes none of these but its sender's and those of who is mentioned: writeSeq and the unread count come from
-the conversation's head. The gateway of a subBiz has a row once something about it itself was set.
+A new message writes none of these but its sender's and those of who is mentioned, and a private one not even its sender's:
+writeSeq and the unread count, and there how far its sender has read, come from the conversation's head. The gateway of a subBiz has a row once something about it itself was set.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LATE_PLACES = 500
 _HEADS_AT_ONCE = 2_000
 _KEPT = ("x", "xn", "p", "m", "mu", "us", "ca")
 _HEAD_PROJECTION = {"s": 1, "n": 1, "at": 1, "w": 1, "r0": 1, "r1": 1, "d0": 1, "d1": 1, "sb": 1, "ma": 1,
-                    "dt": 1}  # fmt: skip
+                    "q0": 1, "m0": 1, "q1": 1, "m1": 1, "dt": 1}  # fmt: skip
 
 Records = list[tuple[ConversationId, dict[str, Any]]]
 
@@ -158,6 +158,12 @@ def record_from(
     rec["s"], rec["n"] = head["s"], head["n"]
     # Nobody has read further than there is, whatever a writer that died half way left behind.
     rec["r"], rec["rn"], rec["d"] = (min(row["r"], rec["s"]), min(row["rn"], rec["n"]), min(row["d"], rec["s"]))
+    people = parse_private(conversation)
+    side = 0 if people is not None and people[0] == user else 1
+    if people is not None and rec["r"] < head.get(f"q{side}", 0):
+        # Sending reads.
+        rec["r"], rec["rn"] = head[f"q{side}"], head[f"m{side}"]
+        rec["d"] = max(rec["d"], rec["r"])
     if head.get("at", 0) > now_ms - LATE_MS:
         # Some of the newest may be durable and not shown yet: when they are, they are news.
         rec["g"] = [max(1, rec["s"] - LATE_PLACES + 1), rec["s"]]
@@ -168,12 +174,11 @@ def record_from(
     mentions = sorted(seq for seq in {*row.get("ms", ()), *head.get("ma", ())} if rec["r"] < seq <= rec["s"])
     if mentions:
         rec["ms"] = mentions[-MOST_MENTIONS:]
-    people = parse_private(conversation)
     sub_biz = people[2] if people is not None else head.get("sb")
     if sub_biz is not None:
         rec["sb"] = sub_biz
     if people is not None:
-        peer = 1 if people[0] == user else 0
+        peer = 1 - side
         rec["pr"], rec["pd"] = head.get(f"r{peer}", 0), head.get(f"d{peer}", 0)
     return rec
 

@@ -73,6 +73,10 @@ def count_anew(database: Database[Json], now_ms: int) -> dict[str, Truth]:
     for row in database[SESSIONS].find():
         user, conversation = row["_id"].split(" ")
         rows[user, conversation] = row
+        if parse_private(conversation) is not None:
+            # Sending reads.
+            own = max((m["s"] for m in messages[conversation] if m["u"] == user and m["k"] != "S"), default=0)
+            row |= {"r": max(row["r"], own), "d": max(row["d"], own)}
     truths: dict[str, Truth] = defaultdict(Truth)
     for (user, conversation), row in rows.items():
         if conversation.startswith("b_") or conversation not in heads:

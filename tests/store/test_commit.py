@@ -85,3 +85,29 @@ async def test_a_message_that_is_finished_after_its_recall_is_shown_as_it_is_by_
     (durable,), _ = await _commit(store, reserved, careful=True)
     assert durable.reserved.message == recalled
     assert durable.reserved.message.text is None
+
+
+async def test_a_private_message_reads_for_its_sender_in_the_head_and_writes_no_session(
+    store: Store, talk: ConversationId
+) -> None:
+    await store.sessions.load(ALICE)
+    row = {"_id": session_row_id(ALICE, talk)}
+    before = await store.mongo.find_one(SESSIONS, row)
+    await _commit(store, await _reserved(store, talk))
+    assert await store.mongo.find_one(SESSIONS, row) == before
+    read = {user: dict(await store.session_rows.read(user))[talk] for user in (ALICE, BOB)}
+    assert [(rec["r"], rec["rn"], rec["d"]) for rec in read.values()] == [(1, 1, 1), (0, 0, 0)]
+
+
+async def test_a_private_message_takes_what_its_sender_was_mentioned_in_out_of_their_session(
+    store: Store, talk: ConversationId
+) -> None:
+    row = {"_id": session_row_id(ALICE, talk)}
+    await store.mongo.update_one(SESSIONS, row, {"$set": {"ms": [1]}})
+    await store.conversations.drop(talk)
+    await store.mongo.update_one(CONVERSATIONS, {"_id": talk}, {"$set": {"s": 1, "n": 1}})
+    await store.sessions.load(ALICE)
+    await store.conversations.find(talk)
+    await _commit(store, await _reserved(store, talk))
+    written = await store.mongo.find_one(SESSIONS, row)
+    assert written is not None and (written["ms"], written["r"]) == ([], 2)

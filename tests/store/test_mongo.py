@@ -11,7 +11,7 @@ from pymongo import IndexModel, UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from store.errors import Unreachable
-from store.mongo import Mongo
+from store.mongo import Mongo, Update
 
 
 @pytest.fixture(params=["pymongo", "motor"])
@@ -125,3 +125,22 @@ async def test_a_transaction_that_meets_a_locked_row_ends_when_any_call_would(
     assert await holder.find_one("things", {}) == {"_id": 1, "a": 1}
     await hasty.close()
     await holder.close()
+
+
+async def test_writes_that_the_driver_does_not_repeat_say_what_collided_and_do_all_the_rest(mongo: Mongo) -> None:
+    await mongo.insert_each("things", [{"_id": n} for n in range(150)])
+    assert await mongo.insert_each("things", [{"_id": n} for n in range(140, 290)]) == list(range(10))
+    assert len(await mongo.find("things", {})) == 290
+    await mongo.update_each("things", [Update({"_id": n}, {"$set": {"a": n}}, upsert=True) for n in range(1_500)])
+    assert [row["_id"] for row in await mongo.find("things", {"a": {"$gte": 1_498}}, sort=[("_id", 1)])] == [
+        1_498,
+        1_499,
+    ]
+
+
+async def test_an_update_that_collides_or_is_refused_is_not_taken_for_done(mongo: Mongo) -> None:
+    await mongo.insert_each("things", [{"_id": 1, "a": "text"}])
+    with pytest.raises(Unreachable):
+        await mongo.update_each("things", [Update({"_id": 1}, {"$inc": {"a": 1}})])
+    with pytest.raises(Unreachable):
+        await mongo.update_each("things", [Update({"_id": 1, "a": "other"}, {"$set": {"b": 1}}, upsert=True)])
