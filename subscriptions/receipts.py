@@ -55,16 +55,17 @@ class ReceiptNotifier:
             # The session does not tell any more what was unread before: it is not in use, or knew of the message already.
             self._start(receipt, None, keep=False)
         elif sender.old_unread > 0:
-            self._start(receipt, sender.old_read_seq, keep=False)
+            self._start(receipt, sender.old_read_seq, keep=False, unread=True)
 
     async def close(self) -> None:
         """Waits for what is under way; what has failed is tried once more."""
         self._closing.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _start(self, receipt: ReceiptAdvanced, after: int | None, keep: bool) -> None:
+    def _start(self, receipt: ReceiptAdvanced, after: int | None, keep: bool, *, unread: bool = False) -> None:
+        """unread: some of what it covers was, and so somebody else's."""
         line = (receipt.conversation, receipt.user)
-        task = asyncio.create_task(self._notify(receipt, after, keep, self._newest.get(line)))
+        task = asyncio.create_task(self._notify(receipt, after, keep, unread, self._newest.get(line)))
         self._newest[line] = task
         self._tasks.add(task)
 
@@ -76,7 +77,12 @@ class ReceiptNotifier:
         task.add_done_callback(ended)
 
     async def _notify(
-        self, receipt: ReceiptAdvanced, after: int | None, keep: bool, before: asyncio.Task[None] | None
+        self,
+        receipt: ReceiptAdvanced,
+        after: int | None,
+        keep: bool,
+        unread: bool,
+        before: asyncio.Task[None] | None,
     ) -> None:
         if before is not None:
             await asyncio.wait({before})
@@ -87,7 +93,7 @@ class ReceiptNotifier:
         while True:
             try:
                 async with self._at_once:
-                    await self._try_to_tell(receipt, after, keep)
+                    await self._try_to_tell(receipt, after, keep, unread)
                 return
             except StoreError as error:
                 if last or loop.time() + pause > deadline:
@@ -102,14 +108,18 @@ class ReceiptNotifier:
                     await self._closing.wait()
             last, pause = self._closing.is_set(), min(3 * pause, longest)
 
-    async def _try_to_tell(self, receipt: ReceiptAdvanced, after: int | None, keep: bool) -> None:
+    async def _try_to_tell(self, receipt: ReceiptAdvanced, after: int | None, keep: bool, unread: bool) -> None:
         if keep:
             mark = Mark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
             await self._store.receipts.keep([mark], self._store.clock.now_ms())
-        await self._tell(await self._senders(receipt, after), receipt)
+        await self._tell(await self._senders(receipt, after, unread), receipt)
 
-    async def _senders(self, receipt: ReceiptAdvanced, after: int | None) -> list[UserId]:
+    async def _senders(self, receipt: ReceiptAdvanced, after: int | None, unread: bool) -> list[UserId]:
         store, conversation = self._store, receipt.conversation
+        people = parse_private(conversation)
+        if people is not None and unread:
+            # There is nobody else who can have written it.
+            return [user for user in people[:2] if user != receipt.user]
         if not _is_private(conversation):
             head = await store.conversations.find(conversation)
             if head is None or head.member_count > LARGEST_GROUP:
