@@ -89,10 +89,11 @@ class Operation:
         elif not self.is_mutation:
             self.task.cancel()
 
-    async def _run(self, work: Coroutine[Any, Any, str | None]) -> None:
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        last = None
         try:
             try:
-                last = await work
+                await work
             except RequestRefused as refused:
                 last = frames.error_frame(self.id, refused.errors)
             except PeerGone:
@@ -108,10 +109,10 @@ class Operation:
             if self._stream is None:
                 self._end()
 
-    async def _execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> str:
+    async def _execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> None:
         response = await self._host.engine.execute(prepared, request, context)
-        await self._writer.write(b"".join((self._frame_start, encode(response), b"}")), lambda: self._wanted)
-        return frames.complete_frame(self.id)
+        result = b"".join((self._frame_start, encode(response), b"}"))
+        await self._writer.write(result, lambda: self._wanted, then=frames.complete_frame(self.id).encode())
 
     async def _subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> None:
         stream = await self._host.engine.subscribe(prepared, request, context)

@@ -27,6 +27,14 @@ _MAX_FRAGMENTS = 1024
 """Of one message. Each costs memory however short it is, and empty ones don't count towards a message's size."""
 
 
+def _header(size: int) -> bytes:
+    if size < 126:
+        return bytes((_TEXT, size))
+    if size < 65_536:
+        return bytes((_TEXT, 126, size >> 8, size & 255))
+    return bytes((_TEXT, 127)) + size.to_bytes(8, "big")
+
+
 class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
     """Offers SOCKET_EXTENSION to the application, and aborts `close_timeout` seconds after the application has ended whatever
     the peer has not read by then."""
@@ -45,14 +53,10 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
         return self.transport.get_write_buffer_size()
 
     def write(self, *payload: bytes) -> None:
-        size = sum(map(len, payload))
-        if size < 126:
-            header = bytes((_TEXT, size))
-        elif size < 65_536:
-            header = bytes((_TEXT, 126, size >> 8, size & 255))
-        else:
-            header = bytes((_TEXT, 127)) + size.to_bytes(8, "big")
-        self.transport.write(b"".join((header, *payload)))
+        self.transport.write(b"".join((_header(sum(map(len, payload))), *payload)))
+
+    def write_both(self, first: bytes, second: bytes) -> None:
+        self.transport.write(b"".join((_header(len(first)), first, _header(len(second)), second)))
 
     def on_flow(self, call: Callable[[bool], None]) -> None:
         self._on_flow = call

@@ -38,6 +38,10 @@ class Socket(Protocol):
         """Send one text message, of these parts. Never waits; to be called while it is open."""
         ...
 
+    def write_both(self, first: bytes, second: bytes) -> None:
+        """Send two text messages, at the price of one."""
+        ...
+
     def on_flow(self, call: Callable[[bool], None]) -> None:
         """`call` is told when the peer is behind (False), when it has caught up, and when it has gone (True)."""
         ...
@@ -110,8 +114,10 @@ class FrameWriter:
         have any number of operations begin and end meanwhile."""
         self._turns.pop(call, None)
 
-    async def write(self, frame: str | bytes, still_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Write `frame` when there is room for it, if it is `still_wanted` then. Raises PeerGone."""
+    async def write(
+        self, frame: str | bytes, still_wanted: Callable[[], bool] = lambda: True, *, then: bytes | None = None
+    ) -> None:
+        """Write `frame` when there is room for it, and `then` behind it, if it is `still_wanted` then. Raises PeerGone."""
         while self._behind and not self.is_shut:
             turn = asyncio.Event()
             self.in_turn(turn.set)
@@ -121,8 +127,13 @@ class FrameWriter:
                 self.without_turn(turn.set)
         if self.is_shut:
             raise PeerGone
-        if still_wanted():
-            self._socket.write(frame.encode() if isinstance(frame, str) else frame)
+        if not still_wanted():
+            return
+        payload = frame.encode() if isinstance(frame, str) else frame
+        if then is None:
+            self._socket.write(payload)
+        else:
+            self._socket.write_both(payload, then)
 
     def _on_flow(self, free: bool) -> None:
         self._behind = not free

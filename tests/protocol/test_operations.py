@@ -278,9 +278,9 @@ class Pages:
     def __init__(self):
         self.frames = []
 
-    async def write(self, frame, still_wanted):
+    async def write(self, frame, still_wanted, *, then=None):
         if still_wanted():
-            self.frames.append(frame)
+            self.frames += [frame, then]
 
 
 async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine, script):
