@@ -25,7 +25,8 @@ _USER = ("_user.lua", "_sessions.lua")
 _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
     _USER: ("load_begin", "load_part", "lock", "unlock", "list_page", "list_names", "folders", "changed", "sessions_get", "attach",
             "log_read", "undelivered"),
-    (*_USER, "_changes.lua"): ("apply", "load_finish"),
+    (*_USER, "_changes.lua"): ("load_finish",),
+    ("_plain.lua", *_USER, "_changes.lua"): ("apply",),
     ("_conversation.lua",): ("reserve", "change_group", "committed", "head_load_begin", "head_load_finish", "head_drop", "revised"),
     (): ("claim", "claim_release", "typing", "membership"),
 }  # fmt: skip

@@ -20,7 +20,8 @@ class Keys:
 
     def user(self, user: UserId) -> tuple[str, ...]:
         """A user's keys, in the order of USER_KEYS."""
-        return tuple(self.of_user(user, name) for name in USER_KEYS)
+        tag = f"{self._prefix}{{u:{user}}}:"
+        return tuple([tag + name for name in USER_KEYS])
 
     def of_user(self, user: UserId, name: str) -> str:
         """One of a user's keys."""

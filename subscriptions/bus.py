@@ -24,9 +24,10 @@ from store.ids import ConversationId, UserId
 from store.keys import Keys
 from store.session_rows import SessionRows, Tick
 from store.sessions import Applied
+from store.showing import Place, Shown
 from subscriptions.calls import Calls
 from subscriptions.engine import Json
-from subscriptions.events import Event, event_fields, event_from
+from subscriptions.events import Event, MessageCreated, event_fields, event_from
 from subscriptions.hub import Hub
 from subscriptions.tasks import end_tasks
 
@@ -35,15 +36,12 @@ _log = structlog.get_logger()
 EVERYWHERE = "*"
 """The route of a user whose connections are held by servers that nobody knows any more."""
 
-Recipient = tuple[UserId, str, int, int]
-"""A user, and the event's place in the user's chain: epoch, tick, tick before."""
-
 
 class Parcel:
     """Events on their way out, gathered by the server that holds the recipients' connections."""
 
     def __init__(self) -> None:
-        self._by_server: defaultdict[str, list[tuple[Event | None, list[Recipient]]]] = defaultdict(list)
+        self._by_server: defaultdict[str, list[tuple[Event | None, list[Place]]]] = defaultdict(list)
         self.ticks: list[Tick] = []
 
     def add(
@@ -64,19 +62,30 @@ class Parcel:
         for user, applied in changed:
             self.ticks += _untold(user, applied, told_at, own_times)
 
+    def add_message(self, event: MessageCreated, shown: Shown, at_ms: int) -> None:
+        """A message for all to whose states it was shown."""
+        for user, outcome in shown.others:
+            if outcome.changed:
+                for server in outcome.routes:
+                    shown.place(server, (user, outcome.epoch, outcome.tick, outcome.previous))
+                self.ticks += _untold(user, outcome, at_ms, False)
+        self.ticks += shown.ticks
+        for server, places in shown.places.items():
+            self._by_server[server].append((event, places))
+
     def remind(self, outcomes: Iterable[tuple[UserId, Applied]]) -> None:
         """Word of where users' clocks stand."""
         self._address(None, outcomes)
 
     def _address(self, event: Event | None, outcomes: Iterable[tuple[UserId, Applied]]) -> None:
-        here: defaultdict[str, list[Recipient]] = defaultdict(list)
+        here: defaultdict[str, list[Place]] = defaultdict(list)
         for user, applied in outcomes:
             for server in applied.routes:
                 here[server].append((user, applied.epoch, applied.tick, applied.previous))
         for server, places in here.items():
             self._by_server[server].append((event, places))
 
-    def items(self) -> Iterable[tuple[str, list[tuple[Event | None, list[Recipient]]]]]:
+    def items(self) -> Iterable[tuple[str, list[tuple[Event | None, list[Place]]]]]:
         """What goes to each server."""
         return self._by_server.items()
 

@@ -23,9 +23,10 @@ from store.ids import UserId
 from store.messages import Committed, Refused
 from store.records import Message, Reserved
 from store.sessions import NOT_IN_USE, Applied, applied
+from store.showing import shown
 from store.store import Store
 from subscriptions.bus import Bus, Parcel
-from subscriptions.effects import Effect, membership_effects, recipients_of, shown_to
+from subscriptions.effects import Part, membership_effects, part_of, recipients_of
 from subscriptions.events import MessageCreated
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.tasks import end_tasks
@@ -283,7 +284,7 @@ class Delivery:
         store = self._store
         batch.sort(key=_order)
         calls: list[Call] = []
-        shown: list[tuple[_Parcelled, int, list[Effect], int]] = []
+        parts: list[tuple[_Parcelled, int, Part, int]] = []
         for parcelled in batch:
             committed = parcelled.committed
             assert committed is not None
@@ -295,17 +296,16 @@ class Delivery:
                 calls.append(store.claims.settle(message.sender, message.key, claim))
             parcelled.event = MessageCreated(message)
             members = await recipients_of(store, committed)
-            effects = membership_effects(committed)
-            effects += shown_to(committed, members[:FIRST_MEMBERS], parcelled.event)
+            part = part_of(committed, members[:FIRST_MEMBERS], membership_effects(committed))
             parcelled.rest = members[FIRST_MEMBERS:]
-            shown.append((parcelled, head, effects, len(calls)))
-            calls += [effect.call(store) for effect in effects]
+            parts.append((parcelled, head, part, len(calls)))
+            calls += part.calls(store)
         answers = await store.cache.run(calls)
         # 0: its head is not in the cache, and doesn't tell.
-        await self._doubt([p for p, head, _, _ in shown if answers[head] != p.reserved.message.seq])
+        await self._doubt([p for p, head, _, _ in parts if answers[head] != p.reserved.message.seq])
         parcel = Parcel()
-        for parcelled, _, effects, start in shown:
-            sender = self._post(parcel, parcelled, effects, answers[start : start + len(effects)])
+        for parcelled, _, part, start in parts:
+            sender = self._post(parcel, parcelled, part, answers[start : start + len(part)])
             self._receipts.sent(parcelled.reserved, sender)
             self._finish(parcelled, sender)
         done = [parcelled for parcelled in batch if not parcelled.rest]
@@ -327,11 +327,11 @@ class Delivery:
                 try:
                     while parcelled.rest:
                         members, parcelled.rest = parcelled.rest[:_LANE_MEMBERS], parcelled.rest[_LANE_MEMBERS:]
-                        assert parcelled.committed is not None and parcelled.event is not None
-                        effects = shown_to(parcelled.committed, members, parcelled.event)
-                        answers = await self._store.cache.run_aside([effect.call(self._store) for effect in effects])
+                        assert parcelled.committed is not None
+                        part = part_of(parcelled.committed, members)
+                        answers = await self._store.cache.run_aside(part.calls(self._store))
                         parcel = Parcel()
-                        self._post(parcel, parcelled, effects, answers)
+                        self._post(parcel, parcelled, part, answers)
                         self._publish(parcel, [] if parcelled.rest else [parcelled])
                 except Exception as error:
                     if not isinstance(error, StoreError):
@@ -340,26 +340,22 @@ class Delivery:
 
     # --- what the stages share
 
-    def _post(
-        self, parcel: Parcel, parcelled: _Parcelled, effects: Sequence[Effect], answers: Sequence[list[Any]]
-    ) -> Applied:
+    def _post(self, parcel: Parcel, parcelled: _Parcelled, part: Part, answers: Sequence[Any]) -> Applied:
         """Addresses what happened to users to their devices. Answers what happened to the sender by the message."""
-        assert parcelled.committed is not None
-        at_ms, sender, alike, outcomes = parcelled.committed.at_ms, NOT_IN_USE, [], []
-        for effect, answer in zip(effects, answers, strict=True):
+        at_ms, event = part.committed.at_ms, parcelled.event
+        message, effects, sender = part.committed.reserved.message, part.effects, NOT_IN_USE
+        outcomes: list[tuple[UserId, Applied]] = []
+        for effect, answer in zip(effects, answers, strict=False):
             outcome = applied(effect.user, answer)
             outcomes.append((effect.user, outcome))
-            if effect.event is None:
-                changed = effect.session_event(outcome)
-                parcel.add(changed, [(effect.user, outcome)], told_at=at_ms, own_times=not effect.is_end)
-                continue
-            alike.append((effect.user, outcome))
-            if effect.user == parcelled.reserved.message.sender:
-                sender = outcome
-        if alike:
-            event = effects[-1].event
+            changed = effect.session_event(outcome)
+            parcel.add(changed, [(effect.user, outcome)], told_at=at_ms, own_times=not effect.is_end)
+        if part.users:
             assert event is not None
-            parcel.add(event, alike, told_at=at_ms)
+            those = shown(message.conversation, at_ms, part.users, answers[len(effects) :])
+            parcel.add_message(event, those, at_ms)
+            outcomes += those.others
+            sender = next((outcome for user, outcome in those.others if user == message.sender), NOT_IN_USE)
         if parcelled.recovered:
             # Whoever died may have applied the message and not told: let those who listen look at their clocks.
             parcel.remind([pair for pair in outcomes if not pair[1].changed])

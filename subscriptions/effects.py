@@ -9,20 +9,18 @@ from typing import Any
 from store.cache import Call
 from store.ids import UserId
 from store.messages import Committed
-from store.sessions import Applied
+from store.sessions import Applied, MessageKind
 from store.store import Store
-from subscriptions.events import MessageCreated, SessionChanged, SyncReason, log_message, log_session
+from subscriptions.events import SessionChanged, SyncReason, log_message, log_session
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A change of one user's cached state. `event`: what all whom it reaches are told alike; None: that their session
-    changed, for `reason`."""
+    """A change of one user's cached state, other than by a message. Their devices are told that the session changed, and why."""
 
     user: UserId
     kind: str
     change: dict[str, Any]
-    event: MessageCreated | None = None
     reason: SyncReason = SyncReason.MEMBERSHIP
 
     @property
@@ -72,28 +70,50 @@ def membership_effects(committed: Committed) -> list[Effect]:
     return joins + [Effect(user, "leave", told | {"f": message.seq - 1}) for user in change.left]
 
 
-def shown_to(committed: Committed, users: Sequence[UserId], event: MessageCreated) -> list[Effect]:
-    """What it does to some of those whom it reaches. `event`: the same for all of them."""
-    message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of those whom a message reaches: whose sessions it changes otherwise, and after that to whom it is shown."""
+
+    committed: Committed
+    effects: Sequence[Effect]
+    users: Sequence[UserId]
+
+    def __len__(self) -> int:
+        return len(self.effects) + len(self.users)
+
+    def calls(self, store: Store) -> list[Call]:
+        """A call for each of both."""
+        return [effect.call(store) for effect in self.effects] + _message_calls(store, self.committed, self.users)
+
+
+def part_of(committed: Committed, users: Sequence[UserId], before: Sequence[Effect] = ()) -> Part:
+    """What it does to some of those whom it reaches, after what it did to others."""
+    change = committed.reserved.change
     if change is not None and not change.told:
-        gone = {"c": message.conversation, "at": at_ms, "e": log_session(SyncReason.DELETE, [message.conversation])}
-        return [Effect(user, "dissolve", gone, reason=SyncReason.DELETE) for user in users]
-    countable = message.kind.countable
-    mentioned = frozenset(users if message.mentions_all else message.mentions) - {message.sender}
-    fields = {
+        return Part(committed, [*before, *_end_effects(committed, users)], ())
+    return Part(committed, before, users)
+
+
+def _end_effects(committed: Committed, users: Sequence[UserId]) -> list[Effect]:
+    """The sessions of a group that ends with it, at some of those who were ever in it."""
+    gone = {"c": committed.reserved.message.conversation, "at": committed.at_ms}
+    gone["e"] = log_session(SyncReason.DELETE, [committed.reserved.message.conversation])
+    return [Effect(user, "dissolve", gone, SyncReason.DELETE) for user in users]
+
+
+def _message_calls(store: Store, committed: Committed, users: Sequence[UserId]) -> list[Call]:
+    """The calls that show it to some of those whom it reaches."""
+    message = committed.reserved.message
+    kinds: dict[UserId, MessageKind] = {}
+    if message.kind.countable:
+        kinds = dict.fromkeys(users if message.mentions_all else message.mentions, "mention")
+        kinds[message.sender] = "own"
+    change = {
         "c": message.conversation,
         "s": message.seq,
         "n": message.n,
-        "k": int(countable),
-        "at": at_ms,
+        "k": int(message.kind.countable),
+        "at": committed.at_ms,
         "e": log_message(message.conversation, message.seq),
     }
-    return [
-        Effect(
-            user,
-            "message",
-            fields | {"o": int(countable and user == message.sender), "me": int(countable and user in mentioned)},
-            event=event,
-        )
-        for user in users
-    ]
+    return store.sessions.messages(users, change, kinds)

@@ -1,4 +1,4 @@
--- What may happen to a user's sessions. Each change takes its fields and answers {moves, at, event, old} for record_event,
+-- What may happen to a user's sessions. Each change takes its fields (a JSON object, but for messages) and answers {moves, at, event, old} for record_event,
 -- or {refusal}: applied (nothing to do, or done before) or unknown. old: read position and unread count before, for
 -- those who tell senders.
 local MAX_STRETCHES = 64
@@ -65,8 +65,12 @@ end
 
 local changes = {}
 
--- A committed message: c, s, n, k (1: counts as unread), o (1: the user's own), me (1: mentions the user), at, e (event).
-function changes.message(change)
+-- A committed message, as text: "<c> <s> <n> <k> <at> <e>" (k: 1 if it counts as unread, e: event). own: that the user wrote and
+-- counts; mention: that counts and mentions the user.
+local function message(text, own, mentioned)
+  local change = {}
+  change.c, change.s, change.n, change.k, change.at, change.e = string.match(text, '^(%S+) (%d+) (%d+) ([01]) (%d+) (.*)$')
+  for _, field in ipairs({ 's', 'n', 'k', 'at' }) do change[field] = tonumber(change[field]) end
   local private = string.sub(change.c, 1, 2) == 'p_'
   local rec = get(change.c)
   local fresh, was = rec == nil, standing(change.c, rec)
@@ -87,15 +91,21 @@ function changes.message(change)
   if rec.g and #rec.g > 2 * MAX_STRETCHES then return UNKNOWN end
   rec.n = math.max(rec.n, change.n)
   if change.k == 1 then rec.w = math.max(rec.w, change.at) end
-  if change.o == 0 and private then
+  if private and not own then
     -- Who wrote it has read it.
     rec.pr = math.max(rec.pr or 0, change.s)
     rec.pd = math.max(rec.pd or 0, change.s)
   end
-  if change.me == 1 and change.s > rec.r then mention(rec, change.s) end
-  if change.o == 1 then read_up_to(rec, change.s, change.n) end
+  if mentioned and change.s > rec.r then mention(rec, change.s) end
+  if own then read_up_to(rec, change.s, change.n) end
   return { moves = { { c = change.c, rec = rec, was = was, fresh = fresh } }, at = change.at, event = change.e, old = old }
 end
+
+local messages = {
+  message = function(text) return message(text, false, false) end,
+  own = function(text) return message(text, true, false) end,
+  mention = function(text) return message(text, false, true) end,
+}
 
 -- The user read: c, r, rn, at, e. A reader whose marks are there already changes nothing.
 function changes.read(change)
@@ -228,8 +238,9 @@ end
 
 -- Applies one change to a loaded state. The answer: status (ok, applied, cold), tick, tick before, total, old read seq, old
 -- unread, then conversation and record in turn.
-local function apply(kind, change)
-  local done = changes[kind](change)
+local function apply(kind, text)
+  local done
+  if messages[kind] then done = messages[kind](text) else done = changes[kind](cjson.decode(text)) end
   if done.refusal == 'unknown' then
     -- MongoDB holds a session that this state does not know: it is not to be trusted any further.
     forget()

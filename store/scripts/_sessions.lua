@@ -46,11 +46,18 @@ local function get(conversation)
   return cjson.decode(text)
 end
 
--- Lua's JSON can't tell an empty list from an empty object: neither is kept.
+-- Lua's JSON can't tell an empty list from an empty object: neither is kept. What every record has comes first and in this order
+-- (`_plain.lua` reads it so), then pr and pd, then anything else.
+local FORM = '{"s":%.0f,"n":%.0f,"r":%.0f,"rn":%.0f,"d":%.0f,"p":%.0f,"a":%.0f,"w":%.0f'
+local FIRST = { s = 1, n = 1, r = 1, rn = 1, d = 1, p = 1, a = 1, w = 1, pr = 1, pd = 1 }
+
 local function encode(rec)
-  if rec.g and #rec.g == 0 then rec.g = nil end
-  if rec.ms and #rec.ms == 0 then rec.ms = nil end
-  return cjson.encode(rec)
+  local more, text = {}, string.format(FORM, rec.s, rec.n, rec.r, rec.rn, rec.d, rec.p, rec.a, rec.w)
+  if rec.pr or rec.pd then text = text .. string.format(',"pr":%.0f,"pd":%.0f', rec.pr or 0, rec.pd or 0) end
+  for field, value in pairs(rec) do
+    if not FIRST[field] and not (type(value) == 'table' and #value == 0) then more[field] = value end
+  end
+  return text .. (next(more) and ',' .. string.sub(cjson.encode(more), 2) or '}')
 end
 
 local function place(list, position, conversation)

@@ -4,7 +4,7 @@
 --
 -- meta, a hash: epoch (of this stay in Redis; absent: not loaded), clock, count, listed, timed (how many sessions, places in
 -- lists and mutes that end there are), due (when the next mute ends), total (unread), held (token of who has the lock),
--- routed (until when a server listens), and sums by list: n<list> valid sessions, u<list> unread, q<list> mentions.
+-- routed (until when a server listens, if any does), touched (when all keys were given time to live), and sums by list: n<list> valid sessions, u<list> unread, q<list> mentions.
 -- sessions, a hash: conversation -> record. index, a sorted set: conversation -> activeTs. mutes: conversation -> its end.
 -- list, a sorted set by name alone: "<list>\n<position>\n<conversation>", so that one key holds every list (_sessions.lua).
 local META, SESSIONS, INDEX, LIST, MUTES, LOG = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -24,6 +24,7 @@ end
 
 local function touch()
   for i = 1, 7 do redis.call('PEXPIRE', KEYS[i], IDLE_MS) end
+  redis.call('HSET', META, 'touched', int(NOW))
 end
 
 -- The servers that hold connections of the user. '*', all, where that was known and is lost.

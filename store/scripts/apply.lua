@@ -1,5 +1,5 @@
 -- Applies changes to a user's cached state, in order, if it is loaded.
--- ARGV: now (ms), token of the lock, which is given back, or '', then kind and change (JSON) in turn.
+-- ARGV: now (ms), token of the lock, which is given back, or '', then kind and change (see _changes.lua) in turn.
 -- Answers {'ok', epoch, routes, outcome, ...} with an outcome for each change (see _changes.lua), or {status}: cold (not loaded),
 -- pending (a load under way will apply them), fenced (the lock is not the caller's any more).
 local token = ARGV[2]
@@ -8,7 +8,7 @@ local epoch, answer = loaded(), nil
 if epoch then
   answer = { 'ok', epoch, routes() }
   for i = 3, #ARGV, 2 do
-    local outcome = apply(ARGV[i], cjson.decode(ARGV[i + 1]))
+    local outcome = apply(ARGV[i], ARGV[i + 1])
     if outcome[1] == 'cold' then
       answer = { 'cold' }
       break

@@ -3,7 +3,7 @@
 local epoch = loaded()
 if not epoch then return {} end
 redis.call('ZADD', ROUTES, ARGV[3], ARGV[2])
-redis.call('HSET', META, 'routed', ARGV[3])
+redis.call('HSET', META, 'routed', int(math.max(tonumber(redis.call('HGET', META, 'routed')) or 0, tonumber(ARGV[3]))))
 touch()
 local meta = redis.call('HMGET', META, 'clock', 'due')
 return { epoch, meta[1], meta[2] or '' }

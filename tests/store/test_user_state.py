@@ -14,7 +14,8 @@ from store.effects import MOST_MENTIONS
 from store.ids import ConversationId, UserId, private_id
 from store.rows import SESSIONS, session_row_id
 from store.session_rows import Tick
-from store.sessions import Applied, applied, applied_each
+from store.sessions import Applied, MessageKind, applied
+from store.showing import Shown, shown
 from store.store import Store
 
 USER = UserId("ann")
@@ -38,20 +39,28 @@ async def _apply(store: Store, user: UserId, group: ConversationId, kind: str, c
     return applied(user, await store.cache.one(call))
 
 
-def _message(seq: int, n: int, *, countable: bool = True, own: bool = False) -> dict[str, Any]:
-    return {"s": seq, "n": n, "k": int(countable), "o": int(own), "at": START + 10, "e": str(seq)}
+def _message(seq: int, n: int, *, countable: bool = True) -> dict[str, Any]:
+    return {"s": seq, "n": n, "k": int(countable), "at": START + 10, "e": str(seq)}
+
+
+async def _show(
+    store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageKind | None = None
+) -> Shown:
+    calls = store.sessions.messages([user], {"c": group} | change, {user: kind} if kind else {})
+    return shown(group, change["at"], [user], await store.cache.run(calls))
 
 
 async def test_messages_in_any_order_each_count_once_and_reach_the_log_once(store: Store) -> None:
     async def arrive(order: list[int]) -> None:
         user = await _member_of(store, GROUP)
-        epoch, clock, _ = since = await store.sessions.attach(user, "server", START)
+        epoch, clock, _ = since = await store.sessions.attach(user, "server", store.clock.now_ms() + 60_000)
         for seq in order + order:
-            outcome = await _apply(store, user, GROUP, "message", _message(seq, seq))
-            if outcome.changed:
-                assert outcome.previous >= clock
-                assert outcome.tick > outcome.previous
-                clock = outcome.tick
+            those = await _show(store, user, GROUP, _message(seq, seq))
+            places = [(o.epoch, o.tick, o.previous) for _, o in those.others if o.changed]
+            for place in places + [place[1:] for place in those.places.get("server", ())]:
+                assert place == (epoch, place[1], clock)
+                assert place[1] > clock
+                clock = place[1]
         session = await store.sessions.find(user, GROUP)
         assert session is not None
         assert (session.write_seq, session.unread_count) == (max(order), max(order))
@@ -64,12 +73,12 @@ async def test_messages_in_any_order_each_count_once_and_reach_the_log_once(stor
 
 async def test_own_messages_read_and_system_messages_never_count(store: Store) -> None:
     user = await _member_of(store, GROUP)
-    await _apply(store, user, GROUP, "message", _message(1, 1))
-    await _apply(store, user, GROUP, "message", _message(2, 1, countable=False))
+    await _show(store, user, GROUP, _message(1, 1))
+    await _show(store, user, GROUP, _message(2, 1, countable=False))
     session = await store.sessions.find(user, GROUP)
     assert session is not None
     assert (session.unread_count, session.write_seq) == (1, 2)
-    outcome = await _apply(store, user, GROUP, "message", _message(3, 2, own=True))
+    ((_, outcome),) = (await _show(store, user, GROUP, _message(3, 2), "own")).others
     assert outcome.session is not None
     assert (outcome.session.unread_count, outcome.session.read_seq, outcome.old_unread) == (0, 3, 1)
     assert outcome.total_unread == 0
@@ -82,7 +91,7 @@ async def test_a_membership_that_is_told_again_takes_nothing_away(store: Store) 
     joining = {"rec": record, "at": START, "e": "{}"}
     assert (await _apply(store, user, GROUP, "join", joining)).changed
     for seq in (2, 3):
-        await _apply(store, user, GROUP, "message", _message(seq, seq - 1))
+        await _show(store, user, GROUP, _message(seq, seq - 1))
     session = await store.sessions.find(user, GROUP)
     assert session is not None and session.unread_count == 2
     again = await _apply(store, user, GROUP, "join", joining)
@@ -92,9 +101,9 @@ async def test_a_membership_that_is_told_again_takes_nothing_away(store: Store) 
 async def test_mentions_are_counted_up_to_the_number_that_mongodb_keeps(store: Store) -> None:
     user = await _member_of(store, GROUP)
     seqs = range(1, MOST_MENTIONS + 6)
-    changes = [("message", {"c": GROUP, "me": 1} | _message(seq, seq)) for seq in seqs]
-    answer = await store.cache.one(store.sessions.changes(user, changes, ""))
-    session = applied_each(user, answer)[-1].session
+    calls = [store.sessions.messages([user], {"c": GROUP} | _message(seq, seq), {user: "mention"}) for seq in seqs]
+    answer = (await store.cache.run([call for (call,) in calls]))[-1]
+    session = applied(user, answer).session
     assert session is not None
     assert (session.unread_count, session.unread_mention_count) == (len(seqs), MOST_MENTIONS)
     # The newest ones are kept.
@@ -126,8 +135,8 @@ async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: S
     for part in range(4):
         user = await _member_of(store, GROUP)
         await store.cache.one(Call("DEL", None, (store.keys.user(user)[part],)))
-        outcome = await _apply(store, user, GROUP, "message", _message(1, 1))
-        assert outcome.session is None, store.keys.user(user)[part]
+        those = await _show(store, user, GROUP, _message(1, 1))
+        assert those == Shown(), store.keys.user(user)[part]
 
 
 async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: Store) -> None:
@@ -135,7 +144,7 @@ async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: S
     keys = store.keys.user(user)
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
     assert await store.cache.one(Call("load_begin", keys, (START, "other", 5_000))) == b"busy"
-    assert (await _apply(store, user, ConversationId("p_a_ann"), "message", _message(1, 1))).session is None
+    assert not (await _show(store, user, ConversationId("p_a_ann"), _message(1, 1))).others[0][1].changed
     assert await store.cache.one(Call("load_finish", keys, (START, "stale", "e", START, 0))) == 0
     assert await store.cache.one(Call("load_finish", keys, (START, "mine", "e", START, 0))) != 0
     session = await store.sessions.find(user, ConversationId("p_a_ann"))
@@ -185,9 +194,9 @@ async def _compare(store: Store, steps: list[tuple[str, int, int]]) -> None:
             continue
         history.append(kind)
         n = sum(1 for k in history if k != "system")
-        change = _message(len(history), n, countable=kind != "system", own=kind == "own")
+        change = _message(len(history), n, countable=kind != "system")
         change["at"] = START + 100 + 10 * len(moved)
-        await _apply(store, user, group, "message", change)
+        await _show(store, user, group, change, "own" if kind == "own" else None)
         if kind == "own":
             read[group] = len(history)
         if kind != "system":

@@ -304,8 +304,8 @@ async def test_who_leaves_while_others_are_told_takes_no_room(somebody: Somebody
 
 async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None:
     conversation = (await somebody.receive_message("a")).event.message.conversation
-    change = {"c": conversation, "s": 2, "n": 2, "k": 1, "o": 0, "at": 1, "e": log_message(conversation, 2)}
-    call = somebody.store.sessions.change(somebody.user, "message", change)
+    change = {"c": conversation, "s": 2, "n": 2, "k": 1, "at": 1, "e": log_message(conversation, 2)}
+    (call,) = somebody.store.sessions.messages([somebody.user], change, {somebody.user: "own"})
     outcome = applied(somebody.user, await somebody.store.cache.one(call))
     again = applied(somebody.user, await somebody.store.cache.one(call))
     assert outcome.tick == outcome.previous + 1

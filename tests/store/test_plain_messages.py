@@ -1,0 +1,178 @@
+"""The short way that most messages take through a user's state (`_plain.lua`): it ends where the long one does."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.cache import Call
+from store.ids import ConversationId, UserId
+from store.keys import USER_KEYS
+from store.showing import Shown, shown
+from store.store import Store
+
+NOW = 1_900_000_000_000
+LATER = NOW + 11
+_names = itertools.count()
+
+_seqs = st.integers(0, 4)
+_record = st.fixed_dictionaries(
+    {"s": _seqs, "r": _seqs, "d": _seqs, "p": st.sampled_from((0, 0, 3)), "w": st.sampled_from((NOW, LATER))},
+    optional={
+        "pr": _seqs,
+        "pd": _seqs,
+        "us": _seqs,
+        "m": st.just(1),
+        "mu": st.sampled_from((LATER, LATER + 90_000)),
+        "ms": st.just([2]),
+        "g": st.just([1, 1]),
+    },
+)
+_rare = st.fixed_dictionaries({}, optional={"ca": st.just("work"), "x": _seqs, "f": _seqs, "dd": st.just(1)})
+_messages = st.lists(
+    st.tuples(st.sampled_from((1, 1, 1, 0, 2)), st.sampled_from(("message", "message", "own", "mention", "system"))),
+    min_size=1,
+    max_size=3,
+)
+_talks = st.sampled_from(("g_1", "g_1", "p_ann_ben", "p_ann_ben~shop"))
+_examples = st.tuples(
+    _record,
+    _rare | st.just({}),
+    _talks,
+    st.booleans(),
+    st.booleans(),
+    _messages,
+    st.none() | st.sampled_from(USER_KEYS[:7]),
+)
+
+
+def _whole(rec: dict[str, Any], conversation: str) -> dict[str, Any]:
+    """A record that can be: all messages so far count."""
+    s = rec["s"]
+    whole = rec | {"n": s, "r": min(rec["r"], s), "rn": min(rec["r"], s), "d": min(rec["d"], s), "a": NOW}
+    if "mu" in rec:
+        whole |= {"m": 1, "mu": str(rec["mu"])}
+    if "x" in rec:
+        whole |= {"x": min(rec["x"], s), "xn": min(rec["x"], s)}
+    if "~" in conversation:
+        whole["sb"] = "shop"
+    return whole
+
+
+async def _loaded(store: Store, records: dict[str, dict[str, Any]], *, heard: bool = False) -> UserId:
+    user = UserId(f"ann{next(_names)}")
+    keys = store.keys.user(user)
+    in_use = {rec["sb"] for rec in records.values() if "sb" in rec}
+    records |= {f"b_{name}": dict.fromkeys(("s", "n", "r", "rn", "d", "p", "a", "w", "ow"), 0) for name in in_use}
+    parts = [part for conversation, rec in records.items() for part in (conversation, orjson.dumps(rec))]
+    calls = [
+        Call("load_begin", keys, (NOW, "mine", 60_000)),
+        Call("load_part", keys, (NOW, "mine", 60_000, *parts)),
+        Call("load_finish", keys, (NOW, "mine", "epoch", NOW + 10, len(records), *in_use)),
+    ]
+    if heard:
+        calls.append(Call("attach", keys, (NOW, "server", NOW + 90_000)))
+    await store.cache.run(calls)
+    return user
+
+
+async def _contents(store: Store, user: UserId) -> list[Any]:
+    """All that is kept of a user; all of it ends some day."""
+    key = {name: store.keys.of_user(user, name) for name in USER_KEYS}
+    calls = [Call("HGETALL", None, (key[name],)) for name in ("sessions", "meta")]
+    calls += [Call("ZRANGE", None, (key[name], 0, -1, "WITHSCORES")) for name in ("index", "list", "mutes")]
+    calls += [Call("XRANGE", None, (key["log"], "-", "+")), *(Call("PTTL", None, (key[name],)) for name in USER_KEYS)]
+    sessions, meta, *others, log = (await store.cache.run(calls))[:6]
+    assert -1 not in (await store.cache.run(calls[6:]))
+    meta.pop(b"touched", None)
+    return [{name: orjson.loads(text) for name, text in sessions.items()}, meta, *map(sorted, others), log]
+
+
+def _args(conversation: str, seq: int, kind: str) -> tuple[Any, ...]:
+    countable = int(kind != "system")
+    return LATER, "", kind if countable else "message", f"{conversation} {seq} {seq} {countable} {LATER} an event"
+
+
+def _outcome(answer: Any) -> Any:
+    """What `apply` answered, in the form that says least."""
+    if answer == 1:
+        return "epoch", LATER, []
+    if answer[0] == b"told":
+        return answer[1].decode(), answer[2], answer[4:]
+    if answer[0] == b"ok" and answer[3][0] == b"ok":
+        return answer[1].decode(), int(answer[3][1]), answer[2]
+    return answer[:3], answer[3:] and answer[3][:6]
+
+
+async def test_a_message_has_the_same_effects_whichever_way_it_takes(store: Store) -> None:
+    """Hypothesis runs its examples on a thread of their own, and they run on this loop."""
+    loop = asyncio.get_running_loop()
+
+    @settings(max_examples=120, deadline=None)
+    @given(_examples)
+    def examples(values: tuple[Any, ...]) -> None:
+        asyncio.run_coroutine_threadsafe(_both_ways(store, *values), loop).result(20)
+
+    await asyncio.to_thread(examples)
+
+
+async def _both_ways(
+    store: Store,
+    usual: dict[str, Any],
+    rare: dict[str, Any],
+    conversation: str,
+    alone: bool,
+    heard: bool,
+    messages: list[tuple[int, str]],
+    evicted: str | None,
+) -> None:
+    records = {conversation: _whole(usual | rare, conversation)}
+    if not alone:
+        records["g_2"] = {"s": 1, "n": 1, "r": 0, "rn": 0, "d": 0, "p": 0, "a": NOW - 1, "w": NOW - 1}
+    short, long = [await _loaded(store, dict(records), heard=heard) for _ in range(2)]
+    if evicted is not None:
+        await store.cache.run([Call("DEL", None, (store.keys.of_user(user, evicted),)) for user in (short, long)])
+    seq = records[conversation]["s"]
+    # A change that finds nothing to do: whatever comes with another takes the long way.
+    nothing = ("doubt", orjson.dumps({"c": conversation}))
+    for ahead, kind in messages:
+        seq = max(1, seq + ahead)
+        args = _args(conversation, seq, kind)
+        calls = [Call("apply", store.keys.user(user), args) for user in (short, long)]
+        one, two = await store.cache.run([calls[0], Call("apply", calls[1].keys, (*args, *nothing))])
+        assert _outcome(one) == _outcome(two)
+        assert await _contents(store, short) == await _contents(store, long)
+
+
+PLAIN = {"s": 3, "n": 3, "r": 1, "rn": 1, "d": 2, "p": 0, "a": NOW, "w": NOW}
+
+
+@pytest.mark.parametrize("extra", [{}, {"m": 1}, {"g": [1, 2]}, {"ms": [2]}, {"us": 2}, {"mu": str(NOW * 2), "m": 1}])
+async def test_what_nobody_hears_of_answers_nothing_and_what_somebody_does_where_it_is(
+    store: Store, extra: dict[str, Any]
+) -> None:
+    """Whatever is answered otherwise has taken the long way."""
+    group = ConversationId("g_1")
+    users = [await _loaded(store, {group: PLAIN | extra}, heard=heard) for heard in (False, True)]
+    change = {"c": group, "s": 4, "n": 4, "k": 1, "at": LATER, "e": "an event"}
+    silent, heard = await store.cache.run(store.sessions.messages(users, change, {}))
+    assert (silent, heard) == (1, [b"told", b"epoch", LATER, NOW + 10, b"server"])
+    assert shown(group, LATER, users, [silent, heard]) == Shown({"server": [(users[1], "epoch", LATER, NOW + 10)]})
+
+
+async def test_a_state_that_gets_messages_only_is_given_more_time_to_live(store: Store) -> None:
+    group, hour = ConversationId("g_1"), 3_600_000
+    user = await _loaded(store, {group: PLAIN}, heard=True)
+    keys = [store.keys.of_user(user, name) for name in ("meta", "sessions", "index", "list", "log", "routes")]
+    for seq, at, all_of_it in ((4, LATER, False), (5, NOW + hour + 1, True)):
+        await store.cache.run([Call("PEXPIRE", None, (key, hour)) for key in keys])
+        change = {"c": group, "s": seq, "n": seq, "k": 1, "at": at, "e": "an event"}
+        await store.cache.run(store.sessions.messages([user], change, {}))
+        lives = await store.cache.run([Call("PTTL", None, (key,)) for key in keys])
+        assert all(life > hour for life in lives) is all_of_it
