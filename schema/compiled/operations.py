@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import strawberry
 from graphql import (
@@ -25,6 +26,7 @@ from graphql.execution.values import VariableValues, get_variable_values
 from graphql.type.directives import GraphQLDisableErrorPropagationDirective
 from strawberry.types import Info
 
+from schema.compiled.inputs import Inputs
 from schema.compiled.plans import Plans, Step
 from schema.compiled.resolving import Operation
 from schema.compiled.running import Run
@@ -144,10 +146,22 @@ def compile_operation(
                     for argument in directive.arguments or ()
                     if isinstance(argument.value, VariableNode)
                 }
-    directly = schema.config.info_class is Info and not schema.schema_converter.exception_handlers
-    operation = Operation(core, operations[0], definitions, hide_suggestions, directly)
+    operation = Operation(core, operations[0], definitions, hide_suggestions, _inputs_of(schema))
     details = {name: FragmentDetails(definition) for name, definition in definitions.items()}
     return CompiledOperation(operation, details, root, tuple(conditions))
+
+
+_INPUTS: WeakKeyDictionary[strawberry.Schema, Inputs] = WeakKeyDictionary()
+
+
+def _inputs_of(schema: strawberry.Schema) -> Inputs | None:
+    """None where Strawberry does more around each resolver than to convert its arguments."""
+    if schema.config.info_class is not Info or schema.schema_converter.exception_handlers:
+        return None
+    inputs = _INPUTS.get(schema)
+    if inputs is None:
+        inputs = _INPUTS[schema] = Inputs(schema)
+    return inputs
 
 
 def _is_uncovered(directive: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types import Info
 from strawberry.types.field import StrawberryField
 
+from schema.compiled.inputs import Arguments, Inputs
 from schema.compiled.running import Run, Spot, path_of, settle
 
 Resolve: TypeAlias = Callable[[Any, Spot, Run], Any]
@@ -39,8 +40,8 @@ class Operation:
     definition: OperationDefinitionNode
     fragments: dict[str, FragmentDefinitionNode]
     hide_suggestions: bool
-    directly: bool
-    """Whether resolvers of Strawberry's may be called without Strawberry: nothing is to be done around each of them."""
+    inputs: Inputs | None
+    """How arguments are converted, where resolvers may be called without Strawberry: nothing is to be done around each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,38 +123,49 @@ def _attribute(name: str) -> Resolve:
 
 
 def _directly(field: Field) -> Resolve | None:
-    """Calls a function that Strawberry would call with its source and its info and nothing else."""
+    """Calls the function itself that Strawberry would call, where that takes its source by position."""
     definition = field.definition.extensions.get(GraphQLCoreConverter.DEFINITION_BACKREF)
+    inputs = field.operation.inputs
     if (
-        not field.operation.directly
+        inputs is None
         or type(definition) is not StrawberryField
         or definition.base_resolver is None
         or definition.extensions
         or definition.is_subscription
-        or field.definition.args
-        or _has_arguments(field.nodes)
     ):
         return None
     resolver = definition.base_resolver
-    function, info, by_position = resolver.wrapped_func, resolver.info_parameter, resolver.self_parameter is not None
-    if resolver.root_parameter is not None or resolver.parent_parameter is not None or not callable(function):
+    function, info = resolver.wrapped_func, resolver.info_parameter
+    others = (resolver.root_parameter, resolver.parent_parameter)
+    if resolver.self_parameter is None or others != (None, None) or not callable(function):
         return None
-    if info is None:
-        return (lambda source, spot, run: function(source)) if by_position else (lambda source, spot, run: function())
-    name = info.name
+    name = info.name if info is not None else None
+    if field.definition.args or field.nodes[0].arguments:
+        return _with_arguments(function, name, definition, field, inputs.arguments(definition.arguments))
+    if name is None:
+        return lambda source, spot, run: function(source)
+    return lambda source, spot, run: function(source, **{name: LazyInfo(definition, field, spot, run)})
+
+
+def _with_arguments(
+    function: Callable[..., Any], info_name: str | None, definition: StrawberryField, field: Field, convert: Arguments
+) -> Resolve:
+    described, node, hide_suggestions = field.definition, field.nodes[0], field.operation.hide_suggestions
 
     def call(source: Any, spot: Spot, run: Run) -> Any:
-        return function(source, **{name: LazyInfo(definition, field, spot, run)})
+        values = get_argument_values(described, node, run.variables, None, hide_suggestions)
+        info = LazyInfo(definition, field, spot, run)
+        given = convert(values, info)
+        if info_name is not None:
+            given[info_name] = info
+        return function(source, **given)
 
-    def call_static(source: Any, spot: Spot, run: Run) -> Any:
-        return function(**{name: LazyInfo(definition, field, spot, run)})
-
-    return call if by_position else call_static
+    return call
 
 
 def _as_graphql_core_does(field: Field) -> Resolve:
     function = field.definition.resolve or default_field_resolver
-    if not field.definition.args and not _has_arguments(field.nodes):
+    if not field.definition.args and not field.nodes[0].arguments:
         return lambda source, spot, run: function(source, field.info(spot, run))
     definition, node, hide_suggestions = field.definition, field.nodes[0], field.operation.hide_suggestions
 
@@ -162,7 +174,3 @@ def _as_graphql_core_does(field: Field) -> Resolve:
         return function(source, info, **get_argument_values(definition, node, run.variables, None, hide_suggestions))
 
     return call
-
-
-def _has_arguments(nodes: Sequence[FieldNode]) -> bool:
-    return bool(nodes[0].arguments)

@@ -63,7 +63,13 @@ class Writer:
 
     def document(self, root: GraphQLObjectType, kind: str, most: int | None = None) -> str:
         """An operation, with at most so many fields of its own."""
-        selection = self._selection(root, self._depth, most)
+        return self._whole(kind, self._selection(root, self._depth, most))
+
+    def under(self, kind: str, field: str, type_: Any) -> str:
+        """An operation of one field, which is of the type."""
+        return self._whole(kind, f"{{ {field} {self._selection(type_, self._depth)} }}")
+
+    def _whole(self, kind: str, selection: str) -> str:
         variables = "($yes: Boolean = true, $no: Boolean = false)"
         text = f"{kind} {variables} {selection}" + "".join(self._fragments)
         return (
