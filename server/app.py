@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.admission import Admission
 from server.auth import Authenticator
@@ -18,6 +20,7 @@ from server.graphiql import GraphiQL
 from server.health import health_routes
 from server.http import GraphQLHTTP
 from server.http_request import TOKEN_HEADER
+from server.http_response import DIRECT_KEY
 from server.logs import configure_logging
 from server.mutations import Mutations
 from server.open_files import room_for_sockets
@@ -51,14 +54,46 @@ def create_app(settings: Settings | None = None) -> Starlette:
             services = await stack.enter_async_context(open_services(settings))
             admission = Admission(authenticator, services.revocations)
             stopping = Stopping()
-            app.router.routes = await _routes(settings, services, admission, stopping, stack)
+            app.router.routes = await _routes(application, settings, services, admission, stopping, stack)
             yield {STOPPING_STATE: stopping}
 
-    return Starlette(lifespan=lifespan, middleware=_middleware(settings))
+    application = _Application(
+        lifespan=lifespan, middleware=_middleware(settings), shares_origins=bool(settings.cors_origins)
+    )
+    return application
+
+
+class _Application(Starlette):
+    """What is for the GraphQL endpoint goes straight there: looking for its route, and for what all of them have in common,
+    costs as much as answering a small query, and memory for as long as a WebSocket lasts."""
+
+    def __init__(self, *, shares_origins: bool, **options: Any) -> None:
+        """shares_origins: requests that name their origin have headers of their own in the answer."""
+        super().__init__(**options)
+        self._shares_origins = shares_origins
+        self._straight: dict[str, ASGIApp] = {}
+
+    def go_straight(self, http: ASGIApp, websocket: ASGIApp) -> None:
+        """From now on."""
+        self._straight = {"http": RequestLog(http), "websocket": RequestLog(websocket)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        straight = self._straight.get(scope["type"]) if scope.get("path") == GRAPHQL_PATH else None
+        if straight is None or (self._shares_origins and any(name == b"origin" for name, _ in scope["headers"])):
+            await super().__call__(scope, receive, send)
+            return
+        scope["app"] = self
+        scope[DIRECT_KEY] = True
+        await straight(scope, receive, send)
 
 
 async def _routes(
-    settings: Settings, services: Services, admission: Admission, stopping: Stopping, stack: AsyncExitStack
+    application: _Application,
+    settings: Settings,
+    services: Services,
+    admission: Admission,
+    stopping: Stopping,
+    stack: AsyncExitStack,
 ) -> list[BaseRoute]:
     graphiql = GraphiQL() if settings.graphiql else None
     mutations = Mutations()
@@ -105,6 +140,7 @@ async def _routes(
         return {"server": "stopping"} if stopping.has_begun else await services.check()
 
     stack.push_async_callback(settle)
+    application.go_straight(http, socket.asgi)
     return [
         Route(GRAPHQL_PATH, http),
         WebSocketRoute(GRAPHQL_PATH, socket.serve),

@@ -138,6 +138,8 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
         log_level="warning",
         access_log=False,
         server_header=False,
+        # Nothing here looks at the client's address.
+        proxy_headers=False,
         timeout_graceful_shutdown=math.ceil(settings.ws_drain_seconds) + GRACE_SECONDS,
     )
 

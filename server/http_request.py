@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from subscriptions.engine import GraphQLRequest, Json, OperationKind
 from subscriptions.request import InvalidRequest, graphql_request
@@ -18,6 +19,7 @@ from subscriptions.request import InvalidRequest, graphql_request
 # What orjson would turn into a float, and so into another number.
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _LONGEST_ID = 256
+_USUAL_LENGTH = 256
 _TOO_LARGE = "The body has more than {limit} bytes."
 
 
@@ -48,6 +50,9 @@ class Preferences:
     prefers_events: bool = False
 
 
+_JSON = Preferences(MediaType.JSON)
+
+
 class BadRequest(Exception):
     """What came is no GraphQL request that is answered here. INVALID_INPUT to the client."""
 
@@ -64,8 +69,16 @@ class BadRequest(Exception):
 def preferences(accept: str | None) -> Preferences:
     """Negotiate (RFC 9110, 12.5.1). Without a preference the answer is application/json, as the GraphQL over HTTP
     specification has it for clients that came before it."""
-    if not accept or not accept.strip():
-        return Preferences(MediaType.JSON)
+    if accept is None:
+        return _JSON
+    # The same few headers come again and again; one that is as long as a client likes is nothing to remember.
+    return _negotiate(accept) if len(accept) <= _USUAL_LENGTH else _negotiate.__wrapped__(accept)
+
+
+@lru_cache(maxsize=256)
+def _negotiate(accept: str) -> Preferences:
+    if not accept.strip():
+        return _JSON
     ranges = _media_ranges(accept)
     graphql = _quality(ranges, "application", "graphql-response+json")
     plain = _quality(ranges, "application", "json")
@@ -141,7 +154,15 @@ def _read_url_parameters(request: Request) -> Json:
 
 
 def _check_content_type(request: Request) -> None:
-    media_type, *parameters = (part.strip().lower() for part in request.headers.get("content-type", "").split(";"))
+    content_type = request.headers.get("content-type", "")
+    if content_type != MediaType.JSON.value:
+        _check_media_type(content_type)
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise BadRequest("Send the body uncompressed.", status=415, headers={"accept-encoding": "identity"})
+
+
+def _check_media_type(content_type: str) -> None:
+    media_type, *parameters = (part.strip().lower() for part in content_type.split(";"))
     # Nothing but JSON: what a form on another site can send stays out.
     if media_type != MediaType.JSON.value:
         raise BadRequest("Send the request as Content-Type: application/json.", status=415)
@@ -149,20 +170,29 @@ def _check_content_type(request: Request) -> None:
         name, _, value = parameter.partition("=")
         if name.strip() == "charset" and value.strip(" \"'") not in ("utf-8", "utf8"):
             raise BadRequest("Send the body in UTF-8.", status=415)
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise BadRequest("Send the body uncompressed.", status=415, headers={"accept-encoding": "identity"})
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise BadRequest(_TOO_LARGE.format(limit=limit), status=413)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
+    body: bytes | bytearray = b""
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        body = _appended(body, chunk) if body else chunk
         if len(body) > limit:
             raise BadRequest(_TOO_LARGE.format(limit=limit), status=413)
-    return bytes(body)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _appended(body: bytes | bytearray, chunk: bytes) -> bytearray:
+    body = body if isinstance(body, bytearray) else bytearray(body)
+    body += chunk
+    return body
 
 
 def parse_json(text: bytes, what: str, field: str | None = None) -> Any:
@@ -182,7 +212,10 @@ def check_method(request: Request, kind: OperationKind) -> None:
 
 def stream_token(request: Request) -> str | None:
     """The token of the event stream that the request is about, if it is about one."""
-    return request.headers.get(TOKEN_HEADER) or request.query_params.get("token") or None
+    token = request.headers.get(TOKEN_HEADER)
+    if not token and request.scope["query_string"]:
+        token = request.query_params.get("token")
+    return token or None
 
 
 def operation_id_of(parameters: Json) -> str:

@@ -8,9 +8,12 @@ from typing import Any
 
 import structlog
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from resolvers.errors import ConfabError, Unauthenticated
 from server.http_request import BadRequest, MediaType
+from server.request_log import REQUEST_ID_HEADER, REQUEST_ID_KEY, STATUS_KEY
+from server.uvicorn_http import ANSWER_EXTENSION, Answering
 from subscriptions.engine import Json, encode, error
 
 log = structlog.get_logger(__name__)
@@ -28,6 +31,46 @@ STATUS = {
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff", "vary": "accept, authorization"}
 
 
+DIRECT_KEY = "confab.direct"
+"""Set in the ASGI scope where nobody between the endpoint and the server has a say in what is answered."""
+
+
+def _lines(headers: Mapping[str, str]) -> bytes:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
+
+
+_CONTENT_TYPES = {media_type: f"{media_type.value}; charset=utf-8" for media_type in MediaType}
+_USUAL_LINES = {
+    media_type: _lines({**HEADERS, "content-type": content_type}) for media_type, content_type in _CONTENT_TYPES.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An ASGI application that gives one answer."""
+
+    media_type: MediaType
+    body: bytes
+    status: int
+    headers: Mapping[str, str] | None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not (scope.get(DIRECT_KEY) and self._answer_directly(scope)):
+            headers = {**HEADERS, **(self.headers or {})}
+            response = Response(self.body, self.status, headers, _CONTENT_TYPES[self.media_type])
+            await response(scope, receive, send)
+
+    def _answer_directly(self, scope: Scope) -> bool:
+        answer: Answering | None = scope.get("extensions", {}).get(ANSWER_EXTENSION)
+        if answer is None or self.headers or scope["method"] == "HEAD":
+            return False
+        more = f"content-length: {len(self.body)}\r\n{REQUEST_ID_HEADER}: {scope[REQUEST_ID_KEY]}\r\n"
+        if not answer(self.status, _USUAL_LINES[self.media_type] + more.encode("latin-1"), self.body):
+            return False
+        scope[STATUS_KEY] = self.status
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """How an answer is told. tells_by_status: a request that failed before anything ran has a status of its own; older
@@ -41,17 +84,14 @@ class Form:
         """The form that the media type implies."""
         return cls(media_type, media_type is MediaType.GRAPHQL)
 
-    def answer(self, body: Json, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    def answer(self, body: Json, status: int, headers: Mapping[str, str] | None = None) -> Answer:
         """A GraphQL response with just this status."""
-        return Response(
-            encode(body),
-            status,
-            headers={**HEADERS, **(headers or {})},
-            media_type=f"{self.media_type.value}; charset=utf-8",
-        )
+        return Answer(self.media_type, encode(body), status, headers)
 
-    def result(self, result: Json) -> Response:
+    def result(self, result: Json) -> Answer:
         """What an operation came to."""
+        if "errors" not in result:
+            return self.answer(result, 200)
         codes = _codes(result.get("errors", ()))
         if codes == {"UNAUTHENTICATED"} and not any((result.get("data") or {}).values()):
             return self.answer(result, 401, {"www-authenticate": 'Bearer realm="confab"'})
@@ -59,7 +99,7 @@ class Form:
             return self.answer(result, 200)
         return self.answer(result, status_of(result["errors"]))
 
-    def failure(self, failure: ConfabError) -> Response:
+    def failure(self, failure: ConfabError) -> Answer:
         """Why nothing ran."""
         errors = [error(failure.message, failure.code, retryable=failure.retryable, field=failure.field)]
         if isinstance(failure, Unauthenticated):
@@ -67,7 +107,7 @@ class Form:
             return self.answer({"errors": errors}, 401, {"www-authenticate": challenge})
         return self.answer({"errors": errors}, status_of(errors) if self.tells_by_status else 200)
 
-    def bad_request(self, bad: BadRequest) -> Response:
+    def bad_request(self, bad: BadRequest) -> Answer:
         """What was wrong with the request."""
         return self.answer({"errors": [error(bad.message, "INVALID_INPUT", field=bad.field)]}, bad.status, bad.headers)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
@@ -16,7 +16,11 @@ REQUEST_ID_HEADER = "x-request-id"
 REQUEST_ID_KEY = "confab.request_id"
 """Where the ASGI scope holds the request's id."""
 
+STATUS_KEY = "confab.status"
+"""Where the scope holds the status of an answer that did not go by way of ASGI's messages."""
+
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z")
+_HEADER = REQUEST_ID_HEADER.encode()
 _QUIET_PATHS = frozenset({"/healthz", "/readyz"})
 
 log = structlog.get_logger(__name__)
@@ -42,8 +46,7 @@ class RequestLog:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        offered = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
-        request_id = offered if _REQUEST_ID.match(offered) else self._new_id()
+        request_id = _offered(scope) or self._new_id()
         scope[REQUEST_ID_KEY] = request_id
         bind_contextvars(request_id=request_id)
         try:
@@ -72,6 +75,7 @@ class RequestLog:
             status = 500
             raise
         finally:
+            status = scope.get(STATUS_KEY, status)
             line = {
                 "method": scope["method"],
                 "path": scope["path"],
@@ -82,3 +86,12 @@ class RequestLog:
                 log.debug("request", **line)
             else:
                 log.info("request", **line)
+
+
+def _offered(scope: Scope) -> str | None:
+    """The client's own id, if it is one."""
+    for name, value in scope["headers"]:
+        if name == _HEADER:
+            offered = value.decode("latin-1")
+            return offered if _REQUEST_ID.match(offered) else None
+    return None

@@ -1,4 +1,5 @@
-"""uvicorn's HTTP protocol, able to let go of a client that has stopped reading an event stream.
+"""uvicorn's HTTP protocol, able to let go of a client that has stopped reading an event stream, and to send an answer in one
+piece.
 
 Use it as `uvicorn.Config(http=AbortingHTTPProtocol)`.
 """
@@ -6,12 +7,20 @@ Use it as `uvicorn.Config(http=AbortingHTTPProtocol)`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 ABORT_EXTENSION = "confab.abort"
 """Key in the ASGI scope's extensions for a function that drops the connection at once, if the server has one."""
+
+ANSWER_EXTENSION = "confab.answer"
+"""Key in the ASGI scope's extensions for a function that sends a whole response in place of ASGI's messages, if the server has
+one: status, header lines (content-length among them), body. It answers False, and has sent nothing, where the client is to
+be waited for."""
+
+Answering = Callable[[int, bytes, bytes], bool]
 
 
 class AbortingHTTPProtocol(HttpToolsProtocol):
@@ -32,7 +41,26 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
+        cycle.scope["extensions"][ANSWER_EXTENSION] = partial(self._answer, cycle)  # type: ignore[assignment]
         super()._start_asgi_task(cycle, app)
+
+    def _answer(self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes) -> bool:
+        """What the cycle does with ASGI's two messages, which are two writes to the socket."""
+        if self.flow.write_paused or cycle.response_started:
+            return False
+        cycle.response_started = cycle.response_complete = True
+        if cycle.disconnected:
+            return True
+        parts = [STATUS_LINE[status]]
+        for name, value in cycle.default_headers:
+            parts += (name, b": ", value, b"\r\n")
+        parts += (headers, b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n", body)
+        self.transport.write(b"".join(parts))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

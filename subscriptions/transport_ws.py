@@ -11,8 +11,10 @@ import math
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from subscriptions.close_codes import SERVICE_RESTART, Close
@@ -88,6 +90,10 @@ class TransportWS:
             self._census.leave(connection)
             del self._connections[connection]
             ended.set()
+
+    def asgi(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        """`serve` as an ASGI application."""
+        return self.serve(WebSocket(scope, receive, send))
 
     def close_where(self, is_over: Callable[[object], bool], close: Close) -> None:
         """End, like this, the connections of those callers for whom `is_over` answers True."""

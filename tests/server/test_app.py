@@ -127,6 +127,50 @@ async def test_pages_of_a_set_origin_may_call_and_no_others(serve_app: ServeApp)
         assert answer.headers["x-request-id"]
 
 
+async def test_an_answer_is_the_same_whether_or_not_it_passes_by_what_sees_to_origins(serve_app: ServeApp) -> None:
+    async with serve_app(cors_origins=(ORIGIN,), introspection=True) as app:
+        asked = [
+            {"content": b'{"query": "{ __typename }"}'},
+            {"content": b'{"query": "{ nonsense }"}'},
+            {"content": b"nonsense"},
+            {"content": b'{"query": "{ __typename }"}', "headers": {"accept": "application/graphql-response+json"}},
+            {"content": b'{"query": "{ me { id } }"}', "headers": {"authorization": "Bearer nonsense"}},
+        ]
+        for options in asked:
+            headers = {"content-type": "application/json", "x-request-id": "the-same"} | options.get("headers", {})
+            straight, around = [
+                await app.http.post("/graphql", content=options["content"], headers=headers | origin)
+                for origin in ({}, {"origin": ORIGIN})
+            ]
+            assert (straight.status_code, straight.content) == (around.status_code, around.content)
+            for_origins = {"date", "vary", *(name for name in around.headers if name.startswith("access-control-"))}
+            assert len(for_origins) > 2
+            plain = [
+                {name: value for name, value in answer.headers.items() if name not in for_origins}
+                for answer in (straight, around)
+            ]
+            assert plain[0] == plain[1]
+            assert plain[0]["x-request-id"] == "the-same"
+            assert "vary" in straight.headers
+
+
+async def test_requests_sent_at_once_are_answered_in_turn_and_the_last_one_ends_the_connection(
+    serve_app: ServeApp,
+) -> None:
+    body = b'{"query": "{ __typename }"}'
+    one = b"POST /graphql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n" % len(body)
+    async with serve_app(introspection=True) as app:
+        reader, writer = await asyncio.open_connection("127.0.0.1", app.served.port)
+        ids = [b"x-request-id: first\r\n\r\n", b"x-request-id: second\r\nconnection: close\r\n\r\n"]
+        writer.write(b"".join(one + id + body for id in ids))
+        async with asyncio.timeout(PATIENCE):
+            first, second = (await reader.read()).split(b"HTTP/1.1 200 OK\r\n")[1:]
+        writer.close()
+    assert b"\r\nx-request-id: first\r\n" in first and b"connection: close" not in first
+    assert b"\r\nx-request-id: second\r\n" in second and b"\r\nconnection: close\r\n\r\n" in second
+    assert first.endswith(b'{"data":{"__typename":"Query"}}') and second.endswith(b'{"data":{"__typename":"Query"}}')
+
+
 async def test_where_no_origin_is_set_no_page_may_call(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         response = await preflight(app, ORIGIN)
