@@ -99,7 +99,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
 
 
 async def _send(app: Confab, message: Message, *, opens: bool) -> Answer:
-    reserved = await _reserve(app, message, opens=opens)
+    with app.delivery.coming:
+        reserved = await _reserve(app, message, opens=opens)
     if reserved is None:
         return Answer(await await_twin(app, message), None, replayed=True)
     if not reserved.sender_in_use:

@@ -26,6 +26,7 @@ from store.sessions import NOT_IN_USE, Applied, applied
 from store.showing import shown
 from store.store import Store
 from subscriptions.bus import Bus, Parcel
+from subscriptions.coming import Coming
 from subscriptions.effects import Part, membership_effects, part_of, recipients_of
 from subscriptions.events import MessageCreated
 from subscriptions.receipts import ReceiptNotifier
@@ -42,6 +43,9 @@ FIRST_MEMBERS = 200
 """Members who see a message before its sender is answered, the sender included."""
 
 _LANE_MEMBERS = 500
+_COMPANY_SECONDS = 0.002
+"""For a message to wait for others that are about to have their places: half as many writes, and none of them later for it."""
+
 _COMMIT_SECONDS = 15.0
 _SLOW_SECONDS = 1.0
 _RETRY_SECONDS = (0.05, 1.0)
@@ -81,6 +85,8 @@ class Delivery:
         self._lane: deque[_Parcelled] = deque()
         self._wakeups = {name: asyncio.Event() for name in ("commit", "show", "lane")}
         self._under_way: dict[int, _Parcelled] = {}
+        self.coming = Coming()
+        """Messages that are about to have their places."""
         self._stamp = 0
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -128,15 +134,20 @@ class Delivery:
         queue.extend(items)
         self._wakeups[stage].set()
 
-    async def _take(self, stage: str, queue: deque[_Parcelled], most: int) -> list[_Parcelled]:
+    async def _some(self, stage: str, queue: deque[_Parcelled]) -> None:
         while not queue:
             self._wakeups[stage].clear()
             await self._wakeups[stage].wait()
+
+    async def _take(self, stage: str, queue: deque[_Parcelled], most: int) -> list[_Parcelled]:
+        await self._some(stage, queue)
         return [queue.popleft() for _ in range(min(most, len(queue)))]
 
     async def _commit_stage(self) -> None:
         """One batch after the other; but one that MongoDB keeps waiting (a row of it is locked) does not hold up those behind it."""
         while True:
+            await self._some("commit", self._waiting)
+            await self.coming.wait(_COMPANY_SECONDS)
             batch = await self._take("commit", self._waiting, BATCH)
             await asyncio.wait({self._aside(self._commit(batch))}, timeout=_SLOW_SECONDS)
 

@@ -1,0 +1,46 @@
+"""Who waits for others who are about to come, and how long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from subscriptions.coming import Coming
+
+EVER = 30.0
+
+
+async def test_nobody_is_waited_for_where_nobody_is_on_the_way() -> None:
+    coming = Coming()
+    waiting = asyncio.create_task(coming.wait(EVER))
+    await asyncio.sleep(0)
+    assert waiting.done()
+
+
+async def test_one_waits_until_the_last_of_those_on_the_way_is_there_however_they_fared() -> None:
+    coming = Coming()
+    arrivals = [asyncio.Event() for _ in range(2)]
+
+    async def come(arrival: asyncio.Event) -> None:
+        with coming:
+            await arrival.wait()
+            raise LookupError
+
+    tasks = [asyncio.create_task(come(arrival)) for arrival in arrivals]
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(coming.wait(EVER))
+    arrivals[0].set()
+    await asyncio.wait(tasks[:1])
+    assert not waiting.done()
+    arrivals[1].set()
+    await asyncio.wait_for(waiting, 1)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait_for(coming.wait(EVER), 1)
+
+
+async def test_who_never_comes_is_waited_for_no_longer_than_was_said() -> None:
+    coming = Coming()
+    with coming:
+        began = time.monotonic()
+        await asyncio.wait_for(coming.wait(0.005), 1)
+        assert time.monotonic() - began >= 0.004
