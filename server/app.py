@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.admission import Admission
 from server.auth import Authenticator
+from server.collecting import collect_less_often
 from server.graphiql import GraphiQL
 from server.health import health_routes
 from server.http import GraphQLHTTP
@@ -39,13 +40,14 @@ LINGER = 5.0
 
 
 def create_app(settings: Settings | None = None) -> Starlette:
-    """The application. Without settings it reads them itself and sets up logging, as a worker process does.
+    """The application. Without settings it reads them itself and sets up logging and the process, as a worker does.
 
     It starts also while MongoDB or Redis cannot be reached. Raises SettingsError.
     """
     if settings is None:
         settings = load_settings()
         configure_logging(settings)
+        collect_less_often()
     authenticator = Authenticator(settings)
 
     @contextlib.asynccontextmanager

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from server.cli_errors import CommandError
+from server.collecting import collect_less_often
 from server.settings import Settings
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def serve(
     import uvicorn
 
     server = uvicorn.Server(_config(app, settings, workers=1))
+    collect_less_often()
     # asyncio.run takes a loop factory only from Python 3.12 on.
     runner = asyncio.Runner(loop_factory=server.config.get_loop_factory())
     with _no_second_signal(), contextlib.closing(sock), runner:
