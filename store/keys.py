@@ -7,7 +7,7 @@ from store.ids import ConversationId, MessageId, UserId, partition_of
 USER_KEYS = (
     "meta", "sessions", "index", "list", "mutes", "log", "routes", "pending", "loading", "lock", "fence", "queue"
 )  # fmt: skip
-"""A user's keys in the order that `_user.lua` expects."""
+"""A user's keys, as `_user.lua` names them."""
 
 
 class Keys:
@@ -19,9 +19,9 @@ class Keys:
         self.sweeper = f"{prefix}sweeper"
 
     def user(self, user: UserId) -> tuple[str, ...]:
-        """A user's keys, in the order of USER_KEYS."""
-        tag = f"{self._prefix}{{u:{user}}}:"
-        return tuple([tag + name for name in USER_KEYS])
+        """What a script on a user's keys is given: the first of USER_KEYS. It finds the others by that name, under the same hash
+        tag."""
+        return (f"{self._prefix}{{u:{user}}}:meta",)
 
     def of_user(self, user: UserId, name: str) -> str:
         """One of a user's keys."""

@@ -34,7 +34,7 @@ from subscriptions.tasks import end_tasks
 _log = structlog.get_logger()
 
 EVERYWHERE = "*"
-"""The route of a user whose connections are held by servers that nobody knows any more."""
+"""All servers, where one is named."""
 
 
 class Parcel:

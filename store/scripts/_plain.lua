@@ -8,16 +8,17 @@ repeat
   local own = ARGV[3] == 'own'
   if ARGV[5] or ARGV[2] ~= '' or not (own or ARGV[3] == 'message') then break end
   local call, number = redis.call, tonumber
-  local META, SESSIONS, INDEX, LIST, LOG, ROUTES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6], KEYS[7]
+  local META, tag = KEYS[1], string.sub(KEYS[1], 1, -5)
+  local SESSIONS, INDEX, LIST, LOG = tag .. 'sessions', tag .. 'index', tag .. 'list', tag .. 'log'
   local now, idle_ms = number(ARGV[1]), 86400000
-  local meta = call('HMGET', META, 'epoch', 'clock', 'total', 'listed', 'timed', 'due', 'held', 'routed', 'touched')
-  local epoch, listed, routed, touched = meta[1], number(meta[4]), number(meta[8]), number(meta[9])
+  local meta = call('HMGET', META, 'epoch', 'clock', 'total', 'listed', 'timed', 'due', 'held', 'routes', 'touched')
+  local epoch, listed, touched = meta[1], number(meta[4]), number(meta[9])
   if not epoch then
-    if call('EXISTS', KEYS[9], ROUTES) == 0 then return { 'cold' } end
+    if call('EXISTS', tag .. 'loading', tag .. 'routes') == 0 then return { 'cold' } end
     break
   end
-  if (meta[5] ~= '0' and call('EXISTS', KEYS[5]) == 0) or (number(meta[6]) or now + 1) <= now
-    or (meta[7] and call('EXISTS', KEYS[10]) == 0) then
+  if (meta[5] ~= '0' and call('EXISTS', tag .. 'mutes') == 0) or (number(meta[6]) or now + 1) <= now
+    or not meta[8] or (meta[7] and call('EXISTS', tag .. 'lock') == 0) then
     break
   end
   local c, seq_text, n_text, countable, at_text, event = string.match(ARGV[4], '^(%S+) (%d+) (%d+) ([01]) (%d+) (.*)$')
@@ -96,12 +97,11 @@ repeat
     call('PEXPIRE', LOG, idle_ms)
   end
   if hours then
-    for i = 1, 7 do call('PEXPIRE', KEYS[i], idle_ms) end
+    for _, key in ipairs({ META, SESSIONS, INDEX, LIST, LOG, tag .. 'mutes', tag .. 'routes' }) do call('PEXPIRE', key, idle_ms) end
   end
   local servers = {}
-  if not routed or routed >= now then
-    servers = call('ZRANGEBYSCORE', ROUTES, now, '+inf')
-    if #servers == 0 and (routed or 0) > now then servers = { '*' } end
+  for until_ms, server in string.gmatch(meta[8], '(%d+) (%S+)') do
+    if number(until_ms) >= now then servers[#servers + 1] = server end
   end
   if own then
     local unread = math.max(0, message_n - number(countable) - old_rn)

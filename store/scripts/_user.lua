@@ -1,15 +1,18 @@
 -- Shared by every script on one user's keys: what is kept, the clock, the log, who listens, the lock.
--- KEYS, always in this order: meta, sessions, index, list, mutes, log, routes, pending, loading, lock, fence, queue.
+-- KEYS[1] is the user's meta; the names of all others begin as its does, so they are in its slot: meta, sessions, index, list, mutes, log,
+-- routes, pending, loading, lock, fence, queue. Naming each of them in every call takes more time than what a call does.
 -- ARGV[1] is always now (ms).
 --
 -- meta, a hash: epoch (of this stay in Redis; absent: not loaded), clock, count, listed, timed (how many sessions, places in
 -- lists and mutes that end there are), due (when the next mute ends), total (unread), held (token of who has the lock),
--- routed (until when a server listens, if any does), touched (when all keys were given time to live), and sums by list: n<list> valid sessions, u<list> unread, q<list> mentions.
+-- routes (of what is in that key, in turn: until when, and which server), touched (when all keys were given time to live),
+-- and sums by list: n<list> valid sessions, u<list> unread, q<list> mentions.
 -- sessions, a hash: conversation -> record. index, a sorted set: conversation -> activeTs. mutes: conversation -> its end.
 -- list, a sorted set by name alone: "<list>\n<position>\n<conversation>", so that one key holds every list (_sessions.lua).
-local META, SESSIONS, INDEX, LIST, MUTES, LOG = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local ROUTES, PENDING, LOADING = KEYS[7], KEYS[8], KEYS[9]
-local LOCK, FENCE, QUEUE = KEYS[10], KEYS[11], KEYS[12]
+local TAG = string.sub(KEYS[1], 1, -5)
+local META, SESSIONS, INDEX, LIST, MUTES = KEYS[1], TAG .. 'sessions', TAG .. 'index', TAG .. 'list', TAG .. 'mutes'
+local LOG, ROUTES, PENDING, LOADING = TAG .. 'log', TAG .. 'routes', TAG .. 'pending', TAG .. 'loading'
+local LOCK, FENCE, QUEUE = TAG .. 'lock', TAG .. 'fence', TAG .. 'queue'
 local NOW = tonumber(ARGV[1])
 
 local LOG_LENGTH = 1200
@@ -23,20 +26,30 @@ local function int(number)
 end
 
 local function touch()
-  for i = 1, 7 do redis.call('PEXPIRE', KEYS[i], IDLE_MS) end
+  for _, key in ipairs({ META, SESSIONS, INDEX, LIST, MUTES, LOG, ROUTES }) do redis.call('PEXPIRE', key, IDLE_MS) end
   redis.call('HSET', META, 'touched', int(NOW))
 end
 
--- The servers that hold connections of the user. '*', all, where that was known and is lost.
+-- The servers that hold connections of the user. What is loaded has a copy, which a message finds with the rest.
 local function routes()
-  redis.call('ZREMRANGEBYSCORE', ROUTES, '-inf', '(' .. int(NOW))
-  local servers = redis.call('ZRANGE', ROUTES, 0, -1)
-  if #servers == 0 and (tonumber(redis.call('HGET', META, 'routed')) or 0) > NOW then return { '*' } end
+  local known = redis.call('HGET', META, 'routes')
+  if not known then return redis.call('ZRANGEBYSCORE', ROUTES, int(NOW), '+inf') end
+  local servers = {}
+  for until_ms, server in string.gmatch(known, '(%d+) (%S+)') do
+    if tonumber(until_ms) >= NOW then servers[#servers + 1] = server end
+  end
   return servers
 end
 
+local function copy_routes()
+  redis.call('ZREMRANGEBYSCORE', ROUTES, '-inf', '(' .. int(NOW))
+  local rows, known = redis.call('ZRANGE', ROUTES, 0, -1, 'WITHSCORES'), {}
+  for i = 1, #rows, 2 do known[#known + 1] = rows[i + 1] .. ' ' .. rows[i] end
+  redis.call('HSET', META, 'routes', table.concat(known, ' '))
+end
+
 local function publish(server, frame)
-  redis.call('PUBLISH', PREFIX .. (server == '*' and 'servers' or 'server:' .. server), frame)
+  redis.call('PUBLISH', PREFIX .. 'server:' .. server, frame)
 end
 
 -- Tells whoever listens to a state that is gone to look.

@@ -2,8 +2,12 @@
 -- Answers {} where the state isn't loaded (nothing is registered then), else {epoch, clock, when the next mute ends or ''}.
 local epoch = loaded()
 if not epoch then return {} end
+-- That key may have been evicted, and the copy not.
+for until_ms, server in string.gmatch(redis.call('HGET', META, 'routes') or '', '(%d+) (%S+)') do
+  redis.call('ZADD', ROUTES, until_ms, server)
+end
 redis.call('ZADD', ROUTES, ARGV[3], ARGV[2])
-redis.call('HSET', META, 'routed', int(math.max(tonumber(redis.call('HGET', META, 'routed')) or 0, tonumber(ARGV[3]))))
+copy_routes()
 touch()
 local meta = redis.call('HMGET', META, 'clock', 'due')
 return { epoch, meta[1], meta[2] or '' }

@@ -7,7 +7,8 @@ if loading[1] ~= ARGV[2] then return 0 end
 redis.call('DEL', LOADING)
 for i = 6, #ARGV do put_gateway(ARGV[i], 0) end
 for _, field in ipairs({ 'count', 'listed', 'timed', 'total' }) do redis.call('HINCRBY', META, field, 0) end
-redis.call('HSET', META, 'epoch', ARGV[3], 'clock', ARGV[4], 'routed', redis.call('ZREVRANGE', ROUTES, 0, 0, 'WITHSCORES')[2] or 0)
+redis.call('HSET', META, 'epoch', ARGV[3], 'clock', ARGV[4])
+copy_routes()
 local held = redis.call('GET', LOCK)
 if held and string.find(held, ':', 1, true) then redis.call('HSET', META, 'held', held) end
 local pending = redis.call('LRANGE', PENDING, 0, -1)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from store.cache import Call
 from store.effects import MOST_MENTIONS
 from store.ids import ConversationId, UserId, private_id
+from store.keys import USER_KEYS
 from store.rows import SESSIONS, session_row_id
 from store.session_rows import Tick
 from store.sessions import Applied, MessageKind, applied
@@ -134,9 +135,9 @@ async def test_a_tick_that_is_kept_late_turns_nothing_back(store: Store) -> None
 async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: Store) -> None:
     for part in range(4):
         user = await _member_of(store, GROUP)
-        await store.cache.one(Call("DEL", None, (store.keys.user(user)[part],)))
+        await store.cache.one(Call("DEL", None, (store.keys.of_user(user, USER_KEYS[part]),)))
         those = await _show(store, user, GROUP, _message(1, 1))
-        assert those == Shown(), store.keys.user(user)[part]
+        assert those == Shown(), USER_KEYS[part]
 
 
 async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: Store) -> None:
