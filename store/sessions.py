@@ -155,8 +155,16 @@ class SessionStore:
     async def attach(self, user: UserId, server: str, until_ms: int) -> tuple[str, int, int | None]:
         """Says that a server holds connections of the user. Answers epoch and clock: events after it reach that server. And
         when the next mute ends, if one does: it is ended by whatever is asked then."""
-        epoch, clock, due = await self._warm(user, "attach", (server, until_ms))
-        return epoch.decode(), int(clock), int(due) if due else None
+        return _attached(await self._warm(user, "attach", (server, until_ms)))
+
+    async def attach_again(
+        self, users: Sequence[UserId], server: str, until_ms: int
+    ) -> list[tuple[str, int, int | None] | None]:
+        """Like attach, for many, in one round trip. None: nothing is said of that user, whose state isn't loaded or could not be
+        asked."""
+        args = (self._clock.now_ms(), server, until_ms)
+        answers = await self._cache.attempt([Call("attach", self._keys.user(user), args) for user in users])
+        return [_attached(answer) if answer and not isinstance(answer, Exception) else None for answer in answers]
 
     async def read_log(self, user: UserId, epoch: str, since: int, limit: int) -> list[tuple[int, int, bytes]] | None:
         """Events after a position as (tick, tick before, event), or None if the log can't tell all of them."""
@@ -229,6 +237,11 @@ class SessionStore:
             return True
 
         await until_settled(attempt)
+
+
+def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:
+    epoch, clock, due = answer
+    return epoch.decode(), int(clock), int(due) if due else None
 
 
 def _message_text(change: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,7 +160,14 @@ async def test_a_route_that_can_not_be_renewed_does_not_keep_others_from_it(
             raise Unreachable("not that one")
         return await register(feed)
 
+    async def fails_too(users: Sequence[UserId], *args: Any) -> Any:
+        if unlucky.user in users:
+            raise Unreachable("not that one")
+        return await attach_again(users, *args)
+
+    attach_again = somebody.store.sessions.attach_again
     monkeypatch.setattr(somebody.hub, "_register", fails)
+    monkeypatch.setattr(somebody.store.sessions, "attach_again", fails_too)
     await somebody.receive_message("a")
     with pytest.raises(Unreachable):
         await somebody.hub.refresh()
