@@ -100,15 +100,18 @@ local function put(conversation, rec, was, fresh)
   local text = encode(rec)
   redis.call('HSET', SESSIONS, conversation, text)
   redis.call('ZADD', INDEX, int(rec.a), conversation)
-  if fresh then redis.call('HINCRBY', META, 'count', 1) end
-  local now, listed = standing(conversation, rec), 0
-  for name in pairs(was.places) do
-    if not now.places[name] then listed = listed - redis.call('ZREM', LIST, name) end
+  if fresh then
+    redis.call('HINCRBY', META, 'count', 1)
+    made = true
   end
+  local now, listed = standing(conversation, rec), 0
   for name in pairs(now.places) do
     if not was.places[name] then listed = listed + redis.call('ZADD', LIST, 0, name) end
   end
-  if listed ~= 0 then redis.call('HINCRBY', META, 'listed', listed) end
+  for name in pairs(was.places) do
+    if not now.places[name] then listed = listed - redis.call('ZREM', LIST, name) end
+  end
+  if listed ~= 0 and redis.call('HINCRBY', META, 'listed', listed) == listed then made = true end
   local sums = now.sums
   for field, value in pairs(was.sums) do sums[field] = (sums[field] or 0) - value end
   for field, change in pairs(sums) do
@@ -118,7 +121,10 @@ local function put(conversation, rec, was, fresh)
   end
   if was.ends ~= now.ends then
     if now.ends then
-      if redis.call('ZADD', MUTES, int(now.ends), conversation) == 1 then redis.call('HINCRBY', META, 'timed', 1) end
+      if redis.call('ZADD', MUTES, int(now.ends), conversation) == 1 then
+        redis.call('HINCRBY', META, 'timed', 1)
+        made = true
+      end
     else
       redis.call('HINCRBY', META, 'timed', -redis.call('ZREM', MUTES, conversation))
     end

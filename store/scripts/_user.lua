@@ -17,6 +17,7 @@ local NOW = tonumber(ARGV[1])
 
 local LOG_LENGTH = 1200
 local IDLE_MS = 24 * 3600 * 1000
+local TOUCHED_MS = 3600 * 1000
 local GRANT_MS = 1500 -- how long who is next in the queue has to take the lock
 
 local PREFIX, USER = string.match(KEYS[1], '^(.*){u:([^}]*)}:meta$')
@@ -25,7 +26,11 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
+-- Gives all keys time to live, if it was long ago or one of them has come into being (`made`).
+local made, touched = false, nil
+
 local function touch()
+  if not made and touched and math.abs(NOW - touched) <= TOUCHED_MS then return end
   for _, key in ipairs({ META, SESSIONS, INDEX, LIST, MUTES, LOG, ROUTES }) do redis.call('PEXPIRE', key, IDLE_MS) end
   redis.call('HSET', META, 'touched', int(NOW))
 end
@@ -60,12 +65,13 @@ end
 local function forget()
   remind()
   redis.call('DEL', META, SESSIONS, INDEX, LIST, MUTES, LOG)
+  made, touched = false, NOW
 end
 
 -- The epoch of the state and when its next mute ends, or nil where it isn't loaded. One of which any key was evicted is not; nor is one that somebody
 -- was changing whose lock ended by itself: what they wrote to MongoDB is not known here.
 local function whole()
-  local meta = redis.call('HMGET', META, 'epoch', 'count', 'listed', 'timed', 'held', 'due')
+  local meta = redis.call('HMGET', META, 'epoch', 'count', 'listed', 'timed', 'held', 'due', 'touched')
   if not meta[1] then return nil end
   if redis.call('HLEN', SESSIONS) ~= tonumber(meta[2])
     or redis.call('ZCARD', INDEX) ~= tonumber(meta[2])
@@ -75,6 +81,7 @@ local function whole()
     forget()
     return nil
   end
+  touched = tonumber(meta[7])
   return meta[1], tonumber(meta[6])
 end
 
@@ -84,7 +91,10 @@ end
 
 -- Events form a chain: each names the tick before it, so whoever reads them sees that none is missing.
 local function append_log(at, previous, event)
-  redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, int(at) .. '-0', 'p', int(previous), 'e', event)
+  local id, tick = int(at) .. '-0', int(previous)
+  if redis.call('XADD', LOG, 'NOMKSTREAM', 'MAXLEN', '~', LOG_LENGTH, id, 'p', tick, 'e', event) then return end
+  redis.call('XADD', LOG, id, 'p', tick, 'e', event)
+  made = true
 end
 
 -- Gives the lock back, to who is next in the queue if anybody is. Queue: "<server> <owner>", oldest first.

@@ -6,7 +6,7 @@ if not epoch then return {} end
 for until_ms, server in string.gmatch(redis.call('HGET', META, 'routes') or '', '(%d+) (%S+)') do
   redis.call('ZADD', ROUTES, until_ms, server)
 end
-redis.call('ZADD', ROUTES, ARGV[3], ARGV[2])
+if redis.call('ZADD', ROUTES, ARGV[3], ARGV[2]) == 1 then made = true end
 copy_routes()
 touch()
 local meta = redis.call('HMGET', META, 'clock', 'due')

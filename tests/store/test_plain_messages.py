@@ -88,8 +88,8 @@ async def _contents(store: Store, user: UserId) -> list[Any]:
     calls = [Call("HGETALL", None, (key[name],)) for name in ("sessions", "meta")]
     calls += [Call("ZRANGE", None, (key[name], 0, -1, "WITHSCORES")) for name in ("index", "list", "mutes")]
     calls += [Call("XRANGE", None, (key["log"], "-", "+")), *(Call("PTTL", None, (key[name],)) for name in USER_KEYS)]
-    sessions, meta, *others, log = (await store.cache.run(calls))[:6]
-    assert -1 not in (await store.cache.run(calls[6:]))
+    sessions, meta, *others, log = (answers := await store.cache.run(calls))[:6]
+    assert -1 not in answers[6:]
     meta.pop(b"touched", None)
     return [{name: orjson.loads(text) for name, text in sessions.items()}, meta, *map(sorted, others), log]
 

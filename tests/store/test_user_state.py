@@ -140,6 +140,37 @@ async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: S
         assert those == Shown(), USER_KEYS[part]
 
 
+async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:
+    """Keys come into being at different times, some of them again and again."""
+    user, keys = await _member_of(store, GROUP), USER_KEYS[:7]
+
+    async def check(*there: str) -> None:
+        lives = await store.cache.run([Call("PTTL", None, (store.keys.of_user(user, name),)) for name in keys])
+        assert {name for name, life in zip(keys, lives, strict=True) if life > 0} == {"meta", *there}
+        assert -1 not in lives
+
+    parts = ("sessions", "index", "log")
+    await check(*parts, "list")
+    for number in range(2):
+        at = START + 100 * number
+        mute = {"cs": [GROUP], "f": {"m": 1, "mu": str(START * 2)}, "u": [], "w": 0, "at": at + 1, "e": "{}"}
+        await _apply(store, user, GROUP, "set", mute)
+        await check(*parts, "list", "mutes")
+        await _apply(store, user, GROUP, "set", mute | {"f": {}, "u": ["m", "mu"]})
+        await check(*parts, "list")
+        await _apply(store, user, GROUP, "set", mute | {"f": {"x": number, "xn": number}, "u": []})
+        await check(*parts)
+        await _show(store, user, GROUP, _message(number + 1, number + 1))
+        await check(*parts, "list")
+        await store.cache.one(Call("DEL", None, (store.keys.of_user(user, "log"),)))
+        await _apply(store, user, GROUP, "set", mute | {"f": {"p": number + 1}, "u": []})
+        await check(*parts, "list")
+    await store.sessions.attach(user, "server", store.clock.now_ms() + 60_000)
+    await check(*parts, "list", "routes")
+    await _show(store, user, ConversationId("g_2"), _message(1, 1))
+    assert await store.cache.one(Call("EXISTS", None, (store.keys.of_user(user, "meta"),))) == 0
+
+
 async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: Store) -> None:
     user = UserId(f"{USER}{next(_names)}")
     keys = store.keys.user(user)
