@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
@@ -26,10 +26,6 @@ _NAMED = 1_000
 
 _LOADS = 10
 """How often a state is loaded that is gone again before it was read."""
-
-
-MessageKind = Literal["own", "mention"]
-"""What a message that counts is to a user: their own, or one that mentions them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +180,6 @@ class SessionStore:
         flat = [part for kind, change in changes for part in (kind, orjson.dumps(change))]
         return Call("apply", self._keys.user(user), (now, token, *flat))
 
-    def messages(
-        self, users: Iterable[UserId], change: Mapping[str, Any], kinds: Mapping[UserId, MessageKind]
-    ) -> list[Call]:
-        """The calls that show a message to users, in their order. kinds: to whom it is more than a message of others.
-        `store.showing.shown` reads what they answer."""
-        now, text = max(self._clock.now_ms(), change["at"]), _message_text(change)
-        keys_of, plain = self._keys.user, (now, "", "message", text)
-        args = {user: (now, "", kind, text) for user, kind in kinds.items()}
-        return [Call("apply", keys_of(user), args.get(user, plain)) for user in users]
-
     async def _warm(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
         """A script's answer over the loaded state: loads it first where it isn't."""
         for _ in range(_LOADS):
@@ -242,11 +228,6 @@ class SessionStore:
 def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:
     epoch, clock, due = answer
     return epoch.decode(), int(clock), int(due) if due else None
-
-
-def _message_text(change: Mapping[str, Any]) -> str:
-    """A message as `_changes.lua` reads it. change: c, s, n, k (1: counts as unread), at, e (event)."""
-    return f"{change['c']} {change['s']} {change['n']} {change['k']} {change['at']} {change['e']}"
 
 
 def applied(user: UserId, answer: Sequence[Any]) -> Applied:

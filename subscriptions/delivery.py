@@ -23,13 +23,14 @@ from store.ids import UserId
 from store.messages import Committed, Refused
 from store.records import Message, Reserved
 from store.sessions import NOT_IN_USE, Applied, applied
-from store.showing import shown
+from store.showing import Shown
 from store.store import Store
 from subscriptions.bus import Bus, Parcel
 from subscriptions.coming import Coming
 from subscriptions.effects import Part, membership_effects, part_of, recipients_of
 from subscriptions.events import MessageCreated
 from subscriptions.receipts import ReceiptNotifier
+from subscriptions.rounds import Round
 from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
@@ -43,6 +44,7 @@ FIRST_MEMBERS = 200
 """Members who see a message before its sender is answered, the sender included."""
 
 _LANE_MEMBERS = 500
+_LANE_MESSAGES = 32
 _COMPANY_SECONDS = 0.002
 """For a message to wait for others that are about to have their places: half as many writes, and none of them later for it."""
 
@@ -161,6 +163,8 @@ class Delivery:
             await self._commit_messages(messages)
 
     async def _commit_messages(self, batch: list[_Parcelled]) -> None:
+        # So that what is stored together is stamped, and then shown, in the order it is read in.
+        batch.sort(key=lambda parcelled: parcelled.reserved.message.seq)
         by_id = {parcelled.reserved.message.id: parcelled for parcelled in batch}
         store = self._store
         # Stored before by whom it was taken over from, or given places by a Redis that knew less.
@@ -295,28 +299,28 @@ class Delivery:
         store = self._store
         batch.sort(key=_order)
         calls: list[Call] = []
-        parts: list[tuple[_Parcelled, int, Part, int]] = []
+        heads, parts = [], []
         for parcelled in batch:
             committed = parcelled.committed
             assert committed is not None
             message = committed.reserved.message
-            head = len(calls)
+            heads.append(len(calls))
             calls.append(store.messages.show(committed))
             if message.key and message.digest:
                 claim = Claim(message.id, message.conversation, message.digest, message.seq)
                 calls.append(store.claims.settle(message.sender, message.key, claim))
             parcelled.event = MessageCreated(message)
             members = await recipients_of(store, committed)
-            part = part_of(committed, members[:FIRST_MEMBERS], membership_effects(committed))
+            parts.append(part_of(committed, members[:FIRST_MEMBERS], membership_effects(committed)))
             parcelled.rest = members[FIRST_MEMBERS:]
-            parts.append((parcelled, head, part, len(calls)))
-            calls += part.calls(store)
-        answers = await store.cache.run(calls)
+        shown = Round(store, parts)
+        answers = await store.cache.run([*calls, *shown.calls])
         # 0: its head is not in the cache, and doesn't tell.
-        await self._doubt([p for p, head, _, _ in parts if answers[head] != p.reserved.message.seq])
+        overtaken = [p for p, head in zip(batch, heads, strict=True) if answers[head] != p.reserved.message.seq]
+        await self._doubt(overtaken)
         parcel = Parcel()
-        for parcelled, _, part, start in parts:
-            sender = self._post(parcel, parcelled, part, answers[start : start + len(part)])
+        for parcelled, part, outcome in zip(batch, parts, shown.read(answers[len(calls) :]), strict=True):
+            sender = self._post(parcel, parcelled, part, *outcome)
             self._receipts.sent(parcelled.reserved, sender)
             self._finish(parcelled, sender)
         done = [parcelled for parcelled in batch if not parcelled.rest]
@@ -332,41 +336,52 @@ class Delivery:
             await self._store.cache.run([self._store.sessions.change(user, "doubt", {"at": 0}) for user in users])
 
     async def _lane_stage(self) -> None:
-        """The members of large groups beyond the first, a slice at a time."""
+        """The members of large groups beyond the first, a slice at a time. What waits for one group goes to them together."""
         while True:
-            for parcelled in await self._take("lane", self._lane, 1):
-                try:
-                    while parcelled.rest:
-                        members, parcelled.rest = parcelled.rest[:_LANE_MEMBERS], parcelled.rest[_LANE_MEMBERS:]
-                        assert parcelled.committed is not None
-                        part = part_of(parcelled.committed, members)
-                        answers = await self._store.cache.run_aside(part.calls(self._store))
-                        parcel = Parcel()
-                        self._post(parcel, parcelled, part, answers)
-                        self._publish(parcel, [] if parcelled.rest else [parcelled])
-                except Exception as error:
-                    if not isinstance(error, StoreError):
-                        _log.exception("a message did not reach all members")
+            (first,) = await self._take("lane", self._lane, 1)
+            conversation = first.reserved.message.conversation
+            behind = [p for p in self._lane if p.reserved.message.conversation == conversation][: _LANE_MESSAGES - 1]
+            for parcelled in behind:
+                self._lane.remove(parcelled)
+            burst = [first, *behind]
+            try:
+                while any(parcelled.rest for parcelled in burst):
+                    await self._show_rest([parcelled for parcelled in burst if parcelled.rest])
+            except Exception as error:
+                if not isinstance(error, StoreError):
+                    _log.exception("messages did not reach all members")
+                for parcelled in burst:
                     self._under_way.pop(parcelled.reserved.message.id, None)
+
+    async def _show_rest(self, burst: Sequence[_Parcelled]) -> None:
+        """The next slice of the members of each."""
+        parts = []
+        for parcelled in burst:
+            assert parcelled.committed is not None
+            members, parcelled.rest = parcelled.rest[:_LANE_MEMBERS], parcelled.rest[_LANE_MEMBERS:]
+            parts.append(part_of(parcelled.committed, members))
+        shown = Round(self._store, parts)
+        answers = await self._store.cache.run_aside(shown.calls)
+        parcel = Parcel()
+        for parcelled, part, outcome in zip(burst, parts, shown.read(answers), strict=True):
+            self._post(parcel, parcelled, part, *outcome)
+        self._publish(parcel, [parcelled for parcelled in burst if not parcelled.rest])
 
     # --- what the stages share
 
-    def _post(self, parcel: Parcel, parcelled: _Parcelled, part: Part, answers: Sequence[Any]) -> Applied:
+    def _post(self, parcel: Parcel, parcelled: _Parcelled, part: Part, answers: Sequence[Any], shown: Shown) -> Applied:
         """Addresses what happened to users to their devices. Answers what happened to the sender by the message."""
-        at_ms, event = part.committed.at_ms, parcelled.event
-        message, effects, sender = part.committed.reserved.message, part.effects, NOT_IN_USE
+        at_ms = part.committed.at_ms
         outcomes: list[tuple[UserId, Applied]] = []
-        for effect, answer in zip(effects, answers, strict=False):
+        for effect, answer in zip(part.effects, answers, strict=True):
             outcome = applied(effect.user, answer)
             outcomes.append((effect.user, outcome))
             changed = effect.session_event(outcome)
             parcel.add(changed, [(effect.user, outcome)], told_at=at_ms, own_times=not effect.is_end)
-        if part.users:
-            assert event is not None
-            those = shown(message.conversation, at_ms, part.users, answers[len(effects) :])
-            parcel.add_message(event, those, at_ms)
-            outcomes += those.others
-            sender = next((outcome for user, outcome in those.others if user == message.sender), NOT_IN_USE)
+        assert parcelled.event is not None
+        parcel.add_message(parcelled.event, shown, at_ms)
+        outcomes += shown.others
+        sender = next((o for user, o in shown.others if user == parcelled.reserved.message.sender), NOT_IN_USE)
         if parcelled.recovered:
             # Whoever died may have applied the message and not told: let those who listen look at their clocks.
             parcel.remind([pair for pair in outcomes if not pair[1].changed])

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from store.cache import Call
-from store.ids import UserId
+from store.ids import ConversationId, UserId
 from store.messages import Committed
-from store.sessions import Applied, MessageKind
+from store.sessions import Applied
+from store.showing import MessageKind, Show
 from store.store import Store
 from subscriptions.events import SessionChanged, SyncReason, log_message, log_session
 
@@ -78,12 +79,30 @@ class Part:
     effects: Sequence[Effect]
     users: Sequence[UserId]
 
-    def __len__(self) -> int:
-        return len(self.effects) + len(self.users)
+    @property
+    def conversation(self) -> ConversationId:
+        """The message's."""
+        return self.committed.reserved.message.conversation
 
-    def calls(self, store: Store) -> list[Call]:
-        """A call for each of both."""
-        return [effect.call(store) for effect in self.effects] + _message_calls(store, self.committed, self.users)
+    @property
+    def show(self) -> Show:
+        """The message as it is shown to the users."""
+        message = self.committed.reserved.message
+        kinds: dict[UserId, MessageKind] = {}
+        if message.kind.countable:
+            kinds = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
+            kinds[message.sender] = "own"
+        event = log_message(message.conversation, message.seq)
+        return Show(
+            message.conversation,
+            message.seq,
+            message.n,
+            message.kind.countable,
+            self.committed.at_ms,
+            event,
+            self.users,
+            kinds,
+        )
 
 
 def part_of(committed: Committed, users: Sequence[UserId], before: Sequence[Effect] = ()) -> Part:
@@ -99,21 +118,3 @@ def _end_effects(committed: Committed, users: Sequence[UserId]) -> list[Effect]:
     gone = {"c": committed.reserved.message.conversation, "at": committed.at_ms}
     gone["e"] = log_session(SyncReason.DELETE, [committed.reserved.message.conversation])
     return [Effect(user, "dissolve", gone, SyncReason.DELETE) for user in users]
-
-
-def _message_calls(store: Store, committed: Committed, users: Sequence[UserId]) -> list[Call]:
-    """The calls that show it to some of those whom it reaches."""
-    message = committed.reserved.message
-    kinds: dict[UserId, MessageKind] = {}
-    if message.kind.countable:
-        kinds = dict.fromkeys(users if message.mentions_all else message.mentions, "mention")
-        kinds[message.sender] = "own"
-    change = {
-        "c": message.conversation,
-        "s": message.seq,
-        "n": message.n,
-        "k": int(message.kind.countable),
-        "at": committed.at_ms,
-        "e": log_message(message.conversation, message.seq),
-    }
-    return store.sessions.messages(users, change, kinds)

@@ -1,12 +1,12 @@
--- The beginning of `apply`: one message that is the next of its conversation, to a session that is in no subBiz and no category, of a
+-- The beginning of `apply`: messages that are the next of a conversation (one, or several of others), to a session that is in no subBiz and no category, of a
 -- user whose state is whole. That is nearly every call, so it does without what other changes need. Whatever is otherwise goes
 -- on to the rest of the script, which finds nothing done, or done what it does once more: what is written here before it is
 -- certain is the same as there, and no key that was evicted comes into being.
--- It answers as `apply` does; but of somebody else's message 1 where nobody listens and the tick is the time given, else {'told',
--- epoch, tick, tick before, routes ...}.
+-- It answers as `apply` does; but of messages of others 1 where nobody listens and the ticks are the times given, else {'told',
+-- epoch, tick before, tick of each, routes ...}.
 repeat
   local own = ARGV[3] == 'own'
-  if ARGV[5] or ARGV[2] ~= '' or not (own or ARGV[3] == 'message') then break end
+  if ARGV[2] ~= '' or not (own and not ARGV[5] or ARGV[3] == 'message') then break end
   local call, number = redis.call, tonumber
   local META, tag = KEYS[1], string.sub(KEYS[1], 1, -5)
   local SESSIONS, INDEX, LIST, LOG = tag .. 'sessions', tag .. 'index', tag .. 'list', tag .. 'log'
@@ -43,6 +43,23 @@ repeat
   local message_n = number(n_text)
   local new_n, new_rn, new_w, undelivered = math.max(old_n, message_n), old_rn, old_w, true
   if countable == '1' then new_w = math.max(old_w, at) end
+  local previous = number(meta[2])
+  local tick = math.max(previous + 1, at)
+  local ticks, events, timely = { tick }, { event }, tick == at
+  if ARGV[5] then
+    local is_next = true
+    for i = 5, #ARGV, 2 do
+      local c2, s2, n2, k2, at2, e2 = string.match(ARGV[i + 1], '^(%S+) (%d+) (%d+) ([01]) (%d+) (.*)$')
+      seq, is_next = seq + 1, ARGV[i] == 'message' and c2 == c and number(s2) == seq + 1
+      if not is_next then break end
+      seq_text, at, message_n = s2, number(at2), number(n2)
+      new_n = math.max(new_n, message_n)
+      if k2 == '1' then new_w = math.max(new_w, at) end
+      tick = math.max(tick + 1, at)
+      ticks[#ticks + 1], events[#events + 1], timely = tick, e2, timely and tick == at
+    end
+    if not is_next then break end
+  end
   if own then
     if old_r < seq then r = seq_text end
     if old_d < seq then d = seq_text end
@@ -56,8 +73,6 @@ repeat
         rest or more)
     end
   end
-  local previous = number(meta[2])
-  local tick = math.max(previous + 1, at)
   if call('ZADD', INDEX, 'XX', 'CH', tick, c) == 0 then break end
   -- The places in lists, as `standing` has them.
   local pinned, moves = number(p) * 4398046511104, new_w ~= old_w
@@ -91,10 +106,14 @@ repeat
     tick, new_w, more)
   call('HSET', SESSIONS, c, text)
   call('HSET', META, unpack(fields))
-  local id = string.format('%.0f-0', tick)
-  if not call('XADD', LOG, 'NOMKSTREAM', 'MAXLEN', '~', 1200, id, 'p', meta[2], 'e', event) then
-    call('XADD', LOG, id, 'p', meta[2], 'e', event)
-    call('PEXPIRE', LOG, idle_ms)
+  local before = meta[2]
+  for i = 1, #ticks do
+    local at_tick = string.format('%.0f', ticks[i])
+    if not call('XADD', LOG, 'NOMKSTREAM', 'MAXLEN', '~', 1200, at_tick .. '-0', 'p', before, 'e', events[i]) then
+      call('XADD', LOG, at_tick .. '-0', 'p', before, 'e', events[i])
+      call('PEXPIRE', LOG, idle_ms)
+    end
+    before = at_tick
   end
   if hours then
     for _, key in ipairs({ META, SESSIONS, INDEX, LIST, LOG, tag .. 'mutes', tag .. 'routes' }) do call('PEXPIRE', key, idle_ms) end
@@ -107,6 +126,7 @@ repeat
     local unread = math.max(0, message_n - number(countable) - old_rn)
     return { 'ok', epoch, servers, { 'ok', string.format('%.0f', tick), meta[2], total, old_r, unread, c, text } }
   end
-  if tick == at and #servers == 0 then return 1 end
-  return { 'told', epoch, tick, previous, unpack(servers) }
+  if timely and #servers == 0 then return 1 end
+  for i = 1, #servers do ticks[#ticks + 1] = servers[i] end
+  return { 'told', epoch, previous, unpack(ticks) }
 until true

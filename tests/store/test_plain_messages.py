@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from store.cache import Call
 from store.ids import ConversationId, UserId
 from store.keys import USER_KEYS
-from store.showing import Shown, shown
+from store.showing import MessageKind, Show, Showing, Shown
 from store.store import Store
 
 NOW = 1_900_000_000_000
@@ -104,7 +105,7 @@ def _outcome(answer: Any) -> Any:
     if answer == 1:
         return "epoch", LATER, []
     if answer[0] == b"told":
-        return answer[1].decode(), answer[2], answer[4:]
+        return answer[1].decode(), answer[3], answer[4:]
     if answer[0] == b"ok" and answer[3][0] == b"ok":
         return answer[1].decode(), int(answer[3][1]), answer[2]
     return answer[:3], answer[3:] and answer[3][:6]
@@ -160,10 +161,73 @@ async def test_what_nobody_hears_of_answers_nothing_and_what_somebody_does_where
     """Whatever is answered otherwise has taken the long way."""
     group = ConversationId("g_1")
     users = [await _loaded(store, {group: PLAIN | extra}, heard=heard) for heard in (False, True)]
-    change = {"c": group, "s": 4, "n": 4, "k": 1, "at": LATER, "e": "an event"}
-    silent, heard = await store.cache.run(store.sessions.messages(users, change, {}))
-    assert (silent, heard) == (1, [b"told", b"epoch", LATER, NOW + 10, b"server"])
-    assert shown(group, LATER, users, [silent, heard]) == Shown({"server": [(users[1], "epoch", LATER, NOW + 10)]})
+    showing = Showing(store.keys, LATER, [Show(group, 4, 4, True, LATER, "an event", users, {})])
+    silent, heard = await store.cache.run(showing.calls())
+    assert (silent, heard) == (1, [b"told", b"epoch", NOW + 10, LATER, b"server"])
+    assert showing.read([silent, heard]) == [Shown({"server": [(users[1], "epoch", LATER, NOW + 10)]})]
+
+
+async def test_messages_that_are_shown_together_are_told_each_in_its_place(store: Store) -> None:
+    """To one who wrote one of them, to one who missed one, and to one who has heard one already."""
+    group, kept = ConversationId("g_1"), dict(PLAIN)
+    users = [await _loaded(store, {group: dict(kept)}, heard=heard) for heard in (True, True, True, True, False)]
+    plain, writer, late, ahead, silent = users
+
+    def shows(*seqs: int, to: Sequence[UserId] = users) -> list[Show]:
+        kinds: dict[UserId, MessageKind] = {writer: "own"}
+        return [Show(group, s, s, True, LATER + s, str(s), to, kinds if s == 5 else {}) for s in seqs]
+
+    async def do(these: list[Show]) -> list[Shown]:
+        showing = Showing(store.keys, LATER, these)
+        return showing.read(await store.cache.run(showing.calls()))
+
+    await do(shows(4, to=[ahead]))
+    four, five, six = await do([*shows(4, to=[plain, writer, ahead, silent]), *shows(5, 6)])
+    ticks = {4: LATER + 4, 5: LATER + 5, 6: LATER + 6}
+
+    def told(shown: Shown) -> dict[UserId, tuple[int, int]]:
+        places = {user: (tick, previous) for user, _, tick, previous in shown.places.get("server", ())}
+        return places | {user: (o.tick, o.previous) for user, o in shown.others if o.changed}
+
+    assert told(four) == dict.fromkeys((plain, writer), (ticks[4], NOW + 10))
+    assert told(five) == dict.fromkeys((plain, writer, ahead), (ticks[5], ticks[4])) | {late: (ticks[5], NOW + 10)}
+    assert told(six) == dict.fromkeys((plain, writer, late, ahead), (ticks[6], ticks[5]))
+    for user in users:
+        log = await store.sessions.read_log(user, "epoch", NOW + 10, 10)
+        assert [text for _, _, text in log or ()] == ([b"4"] if user != late else []) + [b"5", b"6"]
+        session = await store.sessions.find(user, group)
+        assert session is not None
+        assert (session.write_seq, session.unread_count) == (6, 1 if user == writer else 5)
+
+
+_bursts = st.tuples(
+    _record, _talks, st.booleans(), st.lists(st.sampled_from((0, 0, 5)), min_size=2, max_size=4), st.booleans()
+)
+
+
+async def test_messages_shown_together_have_the_effects_they_have_one_by_one(store: Store) -> None:
+    loop = asyncio.get_running_loop()
+
+    @settings(max_examples=60, deadline=None)
+    @given(_bursts)
+    def examples(values: tuple[Any, ...]) -> None:
+        asyncio.run_coroutine_threadsafe(_together(store, *values), loop).result(20)
+
+    await asyncio.to_thread(examples)
+
+
+async def _together(
+    store: Store, usual: dict[str, Any], conversation: str, heard: bool, times: list[int], gap: bool
+) -> None:
+    records = {conversation: _whole(usual, conversation)}
+    one, other = [await _loaded(store, dict(records), heard=heard) for _ in range(2)]
+    first = records[conversation]["s"] + 1 + gap
+    texts = [f"{conversation} {first + i} {first + i} 1 {LATER + late} {i}" for i, late in enumerate(times)]
+    changes = [part for text in texts for part in ("message", text)]
+    await store.cache.one(Call("apply", store.keys.user(one), (LATER + 5, "", *changes)))
+    for text in texts:
+        await store.cache.one(Call("apply", store.keys.user(other), (LATER + 5, "", "message", text)))
+    assert await _contents(store, one) == await _contents(store, other)
 
 
 async def test_a_state_that_gets_messages_only_is_given_more_time_to_live(store: Store) -> None:
@@ -172,7 +236,8 @@ async def test_a_state_that_gets_messages_only_is_given_more_time_to_live(store:
     keys = [store.keys.of_user(user, name) for name in ("meta", "sessions", "index", "list", "log", "routes")]
     for seq, at, all_of_it in ((4, LATER, False), (5, NOW + hour + 1, True)):
         await store.cache.run([Call("PEXPIRE", None, (key, hour)) for key in keys])
-        change = {"c": group, "s": seq, "n": seq, "k": 1, "at": at, "e": "an event"}
-        await store.cache.run(store.sessions.messages([user], change, {}))
+        await store.cache.run(
+            Showing(store.keys, at, [Show(group, seq, seq, True, at, "an event", [user], {})]).calls()
+        )
         lives = await store.cache.run([Call("PTTL", None, (key,)) for key in keys])
         assert all(life > hour for life in lives) is all_of_it

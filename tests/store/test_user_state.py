@@ -15,8 +15,8 @@ from store.ids import ConversationId, UserId, private_id
 from store.keys import USER_KEYS
 from store.rows import SESSIONS, session_row_id
 from store.session_rows import Tick
-from store.sessions import Applied, MessageKind, applied
-from store.showing import Shown, shown
+from store.sessions import Applied, applied
+from store.showing import MessageKind, Show, Showing, Shown
 from store.store import Store
 
 USER = UserId("ann")
@@ -47,8 +47,17 @@ def _message(seq: int, n: int, *, countable: bool = True) -> dict[str, Any]:
 async def _show(
     store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageKind | None = None
 ) -> Shown:
-    calls = store.sessions.messages([user], {"c": group} | change, {user: kind} if kind else {})
-    return shown(group, change["at"], [user], await store.cache.run(calls))
+    showing = _showing(store, user, group, change, kind)
+    (those,) = showing.read(await store.cache.run(showing.calls()))
+    return those
+
+
+def _showing(
+    store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageKind | None = None
+) -> Showing:
+    kinds: dict[UserId, MessageKind] = {user: kind} if kind else {}
+    show = Show(group, change["s"], change["n"], change["k"] == 1, change["at"], change["e"], [user], kinds)
+    return Showing(store.keys, store.clock.now_ms(), [show])
 
 
 async def test_messages_in_any_order_each_count_once_and_reach_the_log_once(store: Store) -> None:
@@ -102,7 +111,7 @@ async def test_a_membership_that_is_told_again_takes_nothing_away(store: Store) 
 async def test_mentions_are_counted_up_to_the_number_that_mongodb_keeps(store: Store) -> None:
     user = await _member_of(store, GROUP)
     seqs = range(1, MOST_MENTIONS + 6)
-    calls = [store.sessions.messages([user], {"c": GROUP} | _message(seq, seq), {user: "mention"}) for seq in seqs]
+    calls = [_showing(store, user, GROUP, _message(seq, seq), "mention").calls() for seq in seqs]
     answer = (await store.cache.run([call for (call,) in calls]))[-1]
     session = applied(user, answer).session
     assert session is not None

@@ -19,6 +19,7 @@ from store.errors import Unreachable
 from store.ids import UserId
 from store.records import Message
 from store.sessions import applied
+from store.showing import Show, Showing
 from subscriptions import hub
 from subscriptions.events import MessageCreated, log_message
 from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox, Position, Room
@@ -311,8 +312,9 @@ async def test_who_leaves_while_others_are_told_takes_no_room(somebody: Somebody
 
 async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None:
     conversation = (await somebody.receive_message("a")).event.message.conversation
-    change = {"c": conversation, "s": 2, "n": 2, "k": 1, "at": 1, "e": log_message(conversation, 2)}
-    (call,) = somebody.store.sessions.messages([somebody.user], change, {somebody.user: "own"})
+    user, event = somebody.user, log_message(conversation, 2)
+    show = Show(conversation, 2, 2, True, 1, event, [user], {user: "own"})
+    (call,) = Showing(somebody.store.keys, somebody.store.clock.now_ms(), [show]).calls()
     outcome = applied(somebody.user, await somebody.store.cache.one(call))
     again = applied(somebody.user, await somebody.store.cache.one(call))
     assert outcome.tick == outcome.previous + 1
