@@ -7,7 +7,7 @@ A frame is an object with one of: `events`, each with its body once and the reci
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +32,8 @@ from subscriptions.hub import Hub
 from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
+
+_RECENT = 64
 
 EVERYWHERE = "*"
 """All servers, where one is named."""
@@ -132,7 +134,7 @@ class Bus:
         self._fresh: list[Callable[[], None]] = []
         self.calls = Calls(hub.server, self._publish)
         self.on("call", self.calls.receive)
-        self._latest: tuple[dict[str, Any], Event] | None = None
+        self._recent: OrderedDict[bytes, Event] = OrderedDict()
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
@@ -250,10 +252,14 @@ class Bus:
             await client.aclose()
 
     def _event_from(self, fields: dict[str, Any]) -> Event:
-        """The same object for all parts in which an event is sent to the members of a large group."""
-        if self._latest is None or self._latest[0] != fields:
-            self._latest = fields, event_from(fields)
-        return self._latest[1]
+        """The same object for all parts in which an event is sent to the members of a large group, several at a time."""
+        key = orjson.dumps(fields)
+        event = self._recent.get(key)
+        if event is None:
+            event = self._recent[key] = event_from(fields)
+            if len(self._recent) > _RECENT:
+                self._recent.popitem(last=False)
+        return event
 
     def _take(self, data: bytes) -> None:
         try:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+import orjson
+import pytest
 from redis import Redis
 
 from resolvers.callers import Caller, CallerRole
 from resolvers.messages import NewMessage, send_message
 from server.services import Services, open_services
 from server.settings import Settings
-from store.ids import UserId
+from store.cache import Call
+from store.ids import ConversationId, MessageId, UserId
+from store.records import Message, MessageKind
 from subscriptions.engine import Json
-from subscriptions.events import MessageCreated
+from subscriptions.events import Event, MessageCreated, event_fields
 from subscriptions.hub import Delivered, Mailbox, Room
 from tests.mailboxes import next_item
 
@@ -63,3 +67,31 @@ async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed_nor_
         await two.app.bus.close()
         assert over.is_set()
         asking.cancel()
+
+
+async def test_events_that_come_in_parts_are_the_same_for_all_whom_they_reach(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is one object is executed once."""
+    async with open_services(settings) as services:
+        heard: dict[UserId, list[Event]] = {}
+
+        def receive(user: UserId, _epoch: str, _tick: int, _previous: int, event: Event) -> None:
+            heard.setdefault(user, []).append(event)
+
+        monkeypatch.setattr(services.app.hub, "receive", receive)
+        group = ConversationId("g_1")
+        bodies = [
+            event_fields(MessageCreated(Message(MessageId(seq), group, ANNA, MessageKind.TEXT, "said", seq, seq)))
+            for seq in (1, 2)
+        ]
+        for user in (ANNA, BEN):
+            frame = orjson.dumps({"events": [[body, [[user, "epoch", 1, 0]]] for body in bodies]})
+            await services.app.store.cache.one(
+                Call("PUBLISH", None, (services.app.store.keys.channel(services.app.hub.server), frame))
+            )
+        async with asyncio.timeout(5):
+            while len(heard.get(BEN, ())) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+    assert [event.message.seq for event in heard[ANNA] if isinstance(event, MessageCreated)] == [1, 2]
+    assert all(one is other for one, other in zip(heard[ANNA], heard[BEN], strict=True))
