@@ -19,11 +19,15 @@ class Crowd:
 
     _process: asyncio.subprocess.Process
 
+    def __init__(self, module: str = "bench.crowd_process") -> None:
+        """module: another process that takes commands the same way."""
+        self._module = module
+
     async def __aenter__(self) -> Crowd:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "bench.crowd_process",
+            self._module,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             cwd=ROOT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -27,13 +27,17 @@ _OPTIONS = {
 
 
 @asynccontextmanager
-async def serving_rig(application: str, log: Path) -> AsyncIterator[ServerProcess]:
-    """Serves `module:name`, which answers /readyz, for the time of the block."""
+async def serving_rig(
+    application: str, log: Path, *, environment: Mapping[str, str] | None = None, factory: bool = False
+) -> AsyncIterator[ServerProcess]:
+    """Serves `module:name`, which answers /readyz, for the time of the block. factory: it makes the application."""
     port = ports.pick_free()
     command = [sys.executable, "-m", "uvicorn", application, "--port", str(port), "--no-access-log"]
+    if factory:
+        command.append("--factory")
     for option, value in _OPTIONS.items():
         command += [option, value]
-    server = launch_server(command, port, log, os.environ | {"PYTHONPATH": str(ROOT)})
+    server = launch_server(command, port, log, os.environ | {"PYTHONPATH": str(ROOT), **(environment or {})})
     try:
         await until_ready(server)
         yield server

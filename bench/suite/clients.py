@@ -1,0 +1,100 @@
+"""Clients that cost next to nothing: they write bytes that were made before, and look for the end of the answer only."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import cast
+
+from bench.subscriber import Heard, Opening, Subscriber, client_frame
+
+Taken = Callable[[bytes], None]
+"""Takes an answer: the JSON of a GraphQL response, over a WebSocket with its frame around it."""
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_OPERATION = re.compile(rb'"id": ?"m\d+"')
+
+
+class HttpClient(asyncio.Protocol):
+    """One kept-alive connection of a user. One request at a time."""
+
+    def __init__(self, port: int, authorization: str) -> None:
+        self._head = (
+            f"POST /graphql HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: {authorization}\r\n"
+            "Content-Type: application/json\r\nAccept: application/json\r\nContent-Length: "
+        ).encode()
+        self._buffer = b""
+        self._wanted = 0
+        self._body = 0
+        self._taken: Taken | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's are no subclass of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._taken is not None:
+            self._finish(b'{"errors": "the connection was lost"}')
+
+    def ask(self, body: bytes, taken: Taken) -> None:
+        """Posts a body."""
+        assert self._transport is not None and self._taken is None
+        self._taken = taken
+        self._transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if not self._wanted:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            length = _LENGTH.search(self._buffer, 0, end + 2)
+            if length is None:
+                raise RuntimeError(f"no length: {self._buffer[:end]!r}")
+            self._body = end + 4
+            self._wanted = self._body + int(length[1])
+        if len(self._buffer) >= self._wanted:
+            answer, self._buffer, self._wanted = self._buffer[self._body : self._wanted], b"", 0
+            self._finish(answer)
+
+    def _finish(self, answer: bytes) -> None:
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            taken(answer)
+
+
+class SocketClient(Subscriber):
+    """A WebSocket of a user, over which queries and mutations go too. One of them at a time, with ids of their own."""
+
+    def __init__(self, opening: Opening, heard: Heard) -> None:
+        super().__init__(opening, heard)
+        self._asked = 0
+        self._taken: Taken | None = None
+
+    def ask(self, body: bytes, taken: Taken) -> None:
+        """Subscribes to what a body asks for."""
+        assert self._transport is not None and self._taken is None
+        self._taken = taken
+        self._asked += 1
+        self._transport.write(client_frame(b'{"id":"m%d","type":"subscribe","payload":%b}' % (self._asked, body)))
+
+    def _on_frame(self, opcode: int, payload: bytes) -> None:
+        if opcode == 0x1 and _OPERATION.search(payload):
+            taken, self._taken = self._taken, None
+            # The second frame of an operation, complete, comes to nobody.
+            if taken is not None:
+                taken(payload)
+            return
+        super()._on_frame(opcode, payload)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            taken(b'{"errors": "the connection was lost"}')

@@ -1,0 +1,31 @@
+"""The command line of `python -m bench`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from bench.suite.profiles import FULL, QUICK
+from bench.suite.report import print_tables, write_results
+from bench.suite.run import run
+from bench.suite.scenarios import SCENARIOS
+from bench.suite.stage import CONTESTANTS
+
+_OUT = Path(__file__).parents[1] / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"all, or some of: {', '.join(SCENARIOS)}")
+    parser.add_argument("--full", action="store_true", help="the largest sizes and more rounds")
+    parser.add_argument("--out", type=Path, default=_OUT, help="the folder that results are written to")
+    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=CONTESTANTS, help="who takes part")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.scenarios) - set(SCENARIOS):
+        parser.error(f"no scenario is called {', '.join(sorted(unknown))}")
+    scenarios = arguments.scenarios or list(SCENARIOS)
+    profile = FULL if arguments.full else QUICK
+    result = asyncio.run(run(profile, scenarios, tuple(name for name in CONTESTANTS if name in arguments.only)))
+    print_tables(result)
+    write_results(result, arguments.out)

@@ -1,0 +1,201 @@
+"""The process that makes the load: takes commands as lines of JSON, answers each with one, and ends with its input.
+
+Its commands are the methods of `Load`. What it costs is not counted, but it shares the machine with what is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import orjson
+import uvloop
+
+from bench.subscriber import Heard, Opening, Subscriber
+from bench.suite.bare import Bare
+from bench.suite.clients import HttpClient, SocketClient
+from bench.suite.driving import Asker, closed, once, opened, quantile
+
+_AT_ONCE = 64
+_PATIENCE_SECONDS = 60.0
+
+Answer = dict[str, Any]
+
+
+class Load:
+    """Clients and listeners by the name of their group. tokens: values of Authorization headers, one a connection."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, list[HttpClient | SocketClient]] = {}
+        self._listeners: dict[str, list[Subscriber]] = {}
+        self._heard: dict[str, Heard] = {}
+        self._bare: Bare | None = None
+
+    # --- those who ask
+
+    async def connect(self, *, name: str, port: int, transport: str, tokens: list[str]) -> Answer:
+        """Clients, over `http` or `ws`."""
+        loop = asyncio.get_running_loop()
+        clients: list[HttpClient | SocketClient] = []
+        for token in tokens:
+            client: HttpClient | SocketClient
+            if transport == "ws":
+                _, client = await loop.create_connection(
+                    lambda token=token: SocketClient(_opening(port, token, ()), Heard()), "127.0.0.1", port
+                )
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    await client.ready
+            else:
+                _, client = await loop.create_connection(
+                    lambda token=token: HttpClient(port, token), "127.0.0.1", port
+                )
+            clients.append(client)
+        self._clients[name] = clients
+        return {}
+
+    async def drive(
+        self,
+        *,
+        name: str,
+        bodies: list[list[str]],
+        how: str,
+        seconds: float = 0.0,
+        in_flight: int = 1,
+        rate: float = 0.0,
+    ) -> Answer:
+        """Each client asks what is in its list, in turn. how: `closed`, `open` or `once`."""
+        askers = [Asker(client, of) for client, of in zip(self._clients[name], bodies, strict=True)]
+        match how:
+            case "closed":
+                return await closed(askers, seconds, in_flight)
+            case "open":
+                return await opened(askers, seconds, rate)
+            case _:
+                return await once(askers, in_flight)
+
+    async def disconnect(self, *, name: str) -> Answer:
+        for client in self._clients.pop(name):
+            client.close()
+        return {}
+
+    # --- those who listen
+
+    async def listen(
+        self, *, name: str, port: int, tokens: list[str], subscriptions: list[str], in_flight: int = _AT_ONCE
+    ) -> Answer:
+        """One connection a token, ready once its subscriptions have caught up."""
+        heard = self._heard[name] = Heard()
+        loop, began = asyncio.get_running_loop(), time.perf_counter()
+        seconds: list[float] = []
+
+        async def one(token: str) -> Subscriber:
+            since = time.perf_counter()
+            opening = _opening(port, token, subscriptions)
+            _, subscriber = await loop.create_connection(lambda: Subscriber(opening, heard), "127.0.0.1", port)
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await subscriber.ready
+            seconds.append(time.perf_counter() - since)
+            return subscriber
+
+        self._listeners[name] = await _some_at_a_time((one(token) for token in tokens), in_flight)
+        seconds.sort()
+        return {
+            "elapsed": time.perf_counter() - began,
+            "count": len(seconds),
+            **{name: quantile(seconds, share) for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))},
+        }
+
+    async def wait(self, *, name: str, count: int) -> Answer:
+        """Until so many deliveries came since `report`."""
+        heard = self._heard[name]
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                while heard.count < count:  # noqa: ASYNC110
+                    await asyncio.sleep(0.002)
+        except TimeoutError:
+            raise RuntimeError(
+                f"{name}: {heard.count} of {count} deliveries came, {heard.other} other frames "
+                f"({heard.other_sample[:300]!r}); closed: {self._closed(name) or 'none'}"
+            ) from None
+        return {}
+
+    async def report(self, *, name: str) -> Answer:
+        """What was heard since the last report."""
+        heard, fresh = self._heard[name], Heard()
+        self._heard[name] = fresh
+        for subscriber in self._listeners[name]:
+            subscriber.heard = fresh
+        seconds, last = sorted(heard.seconds), sorted(heard.last.values())
+        return {
+            "count": heard.count,
+            "size": len(heard.sample),
+            "sample": heard.sample.decode(errors="replace"),
+            "p50": quantile(seconds, 0.5),
+            "p95": quantile(seconds, 0.95),
+            "p99": quantile(seconds, 0.99),
+            "last": quantile(last, 0.5),
+            "closed": self._closed(name),
+        }
+
+    async def close(self, *, name: str) -> Answer:
+        for subscriber in self._listeners.pop(name):
+            subscriber.close()
+        return {}
+
+    def _closed(self, name: str) -> Counter[str]:
+        return Counter(str(one.closed) for one in self._listeners[name] if one.closed)
+
+    # --- nobody between
+
+    async def bare(self, *, mongo_url: str, redis_url: str) -> Answer:
+        """How long an insert and two round trips to Redis take from here, once."""
+        if self._bare is None:
+            self._bare = await Bare.open(mongo_url, redis_url)
+        return await self._bare.act()
+
+
+def _opening(port: int, token: str, subscriptions: Sequence[str]) -> Opening:
+    init = orjson.dumps({"type": "connection_init", "payload": {"Authorization": token}}).decode()
+    return Opening(f"127.0.0.1:{port}", "/graphql", init, subscriptions)
+
+
+async def _some_at_a_time(tasks: Iterable[Awaitable[Any]], at_once: int) -> list[Any]:
+    results: list[Any] = []
+    waiting = iter(tasks)
+
+    async def several() -> None:
+        for task in waiting:
+            results.append(await task)  # noqa: PERF401
+
+    await asyncio.gather(*(several() for _ in range(at_once)))
+    return results
+
+
+async def _main() -> None:
+    load = Load()
+    # A collection of all that was made would delay answers that come meanwhile.
+    gc.freeze()
+    lines = asyncio.StreamReader(limit=1 << 27)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    for number in itertools.count():
+        line = await lines.readline()
+        if not line:
+            return
+        command = orjson.loads(line)
+        act: Callable[..., Awaitable[Answer]] = getattr(load, command.pop("do"))
+        try:
+            answer = await act(**command)
+        except Exception as error:
+            answer = {"error": f"command {number}: {error!r}"}
+        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    uvloop.run(_main())

@@ -1,0 +1,73 @@
+"""Private messages among 20 pairs, 20 in flight, each delivered to a subscriber who is online."""
+
+from __future__ import annotations
+
+from bench.suite.figures import Figures, Topic
+from bench.suite.queries import MESSAGE_EVENTS, SEND
+from bench.suite.stage import Contestant, Stage
+from bench.suite.turns import STAMP_PLACE, Plan, Turns, body
+
+TOPICS = (
+    Topic("private-http", "Private message, mutation over HTTP", note="20 pairs, 20 in flight, delivered to a subscriber"),
+    Topic("private-ws", "Private message, mutation over the WebSocket", note="the same"),
+)
+
+PAIRS = 20
+TEXT = f"What one says to another, as long as such a line usually is, {STAMP_PLACE}"
+
+
+def senders() -> list[str]:
+    return [f"from{number:02}" for number in range(PAIRS)]
+
+
+def receivers() -> list[str]:
+    return [f"to{number:02}" for number in range(PAIRS)]
+
+
+def people(_stage: Stage) -> list[str]:
+    """Who has to exist."""
+    return [*senders(), *receivers()]
+
+
+async def listen(stage: Stage, contestant: Contestant) -> str:
+    """Has all receivers listen. Answers their name at the load."""
+    name = f"{contestant.name} receivers"
+    tokens = [contestant.token(user) for user in receivers()]
+    port = contestant.server.port
+    await stage.load.ask("listen", name=name, port=port, tokens=tokens, subscriptions=[MESSAGE_EVENTS])
+    return name
+
+
+async def connect(stage: Stage, contestant: Contestant, transport: str) -> str:
+    """Has all senders connect. Answers their name at the load."""
+    name = f"{contestant.name} senders over {transport}"
+    tokens = [contestant.token(user) for user in senders()]
+    await stage.load.ask("connect", name=name, port=contestant.server.port, transport=transport, tokens=tokens)
+    return name
+
+
+def bodies() -> list[list[str]]:
+    """What each sender sends."""
+    return [[body(SEND, input={"toUserId": user, "content": TEXT})] for user in receivers()]
+
+
+async def run(stage: Stage) -> list[Figures]:
+    found: list[Figures] = []
+    listeners = {contestant.name: await listen(stage, contestant) for contestant in stage}
+    for topic, transport in zip(TOPICS, ("http", "ws"), strict=True):
+        plans = [
+            Plan(
+                contestant,
+                await connect(stage, contestant, transport),
+                bodies(),
+                PAIRS,
+                listeners[contestant.name],
+            )
+            for contestant in stage
+        ]
+        found += await Turns(stage).measure(topic.key, plans)
+        for plan in plans:
+            await stage.load.ask("disconnect", name=plan.clients)
+    for name in listeners.values():
+        await stage.load.ask("close", name=name)
+    return found

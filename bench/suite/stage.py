@@ -1,0 +1,162 @@
+"""What all scenarios are played on: the databases, the contestants, the process that makes the load."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.crowd import Crowd
+from bench.meter import cpu_seconds
+from bench.rigs import serving_rig
+from bench.suite.profiles import Profile
+from server.embedded import EmbeddedServers, ports
+from tests.processes import ROOT, ServerProcess, launch_server, serving_processes, token
+
+CONFAB, BASELINE, FLOOR = "Confab", "baseline", "floor"
+CONTESTANTS = (CONFAB, BASELINE, FLOOR)
+
+_IDLE_SECONDS = 2.0
+
+
+def database_of(contestant: str) -> str:
+    """The name of a contestant's database."""
+    return f"bench_{contestant.lower()}"
+
+
+@dataclass
+class Contestant:
+    """A server under load."""
+
+    name: str
+    server: ServerProcess
+    idle: dict[str, float] = field(default_factory=dict)
+    """CPU seconds a second of its process and of the databases while nobody asks."""
+
+    def token(self, user: str) -> str:
+        """The value of a user's Authorization header."""
+        return f"Bearer {token(user)}" if self.name == CONFAB else f"Bearer {user}"
+
+
+@dataclass
+class Spent:
+    """CPU seconds of a contestant and the databases, less what they take at rest."""
+
+    cpu: dict[str, float] = field(default_factory=dict)
+    elapsed: float = 0.0
+
+
+@dataclass
+class Stage:
+    """A run's parts."""
+
+    databases: EmbeddedServers
+    load: Crowd
+    folder: Path
+    profile: Profile
+    names: tuple[str, ...]
+    """Of the contestants that take part."""
+    contestants: dict[str, Contestant] = field(default_factory=dict)
+    seen: dict[str, str] = field(default_factory=dict)
+    """Answers that one contestant gave, for others to give the like."""
+
+    def __iter__(self) -> Iterator[Contestant]:
+        return iter(self.contestants.values())
+
+    @asynccontextmanager
+    async def servers(self, names: tuple[str, ...] | None = None) -> AsyncIterator[None]:
+        """The contestants, started anew for the time of the block."""
+        async with AsyncExitStack() as stack:
+            for name in names or self.names:
+                server = await stack.enter_async_context(self._serving(name))
+                self.contestants[name] = Contestant(name, server)
+            try:
+                await asyncio.sleep(1)
+                await self._learn_idle()
+                yield
+            finally:
+                self.contestants.clear()
+
+    @asynccontextmanager
+    async def _serving(self, name: str) -> AsyncIterator[ServerProcess]:
+        databases, log = self.databases, self.folder / f"{name}-{time.monotonic_ns()}.log"
+        if name == CONFAB:
+            async with serving_processes(databases, 1, self.folder, database_of(name)) as (server,):
+                yield server
+        elif name == BASELINE:
+            environment = {
+                "BASELINE_MONGO_URL": databases.mongo_url,
+                "BASELINE_DATABASE": database_of(name),
+                "BASELINE_REDIS_URL": databases.redis_url,
+            }
+            factory = "bench.baseline.app:create_app"
+            async with serving_rig(factory, log, environment=environment, factory=True) as server:
+                yield server
+        else:
+            port = ports.pick_free()
+            command = [sys.executable, "-m", "bench.suite.floor_server", str(port)]
+            command += [databases.mongo_url, databases.redis_url]
+            server = launch_server(command, port, log, os.environ | {"PYTHONPATH": str(ROOT)})
+            try:
+                await _until_open(server)
+                yield server
+            finally:
+                await asyncio.to_thread(server.stop)
+
+    # --- CPU
+
+    def _pids(self, contestant: Contestant) -> dict[str, int]:
+        assert self.databases.mongo_pid is not None and self.databases.redis_pid is not None
+        return {
+            "server": contestant.server.pid,
+            "mongo": self.databases.mongo_pid,
+            "redis": self.databases.redis_pid,
+        }
+
+    def _cpu(self, contestant: Contestant) -> dict[str, float]:
+        return {name: cpu_seconds(pid) for name, pid in self._pids(contestant).items()}
+
+    async def _learn_idle(self) -> None:
+        before = {one.name: self._cpu(one) for one in self}
+        await asyncio.sleep(_IDLE_SECONDS)
+        for one in self:
+            now = self._cpu(one)
+            one.idle = {name: (now[name] - used) / _IDLE_SECONDS for name, used in before[one.name].items()}
+
+    async def spent(self, contestant: Contestant, act: Callable[[], Awaitable[Any]]) -> tuple[Any, Spent]:
+        """Does something, and answers what it costs too."""
+        before, began = self._cpu(contestant), time.perf_counter()
+        result = await act()
+        elapsed, now = time.perf_counter() - began, self._cpu(contestant)
+        cpu = {name: max(0.0, now[name] - used - contestant.idle[name] * elapsed) for name, used in before.items()}
+        return result, Spent(cpu, elapsed)
+
+    async def calm(self, contestant: Contestant, *, most: float = 30.0) -> None:
+        """Waits until a contestant does next to nothing, so that all that follows from an operation is done."""
+        idle, deadline = sum(contestant.idle.values()), time.perf_counter() + most
+        while time.perf_counter() < deadline:
+            before, began = sum(self._cpu(contestant).values()), time.perf_counter()
+            await asyncio.sleep(0.1)
+            elapsed = time.perf_counter() - began
+            if sum(self._cpu(contestant).values()) - before < (idle + 0.03) * elapsed:
+                return
+
+
+async def _until_open(server: ServerProcess) -> None:
+    for _ in range(600):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        except OSError:
+            if server.process.poll() is not None:
+                break
+            await asyncio.sleep(0.05)
+        else:
+            writer.close()
+            return
+    raise RuntimeError(f"the floor did not start:\n{server.log.read_text()[-4000:]}")

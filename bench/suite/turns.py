@@ -1,0 +1,136 @@
+"""An operation, measured of all contestants in turns."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.suite.figures import PROCESSES, Figures
+from bench.suite.driving import STAMP_PLACE
+from bench.suite.stage import Contestant, Spent, Stage
+
+_WARM_UP_SECONDS = 0.7
+
+
+def body(query: str, **variables: Any) -> str:
+    """What is posted."""
+    return json.dumps({"query": query, "variables": variables}, separators=(",", ":"))
+
+
+@dataclass
+class Plan:
+    """What one contestant is asked. clients: their name at the load, one list of `bodies` each."""
+
+    contestant: Contestant
+    clients: str
+    bodies: Sequence[Sequence[str]]
+    in_flight: int
+    listeners: str = ""
+    """Who hears of each operation, if anybody."""
+    deliveries: int = 1
+    """How many of them hear of each."""
+
+
+@dataclass
+class Turn:
+    """One command to the load."""
+
+    asked: dict[str, Any]
+    heard: dict[str, Any] | None
+    spent: Spent
+
+    @property
+    def cpu(self) -> dict[str, float]:
+        return {name: used / max(1, self.asked["count"]) for name, used in self.spent.cpu.items()}
+
+
+class Turns:
+    """Runs plans, one after the other."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def measure(self, scenario: str, plans: Sequence[Plan], *, size: int | None = None) -> list[Figures]:
+        """At saturation, turn by turn; then once at half of that."""
+        profile = self._stage.profile
+        saturated: dict[str, list[Turn]] = {plan.contestant.name: [] for plan in plans}
+        for plan in plans:
+            await self.drive(plan, how="closed", seconds=_WARM_UP_SECONDS)
+        for _ in range(profile.rounds):
+            for plan in plans:
+                turn = await self.drive(plan, how="closed", seconds=profile.seconds)
+                saturated[plan.contestant.name].append(turn)
+        found = []
+        for plan in plans:
+            turns = saturated[plan.contestant.name]
+            rate = statistics.median(turn.asked["count"] / turn.asked["elapsed"] for turn in turns)
+            half = await self.drive(plan, how="open", seconds=profile.half_seconds, rate=rate / 2)
+            found.append(figures_of(scenario, plan.contestant, turns, half, rate=rate, size=size))
+            say(found[-1])
+        return found
+
+    async def once(self, scenario: str, plans: Sequence[Plan], *, size: int | None = None) -> list[Figures]:
+        """Where an operation can't be repeated: every client asks once."""
+        found = []
+        for plan in plans:
+            turn = await self.drive(plan, how="once")
+            rate = turn.asked["count"] / turn.asked["elapsed"]
+            found.append(figures_of(scenario, plan.contestant, [turn], turn, rate=rate, size=size))
+            say(found[-1])
+        return found
+
+    async def drive(self, plan: Plan, *, how: str, seconds: float = 0.0, rate: float = 0.0) -> Turn:
+        """One turn, until all that follows is done."""
+        load, stage = self._stage.load, self._stage
+
+        async def act() -> dict[str, Any]:
+            asked = await load.ask(
+                "drive",
+                name=plan.clients,
+                bodies=plan.bodies,
+                how=how,
+                seconds=seconds,
+                in_flight=plan.in_flight,
+                rate=rate,
+            )
+            if asked["failures"]:
+                raise RuntimeError(f"{plan.contestant.name} failed {asked['failures']} times: {asked['failure']}")
+            if plan.listeners:
+                await load.ask("wait", name=plan.listeners, count=asked["count"] * plan.deliveries)
+            return asked
+
+        asked, spent = await stage.spent(plan.contestant, act)
+        heard = await load.ask("report", name=plan.listeners) if plan.listeners else None
+        return Turn(asked, heard, spent)
+
+
+def figures_of(
+    scenario: str, contestant: Contestant, turns: Sequence[Turn], half: Turn, *, rate: float | None, size: int | None
+) -> Figures:
+    """The medians of turns, and the times of the one at half the rate."""
+    heard = half.heard
+    return Figures(
+        scenario,
+        contestant.name,
+        size,
+        rate=rate,
+        p50=half.asked["p50"],
+        p95=half.asked["p95"],
+        p99=half.asked["p99"],
+        delivered_p50=heard["p50"] if heard else None,
+        delivered_p99=heard["p99"] if heard else None,
+        cpu={name: statistics.median(turn.cpu[name] for turn in turns) for name in PROCESSES},
+        size_bytes=half.asked["size"],
+        count=sum(turn.asked["count"] for turn in turns),
+    )
+
+
+def say(figures: Figures) -> None:
+    """A line for whoever waits."""
+    size = "" if figures.size is None else f" {figures.size:,}"
+    rate = "" if figures.rate is None else f", {figures.rate:,.0f}/s"
+    cpu = figures.cpu_all / figures.per
+    print(f"  {figures.scenario}{size} {figures.contestant}: {1e6 * cpu:,.0f} us CPU{rate}", flush=True)
