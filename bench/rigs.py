@@ -28,13 +28,11 @@ _OPTIONS = {
 
 @asynccontextmanager
 async def serving_rig(
-    application: str, log: Path, *, environment: Mapping[str, str] | None = None, factory: bool = False
+    application: str, log: Path, *, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[ServerProcess]:
-    """Serves `module:name`, which answers /readyz, for the time of the block. factory: it makes the application."""
+    """Serves `module:name`, which answers /readyz, for the time of the block."""
     port = ports.pick_free()
     command = [sys.executable, "-m", "uvicorn", application, "--port", str(port), "--no-access-log"]
-    if factory:
-        command.append("--factory")
     for option, value in _OPTIONS.items():
         command += [option, value]
     server = launch_server(command, port, log, os.environ | {"PYTHONPATH": str(ROOT), **(environment or {})})

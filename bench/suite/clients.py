@@ -13,6 +13,7 @@ Taken = Callable[[bytes], None]
 """Takes an answer: the JSON of a GraphQL response, over a WebSocket with its frame around it."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_LOST = b'{"errors": "the connection was lost"}'
 _OPERATION = re.compile(rb'"id": ?"m\d+"')
 
 
@@ -20,6 +21,7 @@ class HttpClient(asyncio.Protocol):
     """One kept-alive connection of a user. One request at a time."""
 
     def __init__(self, port: int, authorization: str) -> None:
+        self._port = port
         self._head = (
             f"POST /graphql HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: {authorization}\r\n"
             "Content-Type: application/json\r\nAccept: application/json\r\nContent-Length: "
@@ -35,12 +37,19 @@ class HttpClient(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._taken is not None:
-            self._finish(b'{"errors": "the connection was lost"}')
+        self._transport = None
+        self._finish(_LOST)
+
+    async def open(self) -> None:
+        """Connects, if it is not connected: servers end connections that were not used for some seconds."""
+        if self._transport is None or self._transport.is_closing():
+            await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", self._port)
 
     def ask(self, body: bytes, taken: Taken) -> None:
         """Posts a body."""
-        assert self._transport is not None and self._taken is None
+        assert self._taken is None
+        if self._transport is None:
+            raise ConnectionError("the connection was lost")
         self._taken = taken
         self._transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
 
@@ -77,6 +86,9 @@ class SocketClient(Subscriber):
         self._asked = 0
         self._taken: Taken | None = None
 
+    async def open(self) -> None:
+        """Nothing: who is lost has failed."""
+
     def ask(self, body: bytes, taken: Taken) -> None:
         """Subscribes to what a body asks for."""
         assert self._transport is not None and self._taken is None
@@ -97,4 +109,4 @@ class SocketClient(Subscriber):
         super().connection_lost(exc)
         taken, self._taken = self._taken, None
         if taken is not None:
-            taken(b'{"errors": "the connection was lost"}')
+            taken(_LOST)

@@ -134,7 +134,7 @@ class Databases:
         return await self._listed(user, names)
 
     async def _listed(self, user: str, names: list[bytes]) -> list[Any]:
-        values = await self._redis.hmget(f"floor:sessions:{user}", names)
+        values = await self._redis.hmget(f"floor:sessions:{user}", names) if names else []
         return [orjson.loads(value) for value in values]
 
     async def history(self, user: str, conversation: str) -> list[Any]:

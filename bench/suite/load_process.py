@@ -52,9 +52,7 @@ class Load:
                 async with asyncio.timeout(_PATIENCE_SECONDS):
                     await client.ready
             else:
-                _, client = await loop.create_connection(
-                    lambda token=token: HttpClient(port, token), "127.0.0.1", port
-                )
+                client = HttpClient(port, token)
             clients.append(client)
         self._clients[name] = clients
         return {}
@@ -70,6 +68,7 @@ class Load:
         rate: float = 0.0,
     ) -> Answer:
         """Each client asks what is in its list, in turn. how: `closed`, `open` or `once`."""
+        await asyncio.gather(*(client.open() for client in self._clients[name]))
         askers = [Asker(client, of) for client, of in zip(self._clients[name], bodies, strict=True)]
         match how:
             case "closed":

@@ -10,7 +10,7 @@ __all__ = ["CREATE_GROUP", "HISTORY", "MESSAGE_EVENTS", "READ", "SEND", "SESSION
 _SENDER = "sender { id displayName avatarUrl }"
 
 _LISTED = (
-    """fragment Listed on Session { id writeSeq readSeq deliveredSeq unreadCount unreadStatus muteStatus priority categoryId
+    """fragment Listed on Session { id writeSeq readSeq deliveredSeq unreadCount muteStatus priority
     status activeTs writeTs conversation { id type title }
     lastMessage { id seq contentType content state createdAt """
     + _SENDER
@@ -38,13 +38,13 @@ SYNC = (
 
 HISTORY = (
     """query History($id: ID!, $last: Int!) { messages(conversationId: $id, last: $last) {
-    pageInfo { hasPreviousPage startCursor } edges { node { id conversationId seq contentType content state
-    editCount editedAt recalledAt createdAt """
+    pageInfo { hasPreviousPage startCursor } edges { node { id conversationId seq contentType content state createdAt
+    """
     + _SENDER
     + " } } } }"
 )
 
-READ = """mutation Read($id: ID!) { markRead(conversationId: $id) { id readSeq deliveredSeq unreadCount unreadStatus
+READ = """mutation Read($id: ID!) { markRead(conversationId: $id) { id readSeq deliveredSeq unreadCount
     activeTs writeTs } }"""
 
 ALL = {"SEND": SEND, "SESSIONS": SESSIONS, "SYNC": SYNC, "HISTORY": HISTORY, "READ": READ, "CREATE_GROUP": CREATE_GROUP}

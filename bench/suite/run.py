@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pymongo import MongoClient
-
 from bench.crowd import Crowd
-from bench.session_data import Row, insert_people
+from bench.suite.data import insert_people
 from bench.suite.figures import Figures
 from bench.suite.profiles import Profile
 from bench.suite.scenarios import SCENARIOS
-from bench.suite.stage import BASELINE, CONFAB, Stage, database_of
+from bench.suite.stage import Stage
 from server.embedded import EmbeddedServers
 
 
@@ -39,7 +37,7 @@ async def run(profile: Profile, scenarios: Sequence[str], contestants: tuple[str
         with EmbeddedServers(folder / "databases") as databases:
             async with Crowd("bench.suite.load_process") as load:
                 stage = Stage(databases, load, folder, profile, contestants)
-                _insert_people(stage, scenarios)
+                insert_people(stage, sorted({user for name in scenarios for user in SCENARIOS[name].people(stage)}))
                 for name in scenarios:
                     print(f"{name}:", flush=True)
                     async with stage.servers():
@@ -48,17 +46,6 @@ async def run(profile: Profile, scenarios: Sequence[str], contestants: tuple[str
         shutil.rmtree(folder, ignore_errors=True)
     result.seconds = time.monotonic() - began
     return result
-
-
-def _insert_people(stage: Stage, scenarios: Sequence[str]) -> None:
-    names = sorted({user for name in scenarios for user in SCENARIOS[name].people(stage)})
-    with MongoClient[Row](stage.databases.mongo_url) as mongo:
-        if CONFAB in stage.names:
-            insert_people(mongo[database_of(CONFAB)], names)
-        if BASELINE in stage.names:
-            from bench.baseline import seed
-
-            seed.insert_people(mongo[database_of(BASELINE)], names)
 
 
 def _allow_many_files() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from bench.suite.figures import PROCESSES, Figures
 from bench.suite.driving import STAMP_PLACE
 from bench.suite.stage import Contestant, Spent, Stage
 
-_WARM_UP_SECONDS = 0.7
+_WARM_UP_SECONDS = 0.4
 
 
 def body(query: str, **variables: Any) -> str:
@@ -32,6 +32,8 @@ class Plan:
     """Who hears of each operation, if anybody."""
     deliveries: int = 1
     """How many of them hear of each."""
+    per: int = 1
+    """What the CPU of an operation is divided by when it is told."""
 
 
 @dataclass
@@ -53,8 +55,10 @@ class Turns:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    async def measure(self, scenario: str, plans: Sequence[Plan], *, size: int | None = None) -> list[Figures]:
-        """At saturation, turn by turn; then once at half of that."""
+    async def measure(
+        self, scenario: str, plans: Sequence[Plan], *, size: int | None = None, half: bool = True
+    ) -> list[Figures]:
+        """At saturation, turn by turn; then once at half of that, if that is wanted."""
         profile = self._stage.profile
         saturated: dict[str, list[Turn]] = {plan.contestant.name: [] for plan in plans}
         for plan in plans:
@@ -67,20 +71,36 @@ class Turns:
         for plan in plans:
             turns = saturated[plan.contestant.name]
             rate = statistics.median(turn.asked["count"] / turn.asked["elapsed"] for turn in turns)
-            half = await self.drive(plan, how="open", seconds=profile.half_seconds, rate=rate / 2)
-            found.append(figures_of(scenario, plan.contestant, turns, half, rate=rate, size=size))
+            last = turns[-1]
+            if half:
+                last = await self.drive(plan, how="open", seconds=profile.half_seconds, rate=rate / 2)
+            found.append(figures_of(scenario, plan, turns, last, rate=rate, size=size, timed=half))
             say(found[-1])
         return found
 
-    async def once(self, scenario: str, plans: Sequence[Plan], *, size: int | None = None) -> list[Figures]:
-        """Where an operation can't be repeated: every client asks once."""
+    async def alone(
+        self, scenario: str, plans: Sequence[tuple[Plan, Callable[[], Awaitable[object]]]], *, size: int | None = None
+    ) -> list[Figures]:
+        """Something is done before, then every client asks once, one after the other; as often as there are rounds."""
+        told: dict[str, list[Turn]] = {plan.contestant.name: [] for plan, _ in plans}
+        for _ in range(self._stage.profile.rounds):
+            for plan, before in plans:
+                await before()
+                told[plan.contestant.name].append(await self.drive(plan, how="once"))
         found = []
-        for plan in plans:
-            turn = await self.drive(plan, how="once")
-            rate = turn.asked["count"] / turn.asked["elapsed"]
-            found.append(figures_of(scenario, plan.contestant, [turn], turn, rate=rate, size=size))
+        for plan, _ in plans:
+            turns = told[plan.contestant.name]
+            found.append(figures_of(scenario, plan, turns, turns[-1], rate=None, size=size))
             say(found[-1])
         return found
+
+    def told(
+        self, scenario: str, plan: Plan, turns: Sequence[Turn], half: Turn, *, rate: float, size: int | None = None
+    ) -> Figures:
+        """What some turns came to, said to whoever waits."""
+        figures = figures_of(scenario, plan, turns, half, rate=rate, size=size)
+        say(figures)
+        return figures
 
     async def drive(self, plan: Plan, *, how: str, seconds: float = 0.0, rate: float = 0.0) -> Turn:
         """One turn, until all that follows is done."""
@@ -108,20 +128,28 @@ class Turns:
 
 
 def figures_of(
-    scenario: str, contestant: Contestant, turns: Sequence[Turn], half: Turn, *, rate: float | None, size: int | None
+    scenario: str,
+    plan: Plan,
+    turns: Sequence[Turn],
+    half: Turn,
+    *,
+    rate: float | None,
+    size: int | None,
+    timed: bool = True,
 ) -> Figures:
-    """The medians of turns, and the times of the one at half the rate."""
-    heard = half.heard
+    """The medians of turns, and the times of the one at half the rate. Not timed: there was none."""
+    heard, times = half.heard, half.asked if timed else {}
     return Figures(
         scenario,
-        contestant.name,
+        plan.contestant.name,
         size,
         rate=rate,
-        p50=half.asked["p50"],
-        p95=half.asked["p95"],
-        p99=half.asked["p99"],
-        delivered_p50=heard["p50"] if heard else None,
-        delivered_p99=heard["p99"] if heard else None,
+        p50=times.get("p50"),
+        p95=times.get("p95"),
+        p99=times.get("p99"),
+        delivered_p50=heard["p50"] if heard and timed else None,
+        delivered_p99=heard["p99"] if heard and timed else None,
+        per=plan.per,
         cpu={name: statistics.median(turn.cpu[name] for turn in turns) for name in PROCESSES},
         size_bytes=half.asked["size"],
         count=sum(turn.asked["count"] for turn in turns),

@@ -65,7 +65,7 @@ async def run(stage: Stage) -> list[Figures]:
 
 
 def _lone(turns: list[Turn], plan: Plan) -> Figures:
-    figures = figures_of("lone", plan.contestant, turns, turns[-1], rate=None, size=None)
+    figures = figures_of("lone", plan, turns, turns[-1], rate=None, size=None)
     figures.p50, figures.p95, figures.p99 = _quantiles([turn.asked["p50"] for turn in turns])
     heard = [turn.heard["p50"] for turn in turns if turn.heard]
     figures.delivered_p50, _, figures.delivered_p99 = _quantiles(heard)

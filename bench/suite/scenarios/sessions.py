@@ -1,0 +1,107 @@
+"""The session list: its first page, and what changed since; by how many sessions the user has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from bench.session_data import peer_name
+from bench.suite.data import forget, insert_owners
+from bench.suite.figures import Figures, Topic
+from bench.suite.queries import SEND, SESSIONS, SYNC
+from bench.suite.stage import CONFAB, FLOOR, Contestant, Stage
+from bench.suite.turns import Plan, Turns, body
+
+_GROWS_WITH = "sessions of the user"
+
+TOPICS = (
+    Topic("sessions", "First page of 50 sessions", _GROWS_WITH, "each with conversation and last message; 6 in flight"),
+    Topic("sync", "Incremental synchronisation after 3 changes", _GROWS_WITH, "6 in flight"),
+    Topic(
+        "sessions-cold",
+        "First page, the user's state not in Redis",
+        _GROWS_WITH,
+        "one at a time; nothing is ever in Redis of the baseline",
+    ),
+)
+
+_OWNERS, _CLIENTS = 3, 6
+_CHANGES = 3
+
+
+def _owners(size: int) -> list[str]:
+    return [f"owner{size}x{number}" for number in range(_OWNERS)]
+
+
+def people(stage: Stage) -> list[str]:
+    sizes = stage.profile.sessions
+    peers = [peer_name(number) for number in range(max(3, max(sizes) - max(sizes) // 2))]
+    return [*peers, *(owner for size in sizes for owner in _owners(size))]
+
+
+async def run(stage: Stage) -> list[Figures]:
+    found: list[Figures] = []
+    for size in stage.profile.sessions:
+        conversations = await asyncio.to_thread(insert_owners, stage, _owners(size), size)
+        found += await _Size(stage, size, conversations).run()
+    return found
+
+
+class _Size:
+    """Users with so many sessions."""
+
+    def __init__(self, stage: Stage, size: int, conversations: dict[str, list[list[str]]]) -> None:
+        self._stage = stage
+        self._size = size
+        self._conversations = conversations
+        self._turns = Turns(stage)
+
+    async def run(self) -> list[Figures]:
+        stage, size = self._stage, self._size
+        plans = [await self._plan(one, [body(SESSIONS, first=50)] * _OWNERS) for one in stage]
+        found = await self._turns.measure("sessions", plans, size=size)
+        plans = [await self._plan(one, await self._change(one)) for one in stage]
+        found += await self._turns.measure("sync", plans, size=size)
+        found += await self._cold()
+        return found
+
+    async def _plan(self, contestant: Contestant, bodies: list[str], clients: int = _CLIENTS) -> Plan:
+        """Several connections of each owner. bodies: by owner."""
+        name = f"{contestant.name} owners {self._size}"
+        owners = [_owners(self._size)[number % _OWNERS] for number in range(clients)]
+        tokens = [contestant.token(user) for user in owners]
+        port = contestant.server.port
+        await self._stage.load.ask("connect", name=name, port=port, transport="http", tokens=tokens)
+        return Plan(contestant, name, [[bodies[number % _OWNERS]] for number in range(clients)], clients)
+
+    async def _change(self, contestant: Contestant) -> list[str]:
+        """Has others write to each owner, who had a cursor before that. Answers what asks for the changes."""
+        if contestant.name == FLOOR:
+            return [body(SYNC, since="c")] * _OWNERS
+        asked, ask = [], partial(self._stage.ask, contestant)
+        for owner, conversations in zip(_owners(self._size), self._conversations[contestant.name], strict=True):
+            since = (await ask(owner, SESSIONS, first=50))["cursor"]
+            for number in range(_CHANGES):
+                given = {"conversationId": conversations[2 * number], "content": "What is new"}
+                await ask(peer_name(number), SEND, input=given)
+            await asyncio.sleep(0.1)
+            delta = await ask(owner, SYNC, since=since)
+            if len(delta["sessions"]) != _CHANGES:
+                raise RuntimeError(f"{contestant.name}: not {_CHANGES} changes: {json.dumps(delta)[:500]}")
+            asked.append(body(SYNC, since=since))
+        return asked
+
+    async def _cold(self) -> list[Figures]:
+        plans: list[tuple[Plan, Callable[[], Awaitable[object]]]] = []
+        for contestant in self._stage:
+            if contestant.name != FLOOR:
+                plan = await self._plan(contestant, [body(SESSIONS, first=50)] * _OWNERS, _OWNERS)
+                plan.in_flight = 1
+                forgets = contestant.name == CONFAB
+                plans.append((plan, partial(self._forget) if forgets else partial(asyncio.sleep, 0)))
+        return await self._turns.alone("sessions-cold", plans, size=self._size)
+
+    async def _forget(self) -> None:
+        await asyncio.to_thread(forget, self._stage, _owners(self._size))
