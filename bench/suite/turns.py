@@ -34,6 +34,8 @@ class Plan:
     """How many of them hear of each."""
     per: int = 1
     """What the CPU of an operation is divided by when it is told."""
+    until_calm: bool = False
+    """Something follows from an operation that nobody is told of: it counts too."""
 
 
 @dataclass
@@ -120,6 +122,8 @@ class Turns:
                 raise RuntimeError(f"{plan.contestant.name} failed {asked['failures']} times: {asked['failure']}")
             if plan.listeners:
                 await load.ask("wait", name=plan.listeners, count=asked["count"] * plan.deliveries)
+            if plan.until_calm:
+                await stage.calm(plan.contestant)
             return asked
 
         asked, spent = await stage.spent(plan.contestant, act)

@@ -1,0 +1,90 @@
+"""One message to a group, by how many are in it, and whether they are there."""
+
+from __future__ import annotations
+
+from bench.suite.driving import STAMP_PLACE
+from bench.suite.figures import Figures, Topic
+from bench.suite.queries import CREATE_GROUP, MESSAGE_EVENTS, SEND
+from bench.suite.stage import BASELINE, CONFAB, FLOOR, Contestant, Stage
+from bench.suite.turns import Plan, Turns, body
+
+_GROWS_WITH = "members"
+
+TOPICS = (
+    Topic("group-online", "One message to a group, all online", _GROWS_WITH, "CPU a delivery; one message at a time"),
+    Topic(
+        "group-offline",
+        "The same, nobody there, nor lately",
+        _GROWS_WITH,
+        "CPU a member; no member's state is in Redis; until all that follows is done",
+    ),
+    Topic(
+        "group-left",
+        "The same, nobody there any more",
+        _GROWS_WITH,
+        "CPU a member; all were there within the day, so Redis holds their states",
+    ),
+)
+
+_OWNER = "everybodysowner"
+_TEXT = f"What everybody is told, as long as such a line usually is, {STAMP_PLACE}"
+
+
+def _members(size: int) -> list[str]:
+    """All but the owner. Groups share nobody, so that what one has been told is no matter to the next."""
+    return [f"g{size}x{number:05}" for number in range(size - 1)]
+
+
+def _owner(size: int) -> str:
+    return f"{_OWNER}{size}"
+
+
+def people(stage: Stage) -> list[str]:
+    return [user for size in stage.profile.groups for user in (_owner(size), *_members(size))]
+
+
+async def run(stage: Stage) -> list[Figures]:
+    found: list[Figures] = []
+    for size in stage.profile.groups:
+        part = [one for one in stage if one.name != BASELINE or size <= stage.profile.baseline_group]
+        found += await _run_one(stage, size, part)
+    return found
+
+
+async def _run_one(stage: Stage, size: int, contestants: list[Contestant]) -> list[Figures]:
+    turns = Turns(stage)
+    plans = [await _plan(stage, contestant, size) for contestant in contestants]
+    # The floor knows nobody's state, so it makes no difference to it who is there.
+    found = await turns.measure("group-offline", plans, size=size, half=False)
+    for plan in plans:
+        await _listen(stage, plan, size)
+    found += await turns.measure("group-online", plans, size=size)
+    for plan in plans:
+        await stage.load.ask("close", name=plan.listeners)
+        plan.listeners = ""
+        await stage.calm(plan.contestant)
+    lately = [plan for plan in plans if plan.contestant.name == CONFAB]
+    return found + await turns.measure("group-left", lately, size=size, half=False)
+
+
+async def _plan(stage: Stage, contestant: Contestant, size: int) -> Plan:
+    made = {"name": "Everybody", "memberIds": _members(size)}
+    group = await stage.ask(contestant, _owner(size), CREATE_GROUP, input=made)
+    assert group["memberCount"] == size
+    name = f"{contestant.name} {_owner(size)}"
+    tokens = [contestant.token(_owner(size))]
+    await stage.load.ask("connect", name=name, port=contestant.server.port, transport="http", tokens=tokens)
+    await stage.calm(contestant)
+    given = {"conversationId": group["id"], "content": _TEXT}
+    later = contestant.name != FLOOR
+    return Plan(contestant, name, [[body(SEND, input=given)]], 1, per=size, until_calm=later)
+
+
+async def _listen(stage: Stage, plan: Plan, size: int) -> None:
+    """Everybody comes, the owner too: as many deliveries as members."""
+    contestant = plan.contestant
+    plan.listeners, plan.deliveries = f"{contestant.name} members of {size}", size
+    tokens = [contestant.token(user) for user in (_owner(size), *_members(size))]
+    port = contestant.server.port
+    await stage.load.ask("listen", name=plan.listeners, port=port, tokens=tokens, subscriptions=[MESSAGE_EVENTS])
+    await stage.calm(contestant)
