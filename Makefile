@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?=
 DATA_DIR ?= .data
+BENCH ?=
 TEST_PROCESSES ?= 2
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
@@ -20,11 +21,13 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint schema clean graphiql-assets
+.PHONY: help run test bench budgets lint schema clean graphiql-assets
 
 help:
 	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
 	@echo "make test    the whole test suite, on servers of its own (TEST_PROCESSES=2)"
+	@echo "make bench   what Confab costs beside a baseline and the floor, in some minutes (BENCH='private lone')"
+	@echo "make budgets round trips and CPU of some operations, in 15 s; fails above budget"
 	@echo "make lint    style, types and layers"
 	@echo "make schema  write schema/schema.graphql anew"
 	@echo "make clean   remove the virtual environment and caches; data stays"
@@ -34,6 +37,12 @@ run: $(VENV)/installed-run | graphiql-assets
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest $(PARALLEL)
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python -m bench $(BENCH)
+
+budgets: $(VENV)/installed-dev
+	$(BIN)/python -m bench.budgets
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

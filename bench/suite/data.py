@@ -27,11 +27,16 @@ _APART_MS = 997
 
 def insert_people(stage: Stage, names: Sequence[str]) -> None:
     """Those who ask and who are asked about."""
-    with MongoClient[Row](stage.databases.mongo_url) as mongo:
-        if CONFAB in stage.names:
-            session_data.insert_people(mongo[database_of(CONFAB)], list(names))
-        if BASELINE in stage.names:
-            seed.insert_people(mongo[database_of(BASELINE)], names)
+    for contestant in stage.names:
+        insert_people_of(stage, contestant, database_of(contestant), names)
+
+
+def insert_people_of(stage: Stage, contestant: str, database: str, names: Sequence[str]) -> None:
+    """The same in one contestant's form. The floor knows nobody."""
+    insert = {CONFAB: session_data.insert_people, BASELINE: seed.insert_people}.get(contestant)
+    if insert is not None:
+        with MongoClient[Row](stage.databases.mongo_url) as mongo:
+            insert(mongo[database], list(names))
 
 
 def insert_owners(stage: Stage, names: Sequence[str], sessions: int) -> dict[str, list[list[str]]]:

@@ -11,12 +11,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.crowd import Crowd
-from bench.suite.data import insert_people
+from bench.suite import operations
+from bench.suite.data import insert_people, insert_people_of
 from bench.suite.figures import Figures
+from bench.suite.operations import prepare
 from bench.suite.profiles import Profile
 from bench.suite.scenarios import SCENARIOS
-from bench.suite.stage import Stage
+from bench.suite.stage import BASELINE, CONFAB, Stage, database_of
+from bench.suite.trips import baseline_inside, confab_inside, count_trips
 from server.embedded import EmbeddedServers
+
+
+TRIPS_OF = {
+    "private-http": "private",
+    "private-ws": "private",
+    "lone": "private",
+    "group-online": "group",
+    "group-left": "group",
+    "sessions": "sessions",
+    "sync": "sync",
+    "history": "history",
+    "read": "read",
+}
+"""Which operation's round trips a scenario's are: they are the same in any number, and in a group of any size."""
 
 
 @dataclass
@@ -42,10 +59,26 @@ async def run(profile: Profile, scenarios: Sequence[str], contestants: tuple[str
                     print(f"{name}:", flush=True)
                     async with stage.servers():
                         result.figures += await SCENARIOS[name].run(stage)
+                await _count_trips(stage, result.figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     result.seconds = time.monotonic() - began
     return result
+
+
+async def _count_trips(stage: Stage, figures: Sequence[Figures]) -> None:
+    """Adds round trips to the figures of those who can be asked within this process."""
+    asked = {CONFAB: confab_inside, BASELINE: baseline_inside}
+    wanted = {TRIPS_OF[one.scenario] for one in figures if one.scenario in TRIPS_OF}
+    for name in (name for name in stage.names if name in asked and wanted):
+        print(f"round trips of {name}", flush=True)
+        database = f"{database_of(name)}_trips"
+        insert_people_of(stage, name, database, operations.people())
+        async with asked[name](stage.databases, database) as (ask, count):
+            trips = await count_trips([one for one in await prepare(ask) if one.key in wanted], count)
+        for one in figures:
+            if one.contestant == name and one.scenario in TRIPS_OF:
+                one.trips = trips[TRIPS_OF[one.scenario]]
 
 
 def _allow_many_files() -> None:

@@ -1,0 +1,107 @@
+"""What a change costs: round trips and CPU of some operations, one at a time, and whether the round trips are within budget.
+
+`python -m bench.budgets` takes some ten seconds, and ends with status 1 where an operation waits for more round trips than the
+design allows. Times are told and not judged. tests/schema/test_budgets.py holds the exact numbers of more operations; here they
+are asked for as a frontend asks, in a group of 200 and with a page that is full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import uvloop
+from pymongo import MongoClient
+
+from bench.meter import cpu_seconds
+from bench.session_data import Row, insert_people
+from bench.suite.operations import Operation, people, prepare
+from bench.suite.trips import Count, Trips, confab_inside, least_trips
+from server.embedded import EmbeddedServers
+
+BUDGETS: Mapping[str, Trips] = {
+    "private": (1, 2),
+    "group": (1, 2),
+    # The lock is the third.
+    "read": (1, 3),
+    "pin": (1, 3),
+    "mute": (1, 3),
+    "sessions": (0, 2),
+    "sync": (0, 2),
+    "history": (1, 1),
+}
+"""Round trips that a warm request may wait for: to MongoDB, to Redis."""
+
+_NAME = "bench_budgets"
+_TIMES = 20
+
+
+class Costs:
+    """CPU of this process, which serves here, and of the databases."""
+
+    def __init__(self, databases: EmbeddedServers) -> None:
+        assert databases.mongo_pid is not None and databases.redis_pid is not None
+        self._pids = (os.getpid(), databases.mongo_pid, databases.redis_pid)
+
+    async def of(self, operation: Operation) -> list[float]:
+        """Seconds an operation, by process."""
+        spent = [0.0] * len(self._pids)
+        for _ in range(_TIMES):
+            if operation.before is not None:
+                await operation.before()
+                await asyncio.sleep(operation.settle_seconds)
+            before = [cpu_seconds(pid) for pid in self._pids]
+            await operation.act()
+            await asyncio.sleep(operation.settle_seconds)
+            for place, pid in enumerate(self._pids):
+                spent[place] += cpu_seconds(pid) - before[place]
+        return [used / _TIMES for used in spent]
+
+
+async def measure(databases: EmbeddedServers) -> list[str]:
+    """Prints the table. Answers what is over budget."""
+    over, costs = [], Costs(databases)
+    print(f"{'':<34} {'MongoDB':>8} {'Redis':>6} {'budget':>7} {'CPU ms: server':>15} {'MongoDB':>8} {'Redis':>6}")
+    async with confab_inside(databases, _NAME) as (ask, count):
+        for operation in await prepare(ask, changes=("pin", "mute")):
+            if sentence := await _measure_one(operation, count, costs):
+                over.append(sentence)
+    return over
+
+
+async def _measure_one(operation: Operation, count: Count, costs: Costs) -> str | None:
+    trips, budget = await least_trips(operation, count), BUDGETS[operation.key]
+    server, mongo, redis = (1000 * used for used in await costs.of(operation))
+    allowed = f"{budget[0]} + {budget[1]}"
+    print(
+        f"{operation.title:<34} {trips[0]:>8} {trips[1]:>6} {allowed:>7} {server:>15.2f} {mongo:>8.2f} {redis:>6.2f}",
+        flush=True,
+    )
+    if trips[0] > budget[0] or trips[1] > budget[1]:
+        return f"{operation.title} waits for {trips[0]} + {trips[1]} round trips, and {allowed} are allowed."
+    return None
+
+
+def main() -> None:
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))
+    try:
+        with EmbeddedServers(folder / "databases") as databases:
+            with MongoClient[Row](databases.mongo_url) as mongo:
+                insert_people(mongo[_NAME], people())
+            over = uvloop.run(measure(databases))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"measured in {time.monotonic() - began:.0f} s")
+    if over:
+        sys.exit("\n".join(over))
+
+
+if __name__ == "__main__":
+    main()
