@@ -7,7 +7,8 @@ import asyncio
 from pathlib import Path
 
 from bench.suite.profiles import FULL, QUICK
-from bench.suite.report import print_tables, write_results
+from bench.suite.docs import write_docs
+from bench.suite.report import print_tables, read_results, write_results
 from bench.suite.run import run
 from bench.suite.scenarios import SCENARIOS
 from bench.suite.stage import CONTESTANTS
@@ -21,7 +22,17 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="the largest sizes and more rounds")
     parser.add_argument("--out", type=Path, default=_OUT, help="the folder that results are written to")
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=CONTESTANTS, help="who takes part")
+    parser.add_argument("--show", action="store_true", help="run nothing: print what was found out before")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="run nothing: put what was found out before into docs/benchmarks.md"
+    )
     arguments = parser.parse_args()
+    if arguments.write_docs:
+        write_docs(read_results(arguments.out))
+        return
+    if arguments.show:
+        print_tables(read_results(arguments.out))
+        return
     if unknown := set(arguments.scenarios) - set(SCENARIOS):
         parser.error(f"no scenario is called {', '.join(sorted(unknown))}")
     scenarios = arguments.scenarios or list(SCENARIOS)

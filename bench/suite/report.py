@@ -3,87 +3,130 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.suite.figures import PROCESSES, Figures
+from bench.suite import goals
+from bench.suite.figures import PROCESSES, Figures, Topic
+from bench.suite.plot import draw
 from bench.suite.run import Result
 from bench.suite.scenarios import SCENARIOS
 from bench.suite.stage import CONFAB
 
-RESULTS = "results.json"
+RESULTS, PLOT = "results.json", "results.svg"
 
-_HEAD = (
-    "", "ops/s", "p50 ms", "p95 ms", "p99 ms", "heard p50", "CPU us: server", "MongoDB", "Redis", "all", "to Confab",
-    "trips", "bytes",
-)  # fmt: skip
+Table = list[tuple[str, ...]]
+Cell = Callable[[Figures, Sequence[Figures]], str]
 
 
-def print_tables(result: Result) -> None:
-    """All figures, by topic."""
-    print(f"\n{result.profile}: {result.seconds:.0f} s")
-    for topic in (topic for scenario in SCENARIOS.values() for topic in scenario.topics):
-        of_topic = [figures for figures in result.figures if figures.scenario == topic.key]
-        if not of_topic:
-            continue
-        print(f"\n{topic.title}{f' ({topic.note})' if topic.note else ''}")
-        rows = [_HEAD, *(row_of(figures, of_topic) for figures in of_topic)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-        for row in rows:
-            first, *rest = (cell for cell in zip(row, widths, strict=True))
-            print("  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)]))
-
-
-def row_of(figures: Figures, of_topic: list[Figures]) -> tuple[str, ...]:
-    """A line of a table."""
-    name = figures.contestant if figures.size is None else f"{figures.size:,} {figures.contestant}"
-    cpu = [1e6 * figures.cpu[process] / figures.per for process in PROCESSES if process in figures.cpu]
-    total = 1e6 * figures.cpu_all / figures.per
-    return (
-        name,
-        "" if figures.rate is None else f"{figures.rate:,.0f}",
-        *(milliseconds(value) for value in (figures.p50, figures.p95, figures.p99, figures.delivered_p50)),
-        *([f"{value:,.0f}" for value in (*cpu, total)] if cpu else [""] * 4),
-        ratio_to_confab(figures, of_topic),
-        "" if figures.trips is None else f"{figures.trips[0]} + {figures.trips[1]}",
-        "" if figures.size_bytes is None else f"{figures.size_bytes:,.0f}",
-    )
-
-
-def milliseconds(value: float | None) -> str:
+def _milliseconds(value: float | None) -> str:
     return "" if value is None else f"{1000 * value:,.1f}"
 
 
-def ratio_to_confab(figures: Figures, of_topic: list[Figures]) -> str:
-    """How many times Confab's CPU it takes."""
+def _micros(figures: Figures, process: str | None = None) -> str:
+    if not figures.cpu:
+        return ""
+    seconds = figures.cpu_all if process is None else figures.cpu[process]
+    value = 1e6 * seconds / figures.per
+    return f"{value:,.0f}" if value >= 20 else f"{value:.1f}"
+
+
+def _ratio(figures: Figures, of_topic: Sequence[Figures]) -> str:
     same = [one for one in of_topic if one.contestant == CONFAB and one.size == figures.size]
     if not same or not figures.cpu_all or not same[0].cpu_all:
         return ""
-    return f"{(figures.cpu_all / figures.per) / (same[0].cpu_all / same[0].per):.2f}"
+    return f"{figures.cpu_all / same[0].cpu_all:.2f}"
+
+
+def _kibibytes(figures: Figures, process: str) -> str:
+    return f"{figures.more[f'{process}_bytes'] / 1024:.1f}" if f"{process}_bytes" in figures.more else ""
+
+
+_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("", lambda one, _: one.contestant if one.size is None else f"{one.size:,} {one.contestant}"),
+    ("ops/s", lambda one, _: "" if one.rate is None else f"{one.rate:,.0f}"),
+    ("p50 ms", lambda one, _: _milliseconds(one.p50)),
+    ("p95", lambda one, _: _milliseconds(one.p95)),
+    ("p99", lambda one, _: _milliseconds(one.p99)),
+    ("heard p50", lambda one, _: _milliseconds(one.delivered_p50)),
+    ("p99", lambda one, _: _milliseconds(one.delivered_p99)),
+    ("CPU µs: server", lambda one, _: _micros(one, PROCESSES[0])),
+    ("MongoDB", lambda one, _: _micros(one, PROCESSES[1])),
+    ("Redis", lambda one, _: _micros(one, PROCESSES[2])),
+    ("in all", lambda one, _: _micros(one)),
+    ("Confab = 1", _ratio),
+    ("trips", lambda one, _: "" if one.trips is None else f"{one.trips[0]} + {one.trips[1]}"),
+    ("bytes", lambda one, _: "" if one.size_bytes is None else f"{one.size_bytes:,.0f}"),
+    ("KiB: server", lambda one, _: _kibibytes(one, "server")),
+    ("KiB: Redis", lambda one, _: _kibibytes(one, "redis")),
+)
+
+
+def topics_of(result: Result) -> list[tuple[Topic, list[Figures]]]:
+    """What was measured, in the order of the scenarios."""
+    topics = [topic for scenario in SCENARIOS.values() for topic in scenario.topics]
+    found = [(topic, [one for one in result.figures if one.scenario == topic.key]) for topic in topics]
+    return [(topic, figures) for topic, figures in found if figures]
+
+
+def table_of(figures: Sequence[Figures]) -> Table:
+    """Lines of cells, the head first, without columns in which nothing is told."""
+    rows = [tuple(cell(one, figures) for _, cell in _COLUMNS) for one in figures]
+    kept = [place for place in range(len(_COLUMNS)) if any(row[place] for row in rows)]
+    head = tuple(name for name, _ in _COLUMNS)
+    return [tuple(row[place] for place in kept) for row in (head, *rows)]
+
+
+def growth_of(topic: Topic, figures: Sequence[Figures]) -> str:
+    """How CPU grows from the smallest to the largest size. Empty where it is not measured."""
+    told = []
+    for name in dict.fromkeys(one.contestant for one in figures):
+        of_name = sorted((one for one in figures if one.contestant == name), key=lambda one: one.size or 0)
+        least, most = of_name[0], of_name[-1]
+        if topic.grows_with and least.size != most.size and least.cpu_all:
+            factor = (most.cpu_all / most.per) / (least.cpu_all / least.per)
+            told.append(f"{name} × {factor:.2f} from {least.size:,} to {most.size:,}")
+    return f"CPU by {topic.grows_with}: {', '.join(told)}." if told else ""
+
+
+def print_tables(result: Result) -> None:
+    """All of it, for a terminal."""
+    for topic, figures in topics_of(result):
+        print(f"\n{topic.title}{f' ({topic.note})' if topic.note else ''}")
+        _print(table_of(figures))
+        if growth := growth_of(topic, figures):
+            print(growth)
+    if reached := goals.reached(result.figures):
+        print("\nWhat is aimed at")
+        _print(goals.rows_of(reached))
+    print(f"\n{result.profile}: {result.seconds:.0f} s")
+
+
+def _print(rows: Table) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        (first, width), *rest = zip(row, widths, strict=True)
+        print("  ".join([first.ljust(width), *(cell.rjust(width) for cell, width in rest)]))
 
 
 def write_results(result: Result, folder: Path) -> None:
     """JSON and plot."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RESULTS).write_text(json.dumps(to_json(result), indent=1) + "\n")
-    print(f"\nwritten to {folder}")
+    (folder / RESULTS).write_text(json.dumps(_to_json(result), indent=1) + "\n")
+    (folder / PLOT).write_text(draw(result.figures))
+    print(f"written to {folder}")
 
 
-def to_json(result: Result) -> dict[str, Any]:
+def read_results(folder: Path) -> Result:
+    """As they were written."""
+    value = json.loads((folder / RESULTS).read_text())
+    return Result(value["profile"], value["seconds"], [Figures.from_json(one) for one in value["figures"]])
+
+
+def _to_json(result: Result) -> dict[str, Any]:
     return {
         "profile": result.profile,
         "seconds": round(result.seconds, 1),
         "figures": [figures.to_json() for figures in result.figures],
     }
-
-
-def read_results(path: Path) -> Result:
-    """As they were written."""
-    value = json.loads(path.read_text())
-    return Result(value["profile"], value["seconds"], list(_figures(value["figures"])))
-
-
-def _figures(values: list[dict[str, Any]]) -> Iterator[Figures]:
-    for value in values:
-        yield Figures.from_json(value)

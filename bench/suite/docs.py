@@ -1,0 +1,42 @@
+"""The results in docs/benchmarks.md, and the picture beside it."""
+
+from __future__ import annotations
+
+from bench.suite import goals
+from bench.suite.plot import draw
+from bench.suite.report import Table, growth_of, table_of, topics_of
+from bench.suite.run import Result
+from tests.processes import ROOT
+
+PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks.svg"
+_BEGIN, _END = "<!-- results: written by `python -m bench --write-docs` -->", "<!-- end of results -->"
+
+
+def write_docs(result: Result) -> None:
+    """Puts the results between the page's marks, in the place of those that were there."""
+    before, begin, rest = PAGE.read_text().partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"{PAGE} has no place for results")
+    PAGE.write_text(f"{before}{begin}\n\n{_results(result)}\n{end}{after}")
+    PICTURE.write_text(draw(result.figures))
+
+
+def _results(result: Result) -> str:
+    parts = []
+    if reached := goals.reached(result.figures):
+        parts += ["### What is aimed at", _markdown(goals.rows_of(reached))]
+    for topic, figures in topics_of(result):
+        parts.append(f"### {topic.title}")
+        if topic.note:
+            parts.append(f"{topic.note[0].upper()}{topic.note[1:]}.")
+        parts.append(_markdown(table_of(figures)))
+        if growth := growth_of(topic, figures):
+            parts.append(growth)
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(rows: Table) -> str:
+    head, *rest = rows
+    lines = [head, ("---", *("---:" for _ in head[1:])), *rest]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
