@@ -66,26 +66,36 @@ class Costs:
 
 async def measure(databases: EmbeddedServers) -> list[str]:
     """Prints the table. Answers what is over budget."""
-    over, costs = [], Costs(databases)
+    over: list[str] = []
+    costs = Costs(databases)
     print(f"{'':<34} {'MongoDB':>8} {'Redis':>6} {'budget':>7} {'CPU ms: server':>15} {'MongoDB':>8} {'Redis':>6}")
     async with confab_inside(databases, _NAME) as (ask, count):
         for operation in await prepare(ask, changes=("pin", "mute")):
-            if sentence := await _measure_one(operation, count, costs):
-                over.append(sentence)
+            over += await _measure_one(operation, count, costs)
     return over
 
 
-async def _measure_one(operation: Operation, count: Count, costs: Costs) -> str | None:
-    trips, budget = await least_trips(operation, count), BUDGETS[operation.key]
+async def _measure_one(operation: Operation, count: Count, costs: Costs) -> list[str]:
+    trips = await least_trips(operation, count)
     server, mongo, redis = (1000 * used for used in await costs.of(operation))
-    allowed = f"{budget[0]} + {budget[1]}"
+    allowed = _told(BUDGETS[operation.key])
     print(
         f"{operation.title:<34} {trips[0]:>8} {trips[1]:>6} {allowed:>7} {server:>15.2f} {mongo:>8.2f} {redis:>6.2f}",
         flush=True,
     )
+    return judge(operation.key, operation.title, trips)
+
+
+def judge(key: str, title: str, trips: Trips) -> list[str]:
+    """A sentence about an operation that is over budget."""
+    budget = BUDGETS[key]
     if trips[0] > budget[0] or trips[1] > budget[1]:
-        return f"{operation.title} waits for {trips[0]} + {trips[1]} round trips, and {allowed} are allowed."
-    return None
+        return [f"{title} waits for {_told(trips)} round trips, and {_told(budget)} are allowed."]
+    return []
+
+
+def _told(trips: Trips) -> str:
+    return f"{trips[0]} + {trips[1]}"
 
 
 def main() -> None:

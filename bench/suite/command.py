@@ -6,8 +6,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from bench.suite.profiles import FULL, QUICK
 from bench.suite.docs import write_docs
+from bench.suite.profiles import FULL, QUICK
 from bench.suite.report import print_tables, read_results, write_results
 from bench.suite.run import run
 from bench.suite.scenarios import SCENARIOS

@@ -226,9 +226,7 @@ async def _main(port: int, mongo_url: str, redis_url: str) -> None:
     databases = Databases(mongo_url, redis_url)
     await databases.open()
     floor = Floor(databases)
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(floor), "127.0.0.1", port, backlog=4096
-    )
+    server = await asyncio.get_running_loop().create_server(lambda: Connection(floor), "127.0.0.1", port, backlog=4096)
     async with server:
         await server.serve_forever()
 

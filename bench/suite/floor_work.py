@@ -133,8 +133,8 @@ class Databases:
         names = await self._redis.zrange(f"floor:list:{user}", 0, 2, desc=True)
         return await self._listed(user, names)
 
-    async def _listed(self, user: str, names: list[bytes]) -> list[Any]:
-        values = await self._redis.hmget(f"floor:sessions:{user}", names) if names else []
+    async def _listed(self, user: str, names: Any) -> list[Any]:
+        values: Any = await self._redis.hmget(f"floor:sessions:{user}", names) if names else []
         return [orjson.loads(value) for value in values]
 
     async def history(self, user: str, conversation: str) -> list[Any]:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -44,16 +45,14 @@ class Load:
         loop = asyncio.get_running_loop()
         clients: list[HttpClient | SocketClient] = []
         for token in tokens:
-            client: HttpClient | SocketClient
-            if transport == "ws":
-                _, client = await loop.create_connection(
-                    lambda token=token: SocketClient(_opening(port, token, ()), Heard()), "127.0.0.1", port
-                )
-                async with asyncio.timeout(_PATIENCE_SECONDS):
-                    await client.ready
-            else:
-                client = HttpClient(port, token)
-            clients.append(client)
+            if transport == "http":
+                clients.append(HttpClient(port, token))
+                continue
+            socket = SocketClient(_opening(port, token, ()), Heard())
+            await loop.create_connection(partial(_itself, socket), "127.0.0.1", port)
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await socket.ready
+            clients.append(socket)
         self._clients[name] = clients
         return {}
 
@@ -157,6 +156,10 @@ class Load:
         if self._bare is None:
             self._bare = await Bare.open(mongo_url, redis_url)
         return await self._bare.act()
+
+
+def _itself(socket: SocketClient) -> SocketClient:
+    return socket
 
 
 def _opening(port: int, token: str, subscriptions: Sequence[str]) -> Opening:

@@ -18,10 +18,10 @@ _SESSIONS = 60
 _PAGE = 50
 _AT_ONCE = 20
 
-_PIN = "mutation ($id: ID!, $n: Int!) { pinSession(conversationId: $id, priority: $n) { id priority writeTs activeTs } }"
-_MUTE = (
-    "mutation ($id: ID!, $on: Boolean!) { muteSession(conversationId: $id, muted: $on) { id muteStatus activeTs } }"
+_PIN = (
+    "mutation ($id: ID!, $n: Int!) { pinSession(conversationId: $id, priority: $n) { id priority writeTs activeTs } }"
 )
+_MUTE = "mutation ($id: ID!, $on: Boolean!) { muteSession(conversationId: $id, muted: $on) { id muteStatus activeTs } }"
 
 Act = Callable[[], Awaitable[object]]
 
@@ -90,7 +90,10 @@ async def prepare(ask: Ask, changes: Sequence[str] = ()) -> list[Operation]:
         ),
         Operation("read", "markRead", lambda: ask("alice", READ, id=talk), lambda: send("bob", toUserId="alice")),
     ]
-    values = {"pin": (_PIN, "pinSession", lambda n: {"n": n}), "mute": (_MUTE, "muteSession", lambda n: {"on": n % 2 == 0})}
+    values = {
+        "pin": (_PIN, "pinSession", lambda n: {"n": n}),
+        "mute": (_MUTE, "muteSession", lambda n: {"on": n % 2 == 0}),
+    }
     for change in changes:
         query, title, variables = values[change]
         found.append(_change(ask, change, title, query, talk, variables))

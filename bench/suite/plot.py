@@ -51,9 +51,7 @@ class Drawing:
         self._parts: list[str] = []
 
     def rectangle(self, x: float, y: float, width: float, height: float, colour: str) -> None:
-        self._parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
-        )
+        self._parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>')
 
     def text(self, x: float, y: float, text: str, *, anchor: str = "start", size: int = 12, bold: bool = False) -> None:
         weight = ' font-weight="600"' if bold else ""
@@ -115,7 +113,9 @@ def _rows_of(bars: Bars, figures: Sequence[Figures]) -> list[Figures]:
     rows = [one for one in figures if one.scenario == bars.scenario]
     if bars.grows and rows:
         # The largest that all of them were asked.
-        largest = min(max(one.size or 0 for one in rows if one.contestant == name) for name in {r.contestant for r in rows})
+        largest = min(
+            max(one.size or 0 for one in rows if one.contestant == name) for name in {r.contestant for r in rows}
+        )
         rows = [one for one in rows if one.size == largest]
     return sorted(rows, key=lambda one: list(_COLOURS).index(one.contestant))
 

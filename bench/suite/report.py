@@ -86,7 +86,7 @@ def growth_of(topic: Topic, figures: Sequence[Figures]) -> str:
         least, most = of_name[0], of_name[-1]
         if topic.grows_with and least.size != most.size and least.cpu_all:
             factor = (most.cpu_all / most.per) / (least.cpu_all / least.per)
-            told.append(f"{name} × {factor:.2f} from {least.size:,} to {most.size:,}")
+            told.append(f"{name} times {factor:.2f} from {least.size:,} to {most.size:,}")
     return f"CPU by {topic.grows_with}: {', '.join(told)}." if told else ""
 
 

@@ -21,7 +21,6 @@ from bench.suite.stage import BASELINE, CONFAB, Stage, database_of
 from bench.suite.trips import baseline_inside, confab_inside, count_trips
 from server.embedded import EmbeddedServers
 
-
 TRIPS_OF = {
     "private-http": "private",
     "private-ws": "private",

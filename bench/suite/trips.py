@@ -73,7 +73,8 @@ async def baseline_inside(databases: EmbeddedServers, database: str) -> AsyncIte
         "BASELINE_REDIS_URL": databases.redis_url,
     }
     commands = _Commands()
-    monitoring.register(commands)
+    register: Any = monitoring.register
+    register(commands)
     with mock.patch.dict(os.environ, environment), _counted_redis() as redis:
         from bench.baseline.app import app
 
@@ -115,7 +116,8 @@ class _Commands(monitoring.CommandListener):
 def _counted_redis() -> Iterator[list[int]]:
     """Counts commands and pipelines, those of publish/subscribe apart, for the time of the block."""
     trips = [0]
-    command, execute = Redis.execute_command, Pipeline.execute
+    command: Any = Redis.execute_command
+    execute: Any = Pipeline.execute
 
     async def counted_command(self: Any, *words: Any, **options: Any) -> Any:
         trips[0] += 1

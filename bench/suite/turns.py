@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.suite.figures import PROCESSES, Figures
-from bench.suite.driving import STAMP_PLACE
 from bench.suite.stage import Contestant, Spent, Stage
 
 _WARM_UP_SECONDS = 0.4

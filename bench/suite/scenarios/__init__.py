@@ -25,4 +25,6 @@ def _scenario(module: ModuleType) -> Scenario:
     return Scenario(module.__name__.rpartition(".")[2], module.TOPICS, module.people, module.run)
 
 
-SCENARIOS = {scenario.name: scenario for scenario in map(_scenario, (private, lone, groups, sessions, history, connections))}
+SCENARIOS = {
+    scenario.name: scenario for scenario in map(_scenario, (private, lone, groups, sessions, history, connections))
+}

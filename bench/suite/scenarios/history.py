@@ -51,7 +51,9 @@ async def run(stage: Stage) -> list[Figures]:
     return found + [await _read(stage, contestant) for contestant in stage]
 
 
-async def _plan(stage: Stage, contestant: Contestant, first: int, count: int, bodies: list[str], in_flight: int) -> Plan:
+async def _plan(
+    stage: Stage, contestant: Contestant, first: int, count: int, bodies: list[str], in_flight: int
+) -> Plan:
     """Some of the readers, a connection each, with what each asks."""
     name = f"{contestant.name} readers from {first}"
     tokens = [contestant.token(reader) for _, reader in _pairs()[first : first + count]]

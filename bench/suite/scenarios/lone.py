@@ -42,9 +42,7 @@ async def run(stage: Stage) -> list[Figures]:
             # No time: each drive is one message.
             turn[plan.contestant.name] = await turns.drive(plan, how="closed")
             await asyncio.sleep(_APART_SECONDS)
-        least = await load.ask(
-            "bare", mongo_url=stage.databases.mongo_url, redis_url=stage.databases.redis_url
-        )
+        least = await load.ask("bare", mongo_url=stage.databases.mongo_url, redis_url=stage.databases.redis_url)
         await asyncio.sleep(_APART_SECONDS)
         if number >= _WARM_UP:
             bare.append(least)

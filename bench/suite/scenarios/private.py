@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bench.suite.driving import STAMP_PLACE
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import MESSAGE_EVENTS, SEND
 from bench.suite.stage import Contestant, Stage
-from bench.suite.turns import STAMP_PLACE, Plan, Turns, body
+from bench.suite.turns import Plan, Turns, body
 
 TOPICS = (
-    Topic("private-http", "Private message, mutation over HTTP", note="20 pairs, 20 in flight, delivered to a subscriber"),
+    Topic(
+        "private-http", "Private message, mutation over HTTP", note="20 pairs, 20 in flight, delivered to a subscriber"
+    ),
     Topic("private-ws", "Private message, mutation over the WebSocket", note="the same"),
 )
 
