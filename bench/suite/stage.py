@@ -75,10 +75,10 @@ class Stage:
         return iter(self.contestants.values())
 
     @asynccontextmanager
-    async def servers(self, names: tuple[str, ...] | None = None) -> AsyncIterator[None]:
+    async def servers(self) -> AsyncIterator[None]:
         """The contestants, started anew for the time of the block."""
         async with AsyncExitStack() as stack:
-            for name in names or self.names:
+            for name in self.names:
                 server = await stack.enter_async_context(self._serving(name))
                 self.contestants[name] = Contestant(name, server)
             try:

@@ -32,8 +32,8 @@ async def run(stage: Stage) -> list[Figures]:
     turns, load = Turns(stage), stage.load
     plans = []
     for contestant in stage:
-        clients = await connect(stage, contestant, "http")
-        plans.append(Plan(contestant, clients, bodies(), 1, await listen(stage, contestant)))
+        clients = await connect(stage, contestant, "http", 1)
+        plans.append(Plan(contestant, clients, bodies()[:1], 1, await listen(stage, contestant)))
     told: dict[str, list[Turn]] = defaultdict(list)
     bare: list[dict[str, Any]] = []
     for number in range(_WARM_UP + stage.profile.lone):

@@ -41,10 +41,10 @@ async def listen(stage: Stage, contestant: Contestant) -> str:
     return name
 
 
-async def connect(stage: Stage, contestant: Contestant, transport: str) -> str:
-    """Has all senders connect. Answers their name at the load."""
+async def connect(stage: Stage, contestant: Contestant, transport: str, count: int = PAIRS) -> str:
+    """Has senders connect. Answers their name at the load."""
     name = f"{contestant.name} senders over {transport}"
-    tokens = [contestant.token(user) for user in senders()]
+    tokens = [contestant.token(user) for user in senders()[:count]]
     await stage.load.ask("connect", name=name, port=contestant.server.port, transport=transport, tokens=tokens)
     return name
 
