@@ -82,7 +82,6 @@ class Stage:
                 server = await stack.enter_async_context(self._serving(name))
                 self.contestants[name] = Contestant(name, server)
             try:
-                await asyncio.sleep(1)
                 await self._learn_idle()
                 yield
             finally:
