@@ -14,7 +14,7 @@ Taken = Callable[[bytes], None]
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _LOST = b'{"errors": "the connection was lost"}'
-_OPERATION = re.compile(rb'"id": ?"m\d+"')
+_OPERATION = re.compile(rb'"id": ?"m(\d+)"')
 
 
 class HttpClient(asyncio.Protocol):
@@ -97,13 +97,13 @@ class SocketClient(Subscriber):
         self._transport.write(client_frame(b'{"id":"m%d","type":"subscribe","payload":%b}' % (self._asked, body)))
 
     def _on_frame(self, opcode: int, payload: bytes) -> None:
-        if opcode == 0x1 and _OPERATION.search(payload):
+        operation = _OPERATION.search(payload) if opcode == 0x1 else None
+        if operation is None:
+            super()._on_frame(opcode, payload)
+        elif int(operation[1]) == self._asked and self._taken is not None:
+            # What else comes of an operation (complete, by when the next one may be under way) comes to nobody.
             taken, self._taken = self._taken, None
-            # The second frame of an operation, complete, comes to nobody.
-            if taken is not None:
-                taken(payload)
-            return
-        super()._on_frame(opcode, payload)
+            taken(payload)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

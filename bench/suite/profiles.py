@@ -30,13 +30,13 @@ QUICK = Profile(
     name="quick",
     rounds=2,
     seconds=1.0,
-    half_seconds=1.5,
+    half_seconds=1.2,
     lone=50,
     groups=(200, 1_000),
     baseline_group=1_000,
     sessions=(50, 1_000, 7_000),
     connections=2_000,
-    rest_seconds=4.0,
+    rest_seconds=3.0,
 )
 
 FULL = Profile(
