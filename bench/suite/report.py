@@ -28,7 +28,10 @@ def _micros(figures: Figures, process: str | None = None) -> str:
     if not figures.cpu:
         return ""
     seconds = figures.cpu_all if process is None else figures.cpu[process]
-    value = 1e6 * seconds / figures.per
+    return _number(1e6 * seconds / figures.per)
+
+
+def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 20 else f"{value:.1f}"
 
 
@@ -45,7 +48,7 @@ def _kibibytes(figures: Figures, process: str) -> str:
 
 _COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("", lambda one, _: one.contestant if one.size is None else f"{one.size:,} {one.contestant}"),
-    ("ops/s", lambda one, _: "" if one.rate is None else f"{one.rate:,.0f}"),
+    ("ops/s", lambda one, _: "" if one.rate is None else _number(one.rate)),
     ("p50 ms", lambda one, _: _milliseconds(one.p50)),
     ("p95", lambda one, _: _milliseconds(one.p95)),
     ("p99", lambda one, _: _milliseconds(one.p99)),

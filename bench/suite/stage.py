@@ -26,6 +26,9 @@ from tests.processes import ROOT, ServerProcess, launch_server, serving_processe
 CONFAB, BASELINE, FLOOR = "Confab", "baseline", "floor"
 CONTESTANTS = (CONFAB, BASELINE, FLOOR)
 
+CALM_SECONDS = 0.1
+"""So long a contestant does next to nothing before it counts as calm."""
+
 _IDLE_SECONDS = 1.5
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -156,7 +159,7 @@ class Stage:
         idle, deadline = sum(contestant.idle.values()), time.perf_counter() + most
         while time.perf_counter() < deadline:
             before, began = sum(self._cpu(contestant).values()), time.perf_counter()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(CALM_SECONDS)
             elapsed = time.perf_counter() - began
             if sum(self._cpu(contestant).values()) - before < (idle + 0.03) * elapsed:
                 return

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bench.suite.figures import PROCESSES, Figures
-from bench.suite.stage import Contestant, Spent, Stage
+from bench.suite.stage import CALM_SECONDS, Contestant, Spent, Stage
 
 _WARM_UP_SECONDS = 0.4
 
@@ -108,6 +109,7 @@ class Turns:
         load, stage = self._stage.load, self._stage
 
         async def act() -> dict[str, Any]:
+            began = time.perf_counter()
             asked = await load.ask(
                 "drive",
                 name=plan.clients,
@@ -121,8 +123,12 @@ class Turns:
                 raise RuntimeError(f"{plan.contestant.name} failed {asked['failures']} times: {asked['failure']}")
             if plan.listeners:
                 await load.ask("wait", name=plan.listeners, count=asked["count"] * plan.deliveries)
+                # What is answered before all have heard is not done yet.
+                asked["elapsed"] = time.perf_counter() - began
             if plan.until_calm:
                 await stage.calm(plan.contestant)
+                if not plan.listeners:
+                    asked["elapsed"] = time.perf_counter() - began - CALM_SECONDS
             return asked
 
         asked, spent = await stage.spent(plan.contestant, act)
