@@ -68,7 +68,7 @@ class Databases:
 
     def __init__(self, mongo_url: str, redis_url: str) -> None:
         self._redis = Redis.from_url(redis_url)
-        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(mongo_url)
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(mongo_url, retryWrites=False)
         database = client.get_database(DATABASE, write_concern=WriteConcern(w="majority", j=True))
         self._messages, self._heads = database["messages"], database["conversations"]
         self._sessions, self._marks = database["sessions"], database["receipts"]
@@ -98,16 +98,9 @@ class Databases:
             UpdateOne({"_id": m.conversation}, {"$max": {"s": m.seq, "n": m.seq, "w": m.at}}, upsert=True)
             for m in batch
         ]
-        sessions = [
-            UpdateOne(
-                {"_id": f"{m.sender} {m.conversation}"}, {"$max": {"r": m.seq, "rn": m.seq, "a": m.at}}, upsert=True
-            )
-            for m in batch
-        ]
         await asyncio.gather(
             self._messages.insert_many(rows, ordered=False),
             self._heads.bulk_write(heads, ordered=False),
-            self._sessions.bulk_write(sessions, ordered=False),
         )
         return [None] * len(batch)
 
