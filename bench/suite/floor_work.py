@@ -21,6 +21,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 DATABASE = "bench_floor"
+TRIPS = {"private": (1, 2), "group": (1, 2), "sessions": (0, 2), "sync": (0, 2), "history": (1, 1), "read": (1, 2)}
+"""Round trips by operation: MongoDB's, Redis's."""
+
 _BATCH = 200
 _PAGE = 50
 

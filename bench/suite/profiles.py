@@ -36,7 +36,7 @@ QUICK = Profile(
     baseline_group=1_000,
     sessions=(50, 1_000, 7_000),
     connections=2_000,
-    rest_seconds=8.0,
+    rest_seconds=6.0,
 )
 
 FULL = Profile(

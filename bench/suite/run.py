@@ -6,19 +6,19 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.crowd import Crowd
-from bench.suite import operations
+from bench.suite import floor_work, operations
 from bench.suite.data import insert_people, insert_people_of
 from bench.suite.figures import Figures
 from bench.suite.operations import prepare
 from bench.suite.profiles import Profile
 from bench.suite.scenarios import SCENARIOS
-from bench.suite.stage import BASELINE, CONFAB, Stage, database_of
-from bench.suite.trips import baseline_inside, confab_inside, count_trips
+from bench.suite.stage import BASELINE, CONFAB, FLOOR, Stage, database_of
+from bench.suite.trips import Trips, baseline_inside, confab_inside, count_trips
 from server.embedded import EmbeddedServers
 
 TRIPS_OF = {
@@ -55,7 +55,7 @@ async def run(profile: Profile, scenarios: Sequence[str], contestants: tuple[str
                 stage = Stage(databases, load, folder, profile, contestants)
                 insert_people(stage, sorted({user for name in scenarios for user in SCENARIOS[name].people(stage)}))
                 for name in scenarios:
-                    print(f"{name}:", flush=True)
+                    print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
                     async with stage.servers():
                         result.figures += await SCENARIOS[name].run(stage)
                 await _count_trips(stage, result.figures)
@@ -66,18 +66,19 @@ async def run(profile: Profile, scenarios: Sequence[str], contestants: tuple[str
 
 
 async def _count_trips(stage: Stage, figures: Sequence[Figures]) -> None:
-    """Adds round trips to the figures of those who can be asked within this process."""
+    """Adds round trips to the figures: of those who can be asked within this process, as they are counted there."""
     asked = {CONFAB: confab_inside, BASELINE: baseline_inside}
     wanted = {TRIPS_OF[one.scenario] for one in figures if one.scenario in TRIPS_OF}
+    trips: dict[str, Mapping[str, Trips]] = {FLOOR: floor_work.TRIPS}
     for name in (name for name in stage.names if name in asked and wanted):
         print(f"round trips of {name}", flush=True)
         database = f"{database_of(name)}_trips"
         insert_people_of(stage, name, database, operations.people())
         async with asked[name](stage.databases, database) as (ask, count):
-            trips = await count_trips([one for one in await prepare(ask) if one.key in wanted], count)
-        for one in figures:
-            if one.contestant == name and one.scenario in TRIPS_OF:
-                one.trips = trips[TRIPS_OF[one.scenario]]
+            trips[name] = await count_trips([one for one in await prepare(ask) if one.key in wanted], count)
+    for one in figures:
+        if one.contestant in trips and one.scenario in TRIPS_OF:
+            one.trips = trips[one.contestant][TRIPS_OF[one.scenario]]
 
 
 def _allow_many_files() -> None:

@@ -85,7 +85,7 @@ class Stage:
                 server = await stack.enter_async_context(self._serving(name))
                 self.contestants[name] = Contestant(name, server)
             try:
-                await self._learn_idle()
+                await self.learn_idle()
                 yield
             finally:
                 self.contestants.clear()
@@ -139,7 +139,8 @@ class Stage:
     def _cpu(self, contestant: Contestant) -> dict[str, float]:
         return {name: cpu_seconds(pid) for name, pid in self._pids(contestant).items()}
 
-    async def _learn_idle(self) -> None:
+    async def learn_idle(self) -> None:
+        """How much all take at rest, as they are now: with whoever is connected."""
         before = {one.name: self._cpu(one) for one in self}
         await asyncio.sleep(_IDLE_SECONDS)
         for one in self:
@@ -155,7 +156,8 @@ class Stage:
         return result, Spent(cpu, elapsed)
 
     async def calm(self, contestant: Contestant, *, most: float = 30.0) -> None:
-        """Waits until a contestant does next to nothing, so that all that follows from an operation is done."""
+        """Waits until a contestant does next to nothing beside what it does at rest, so that all that follows from an operation
+        is done. most: seconds."""
         idle, deadline = sum(contestant.idle.values()), time.perf_counter() + most
         while time.perf_counter() < deadline:
             before, began = sum(self._cpu(contestant).values()), time.perf_counter()

@@ -17,7 +17,7 @@ TOPICS = (
 
 _AT_ONCE = 20
 _WARM_UP = 20
-_SETTLE_SECONDS = 2.0
+_SETTLE_SECONDS = 3.0
 
 
 def _users(count: int) -> list[str]:
@@ -54,7 +54,7 @@ async def _run_one(stage: Stage, contestant: Contestant) -> list[Figures]:
         cpu={process: used / count for process, used in spent.cpu.items()},
         count=count,
     )
-    await stage.calm(contestant, most=10)
+    await stage.calm(contestant, most=_SETTLE_SECONDS)
     now = memory(contestant.server.pid)
     _, rest = await stage.spent(contestant, lambda: asyncio.sleep(stage.profile.rest_seconds))
     idle = Figures(
@@ -68,7 +68,7 @@ async def _run_one(stage: Stage, contestant: Contestant) -> list[Figures]:
         },
     )
     await load.ask("close", name=name)
-    await stage.calm(contestant, most=10)
+    await stage.calm(contestant, most=_SETTLE_SECONDS)
     say(opening)
     say(idle)
     kibibytes = {process: size / 1024 for process, size in idle.more.items()}

@@ -26,6 +26,7 @@ TOPICS = (
     ),
 )
 
+_SETTLE_SECONDS = 3.0
 _OWNER = "everybodysowner"
 _TEXT = f"What everybody is told, as long as such a line usually is, {STAMP_PLACE}"
 
@@ -58,11 +59,13 @@ async def _run_one(stage: Stage, size: int, contestants: list[Contestant]) -> li
     found = await turns.measure("group-offline", plans, size=size, half=False)
     for plan in plans:
         await _listen(stage, plan, size)
+    await stage.learn_idle()
     found += await turns.measure("group-online", plans, size=size)
     for plan in plans:
         await stage.load.ask("close", name=plan.listeners)
         plan.listeners = ""
-        await stage.calm(plan.contestant)
+        await stage.calm(plan.contestant, most=_SETTLE_SECONDS)
+    await stage.learn_idle()
     lately = [plan for plan in plans if plan.contestant.name == CONFAB]
     return found + await turns.measure("group-left", lately, size=size, half=False)
 
@@ -87,4 +90,4 @@ async def _listen(stage: Stage, plan: Plan, size: int) -> None:
     tokens = [contestant.token(user) for user in (_owner(size), *_members(size))]
     port = contestant.server.port
     await stage.load.ask("listen", name=plan.listeners, port=port, tokens=tokens, subscriptions=[MESSAGE_EVENTS])
-    await stage.calm(contestant)
+    await stage.calm(contestant, most=_SETTLE_SECONDS)
