@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
 
@@ -17,7 +17,7 @@ from schema.receipts import Delivery, ReceiptConnection, ReceiptStatus, delivery
 from schema.scalars import DateTime
 from schema.users import User, load_user, user_from
 from store import records
-from store.ids import message_id
+from store.ids import ConversationId, message_id
 from store.records import MessageKind
 
 if TYPE_CHECKING:
@@ -68,13 +68,11 @@ class Message(Node):
         return [user_from(user) for user in await info.context.loaders.users.load_many(self.record.mentions)]
 
     @strawberry.field
-    async def reply_to(self, info: Info) -> Message | None:
+    def reply_to(self, info: Info) -> Message | None:
         if self.record.reply_to is None:
             return None
-        place = (self.record.conversation, self.record.reply_to[1])
-        loaders = info.context.loaders
-        found = await loaders.messages.load(place) if await loaders.may_read(*place) else None
-        return message_from(found) if found else None
+        found: Any = _load_reply(info.context, self.record.conversation, self.record.reply_to[1])
+        return found
 
     @strawberry.field(description="The sender's own key, shown to the sender alone.")
     def idempotency_key(self, info: Info) -> str | None:
@@ -86,12 +84,12 @@ class Message(Node):
         "received; SENT where there is no recipient. deliveredCount includes those who read. Null to all but the sender, and "
         "for SYSTEM."
     )
-    async def delivery(self, info: Info) -> Delivery | None:
+    def delivery(self, info: Info) -> Delivery | None:
         is_sender = info.context.looking.is_(self.record.sender)
         if not receipts.may_see_receipts(self.record, is_sender=is_sender):
             return None
-        progress = await info.context.loaders.progress.load(self.record.conversation)
-        return delivery_from(progress.of(self.record.seq))
+        progress = info.context.loaders.progress.load(self.record.conversation)
+        return then(progress, lambda known: delivery_from(known.of(self.record.seq)))
 
     @strawberry.field(
         description="One row a recipient (those who were members when it was sent, less the sender), in groups of any size; "
@@ -123,6 +121,12 @@ def message_from(message: records.Message) -> Message:
         recalled_at=_moment(message.recalled_at_ms),
         created_at=DateTime(message.created_at_ms),
     )
+
+
+async def _load_reply(context: Context, conversation: ConversationId, seq: int) -> Message | None:
+    loaders = context.loaders
+    found = await loaders.messages.load((conversation, seq)) if await loaders.may_read(conversation, seq) else None
+    return message_from(found) if found else None
 
 
 def _moment(ms: int | None) -> DateTime | None:

@@ -19,8 +19,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def write_datetime(ms: int) -> str:
     """2026-01-02T03:04:05.678Z"""
-    moment = datetime.fromtimestamp(ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+    return f"{datetime.fromtimestamp(ms // 1000, UTC).isoformat()[:19]}.{ms % 1000:03d}Z"
 
 
 def parse_datetime(value: object) -> int:

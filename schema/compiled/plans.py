@@ -121,16 +121,22 @@ class Plans:
         nullable = not is_non_null_type(field.definition.type)
         resolve, complete = resolver_of(field), self._completer(field.definition.type, field, details)
 
+        there: type | None = None
+
         def step(source: Any, out: dict[str, Any], around: Spot | None, run: Run) -> None:
+            nonlocal there
             spot = (around, key, type_name, out, nullable)
             try:
                 value = resolve(source, spot, run)
-                if is_awaitable(value):
-                    out[key] = None
-                    run.pending.append((value, spot, nodes, complete))
-                else:
-                    done = complete(value, spot, run)
-                    out[key] = None if done is PENDING else done
+                # A field's values are mostly of one class, none of which has to be waited for.
+                if type(value) is not there:
+                    if is_awaitable(value):
+                        out[key] = None
+                        run.pending.append((value, spot, nodes, complete))
+                        return
+                    there = type(value)
+                done = complete(value, spot, run)
+                out[key] = None if done is PENDING else done
             except Exception as raw:
                 run.fail(raw, nodes, spot)
                 out[key] = None
