@@ -1,0 +1,77 @@
+"""In which order messages are shown that are shown in one round trip."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from store.cache import Call
+from store.ids import ConversationId, MessageId, UserId
+from store.keys import Keys
+from store.messages import Committed
+from store.records import Message, MessageKind, Reserved
+from store.store import Store
+from subscriptions.effects import Effect, Part
+from subscriptions.rounds import Round
+
+ANN, BEN, CAT = (UserId(name) for name in ("ann", "ben", "cat"))
+NOW = 1_795_000_000_000
+
+
+def _store() -> Store:
+    def change(user: UserId, kind: str, change: dict[str, Any]) -> Call:
+        return Call("apply", Keys("").user(user), (NOW, "", kind, change))
+
+    parts = {"keys": Keys(""), "clock": SimpleNamespace(now_ms=lambda: NOW), "sessions": SimpleNamespace(change=change)}
+    return cast(Store, SimpleNamespace(**parts))
+
+
+def _part(conversation: str, seq: int, *users: UserId, effects: tuple[Effect, ...] = ()) -> Part:
+    message = Message(MessageId(seq), ConversationId(conversation), ANN, MessageKind.TEXT, "said", seq, seq)
+    return Part(Committed(Reserved(message, "", ""), NOW), effects, users)
+
+
+def _read(call: Call) -> tuple[str, list[str]]:
+    """Whose keys, and each kind with the seq of its message."""
+    assert call.keys is not None
+    changes = [
+        f"{kind} {text.split()[1]}" if isinstance(text, str) else kind
+        for kind, text in zip(call.args[2::2], call.args[3::2], strict=True)
+    ]
+    return call.keys[0].partition("{u:")[2].partition("}")[0], changes
+
+
+def test_messages_of_a_conversation_go_to_each_in_one_call_but_to_who_wrote_one() -> None:
+    shown = Round(_store(), [_part("g_1", 1, ANN, BEN), _part("g_2", 7, BEN), _part("g_1", 2, ANN, BEN, CAT)])
+    assert [_read(call) for call in shown.calls] == [
+        ("ann", ["own 1"]),
+        ("ann", ["own 2"]),
+        ("ben", ["message 1", "message 2"]),
+        ("cat", ["message 2"]),
+        ("ben", ["message 7"]),
+    ]
+    one, other, two = shown.read([1, [b"pending"], [b"told", b"e", 5, NOW, NOW + 1, b"s"], 1, 1])
+    assert [user for _, those in (one, other, two) for user, _ in those.others] == [ANN]
+    assert one[1].places == {"s": [(BEN, "e", NOW, 5)]}
+    assert two[1].places == {"s": [(BEN, "e", NOW + 1, NOW)]}
+    assert [(tick.user, tick.at) for tick in two[1].ticks] == [(BEN, NOW + 1)]
+
+
+def test_what_a_change_of_the_group_does_comes_between_the_messages_before_and_after_it() -> None:
+    leaves = Effect(CAT, "leave", {"c": "g_1"})
+    parts = [_part("g_1", 1, BEN, CAT), _part("g_1", 2, BEN, effects=(leaves,)), _part("g_1", 3, BEN)]
+    shown = Round(_store(), parts)
+    assert [_read(call) for call in shown.calls] == [
+        ("ben", ["message 1"]),
+        ("cat", ["message 1"]),
+        ("cat", ["leave"]),
+        ("ben", ["message 2"]),
+        ("ben", ["message 3"]),
+    ]
+    answers = [1, 1, [b"cold"], 1, 1]
+    assert [effects for effects, _ in shown.read(answers)] == [[], [[b"cold"]], []]
+
+
+def test_no_call_holds_up_others_for_more_than_some_messages() -> None:
+    shown = Round(_store(), [_part("g_1", seq, BEN) for seq in range(1, 41)])
+    assert [len(_read(call)[1]) for call in shown.calls] == [32, 8]
