@@ -71,7 +71,7 @@ class TransportWS:
         self._census = Census(limits.max_connections, limits.max_connections_per_user)
         self._host = Host(engine, authenticate, limits, clock, new_id, self._census, self._mutations, judge)
         self._rng = rng if rng is not None else random.Random()
-        self._connections: dict[Connection, asyncio.Event] = {}
+        self._connections: dict[Connection, asyncio.Future[None]] = {}
         self._draining = False
         self._leaving = 0
 
@@ -83,13 +83,13 @@ class TransportWS:
     async def serve(self, websocket: WebSocket) -> None:
         """Serve a socket not yet accepted, to its end. Of its operations only mutations are at work then."""
         connection = Connection(websocket, self._host)
-        ended = self._connections[connection] = asyncio.Event()
+        ended = self._connections[connection] = asyncio.get_running_loop().create_future()
         try:
             await connection.run(self._farewell() if self._draining else self._census.admit(connection))
         finally:
             self._census.leave(connection)
             del self._connections[connection]
-            ended.set()
+            ended.set_result(None)
 
     def asgi(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """`serve` as an ASGI application."""
@@ -133,9 +133,9 @@ class TransportWS:
         if self._mutations:
             await asyncio.wait(self._mutations)
 
-    async def _see_off(self, connection: Connection, ended: asyncio.Event) -> None:
+    async def _see_off(self, connection: Connection, ended: asyncio.Future[None]) -> None:
         await connection.see_off(self._farewell())
-        await ended.wait()
+        await asyncio.wait((ended,))
 
     def _farewell(self) -> Close:
         # A millisecond each: a thousand clients a second are welcome back.

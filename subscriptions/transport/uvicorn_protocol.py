@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
@@ -20,11 +20,66 @@ from websockets.http11 import Request
 
 from subscriptions.transport.writing import SOCKET_EXTENSION, Socket
 
+if TYPE_CHECKING:
+    from uvicorn._types import ASGISendEvent
+
 _TEXT = 0x81
 """First byte of a text message in one frame (RFC 6455, 5.2)."""
 
 _MAX_FRAGMENTS = 1024
 """Of one message. Each costs memory however short it is, and empty ones don't count towards a message's size."""
+
+
+class _Messages:
+    """What the application is to receive, for one reader. An asyncio.Queue takes 3 KB, on each of thousands of connections."""
+
+    __slots__ = ("_items", "_waiting")
+
+    def __init__(self) -> None:
+        self._items: list[Any] = []
+        self._waiting: asyncio.Future[None] | None = None
+
+    def put_nowait(self, item: Any) -> None:
+        self._items.append(item)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def empty(self) -> bool:
+        return not self._items
+
+    async def get(self) -> Any:
+        while not self._items:
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        return self._items.pop(0)
+
+
+class _Gate:
+    """Open most of the time. An asyncio.Event takes 800 bytes all that time."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event: asyncio.Event | None = None
+
+    def is_set(self) -> bool:
+        return self._event is None
+
+    def set(self) -> None:
+        event, self._event = self._event, None
+        if event is not None:
+            event.set()
+
+    def clear(self) -> None:
+        if self._event is None:
+            self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        if self._event is not None:
+            await self._event.wait()
 
 
 def _header(size: int) -> bytes:
@@ -41,6 +96,11 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
 
     _abort_timer: asyncio.TimerHandle | None = None
     _on_flow: Callable[[bool], None] | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.queue = cast(Any, _Messages())
+        self.writable = cast(Any, _Gate())
 
     # --- subscriptions.transport.writing.Socket
 
@@ -68,6 +128,13 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.abort()
 
     # --- uvicorn
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.accept":
+            # The handshake's, for as long as the connection lasts otherwise.
+            self.request = self.response = cast(Any, None)
+            self.scope["headers"] = ()
 
     def pause_writing(self) -> None:
         super().pause_writing()
