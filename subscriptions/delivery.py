@@ -43,11 +43,7 @@ BATCH = 500
 FIRST_MEMBERS = 200
 """Members who see a message before its sender is answered, the sender included."""
 
-_LANE_MEMBERS = 500
-_LANE_MESSAGES = 32
-_COMPANY_SECONDS = 0.002
-"""For a message to wait for others that are about to have their places: half as many writes, and none of them later for it."""
-
+_LANE_MEMBERS, _LANE_MESSAGES = 500, 32
 _COMMIT_SECONDS = 15.0
 _SLOW_SECONDS = 1.0
 _RETRY_SECONDS = (0.05, 1.0)
@@ -76,7 +72,7 @@ class _Parcelled:
 
 
 class Delivery:
-    """The write path of one process. `open` before use; `close` finishes what is under way."""
+    """The write path of one process. `open` before use; `close` finishes what is under way. `coming`: what gets a place now."""
 
     def __init__(self, store: Store, bus: Bus, receipts: ReceiptNotifier) -> None:
         self._store = store
@@ -88,7 +84,6 @@ class Delivery:
         self._wakeups = {name: asyncio.Event() for name in ("commit", "show", "lane")}
         self._under_way: dict[int, _Parcelled] = {}
         self.coming = Coming()
-        """Messages that are about to have their places."""
         self._stamp = 0
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -136,21 +131,18 @@ class Delivery:
         queue.extend(items)
         self._wakeups[stage].set()
 
-    async def _some(self, stage: str, queue: deque[_Parcelled]) -> None:
+    async def _take(self, stage: str, queue: deque[_Parcelled], most: int) -> list[_Parcelled]:
         while not queue:
             self._wakeups[stage].clear()
             await self._wakeups[stage].wait()
-
-    async def _take(self, stage: str, queue: deque[_Parcelled], most: int) -> list[_Parcelled]:
-        await self._some(stage, queue)
         return [queue.popleft() for _ in range(min(most, len(queue)))]
 
     async def _commit_stage(self) -> None:
         """One batch after the other; but one that MongoDB keeps waiting (a row of it is locked) does not hold up those behind it."""
         while True:
-            await self._some("commit", self._waiting)
-            await self.coming.wait(_COMPANY_SECONDS)
             batch = await self._take("commit", self._waiting, BATCH)
+            await self.coming.wait()
+            batch += [self._waiting.popleft() for _ in range(min(BATCH - len(batch), len(self._waiting)))]
             await asyncio.wait({self._aside(self._commit(batch))}, timeout=_SLOW_SECONDS)
 
     async def _commit(self, batch: list[_Parcelled]) -> None:

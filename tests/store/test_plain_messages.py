@@ -89,7 +89,9 @@ async def _contents(store: Store, user: UserId) -> list[Any]:
     calls = [Call("HGETALL", None, (key[name],)) for name in ("sessions", "meta")]
     calls += [Call("ZRANGE", None, (key[name], 0, -1, "WITHSCORES")) for name in ("index", "list", "mutes")]
     calls += [Call("XRANGE", None, (key["log"], "-", "+")), *(Call("PTTL", None, (key[name],)) for name in USER_KEYS)]
-    sessions, meta, *others, log = (answers := await store.cache.run(calls))[:6]
+    *flat, index, rows, mutes, log = (answers := await store.cache.run(calls))[:6]
+    sessions, meta = (dict(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in flat)
+    others = [list(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in (index, rows, mutes)]
     assert -1 not in answers[6:]
     meta.pop(b"touched", None)
     return [{name: orjson.loads(text) for name, text in sessions.items()}, meta, *map(sorted, others), log]

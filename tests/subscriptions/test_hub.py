@@ -72,7 +72,8 @@ class Somebody:
         log = await self.store.cache.one(
             Call("XREVRANGE", None, (self.store.keys.of_user(self.user, "log"), "+", "-", "COUNT", 1))
         )
-        tick, fields = log[0]
+        tick, flat = log[0]
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
         epoch, *_ = await self.store.sessions.attach(self.user, "nobody", 0)
         return Frame(epoch, int(tick.split(b"-")[0]), int(fields[b"p"]), MessageCreated(message))
 
