@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-PROCESSES = ("server", "mongo", "redis")
+DATABASES = ("mongo", "redis")
+PROCESSES = ("server", *DATABASES)
 
 
 @dataclass

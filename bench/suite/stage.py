@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import ssl
+import statistics
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,6 +20,7 @@ import httpx
 from bench.crowd import Crowd
 from bench.meter import cpu_seconds
 from bench.rigs import serving_rig
+from bench.suite.figures import DATABASES, PROCESSES
 from bench.suite.profiles import Profile
 from server.embedded import EmbeddedServers, ports
 from tests.processes import ROOT, ServerProcess, launch_server, serving_processes, token
@@ -29,7 +31,7 @@ CONTESTANTS = (CONFAB, BASELINE, FLOOR)
 CALM_SECONDS = 0.1
 """So long a contestant does next to nothing before it counts as calm."""
 
-_IDLE_SECONDS = 1.5
+_IDLE_SLICES, _IDLE_SECONDS = 5, 0.3
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Making one reads the system's certificates."""
@@ -73,6 +75,7 @@ class Stage:
     names: tuple[str, ...]
     """Of the contestants that take part."""
     contestants: dict[str, Contestant] = field(default_factory=dict)
+    _databases_idle: dict[str, float] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Contestant]:
         return iter(self.contestants.values())
@@ -141,11 +144,21 @@ class Stage:
 
     async def learn_idle(self) -> None:
         """How much all take at rest, as they are now: with whoever is connected."""
-        before = {one.name: self._cpu(one) for one in self}
-        await asyncio.sleep(_IDLE_SECONDS)
+        slices: dict[str, list[dict[str, float]]] = {one.name: [] for one in self}
+        for _ in range(_IDLE_SLICES):
+            before, began = {one.name: self._cpu(one) for one in self}, time.perf_counter()
+            await asyncio.sleep(_IDLE_SECONDS)
+            elapsed = time.perf_counter() - began
+            for one in self:
+                now = self._cpu(one)
+                slices[one.name].append({name: (now[name] - used) / elapsed for name, used in before[one.name].items()})
         for one in self:
-            now = self._cpu(one)
-            one.idle = {name: (now[name] - used) / _IDLE_SECONDS for name, used in before[one.name].items()}
+            shares = {name: statistics.median(part[name] for part in slices[one.name]) for name in PROCESSES}
+            for name in DATABASES:
+                # They may still be at work on what was before. What they do by themselves is the same throughout.
+                least = min(shares[name], self._databases_idle.get(name, 1.0))
+                shares[name] = self._databases_idle[name] = least
+            one.idle = shares
 
     async def spent(self, contestant: Contestant, act: Callable[[], Awaitable[Any]]) -> tuple[Any, Spent]:
         """Does something, and answers what it costs too."""
