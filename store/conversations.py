@@ -34,6 +34,9 @@ from store.rows import CONVERSATIONS, MEMBERS, SESSIONS, members_of, session_row
 
 _HEAD_FIELDS = ("ls", "last", "mc", "j", "k", "st", "ds")
 _MEMBER_LISTS = 2_000
+_HEADS = 4_000
+"""Conversations whose heads a process keeps as it read them last, some kilobytes each at the most."""
+
 _READS = 10
 
 
@@ -67,6 +70,7 @@ class ConversationStore:
         self._keys = keys
         self._flights = SingleFlight()
         self._member_lists: dict[ConversationId, _MemberList] = {}
+        self._heads: dict[ConversationId, tuple[Sequence[bytes | None], Head]] = {}
 
     async def find_many(self, conversations: Iterable[ConversationId]) -> dict[ConversationId, Head]:
         """Heads of those that exist: one round trip to Redis where all are cached."""
@@ -97,7 +101,7 @@ class ConversationStore:
             if row[0] is None:
                 missing.append(conversation)
             else:
-                heads[conversation] = _head_from(conversation, row)
+                heads[conversation] = self._head_from(conversation, row)
         return missing
 
     async def load(self, conversations: Sequence[ConversationId], *, with_members: bool) -> set[ConversationId]:
@@ -249,15 +253,26 @@ class ConversationStore:
                 if answer[0] is None:
                     missing.append(conversation)
                 else:
-                    found[conversation] = (_head_from(conversation, answer), None)
+                    found[conversation] = (self._head_from(conversation, answer), None)
                 continue
             whole, text, *row = answer
             if not whole:
                 missing.append(conversation)
                 continue
-            shown = _head_from(conversation, row)
+            shown = self._head_from(conversation, row)
             found[conversation] = (shown, _member_of(shown.ended_at, viewer, text) if text else None)
         return missing
+
+    def _head_from(self, conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
+        """The head that Redis holds so. One that was read before is the same object, whoever reads it: much of a list is."""
+        known = self._heads.get(conversation)
+        if known is not None and known[0] == row:
+            return known[1]
+        if len(self._heads) >= _HEADS:
+            self._heads.pop(next(iter(self._heads)))
+        head = _read_head(conversation, row)
+        self._heads[conversation] = (row, head)
+        return head
 
     async def find_standing(self, group: ConversationId, users: Sequence[UserId]) -> Standing | None:
         """A group with the memberships of some users as they are, changes on their way included. None where there is no such
@@ -271,7 +286,7 @@ class ConversationStore:
         for _ in range(_READS):
             (version, total, *row), texts, held = await self._cache.run(calls)
             if row[0] is not None and int(total or -1) == held:
-                shown = _head_from(group, row)
+                shown = self._head_from(group, row)
                 found = {
                     user: _member_of(shown.ended_at, user, text)
                     for user, text in zip(users, texts, strict=True)
@@ -351,7 +366,7 @@ def _member_of(ended_at: int | None, user: UserId, text: bytes) -> Member:
     return member if ended_at is None else member.until(ended_at)
 
 
-def _head_from(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
+def _read_head(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
     ls, last, mc, info, kind, st, ended = row
     message: Message | None = message_from(orjson.loads(last)) if last else None
     return Head(

@@ -24,6 +24,8 @@ Waiting: TypeAlias = tuple[Awaitable[Any], Spot, Sequence[FieldNode], Complete]
 
 PENDING: Any = object()
 
+_TO_COME = (Eventual, asyncio.Future)
+
 
 def keys_of(spot: Spot) -> list[str | int]:
     """The path to a spot, as errors tell it."""
@@ -150,7 +152,7 @@ class Run:
             except Exception as raw:
                 self._fail_late(raw, nodes, spot)
                 continue
-            if isinstance(value, Eventual | asyncio.Future) and value is not awaitable:
+            if isinstance(value, _TO_COME) and value is not awaitable:
                 self.pending.append((value, spot, nodes, complete))
             else:
                 self._arrive(value, spot, nodes, complete)

@@ -9,8 +9,10 @@ local from = '(' .. (after == '' and list .. '\n~' or place(list, tonumber(after
 local names, conversations = redis.call('ZREVRANGEBYLEX', LIST, from, '[' .. list .. '\n', 'LIMIT', 0, ARGV[3]), {}
 for i, name in ipairs(names) do
   answer[3 * i + 1], conversations[i] = string.match(name, '^[^\n]*\n(%d+)\n(.*)$')
-  answer[3 * i + 2] = conversations[i]
-  answer[3 * i + 3] = redis.call('HGET', SESSIONS, conversations[i])
+end
+local records = #names > 0 and redis.call('HMGET', SESSIONS, unpack(conversations)) or {}
+for i, conversation in ipairs(conversations) do
+  answer[3 * i + 2], answer[3 * i + 3] = conversation, records[i]
 end
 touch()
 return answer
