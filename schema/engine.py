@@ -62,6 +62,7 @@ _LONGEST_CACHED = 20_000
 _SIZES = 64
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.25
+_NOT_GIVEN = object()
 
 EventExecution = Callable[[object, Context], Any]
 """Executes a subscription's selection on one event: an ExecutionResult, or an awaitable of one."""
@@ -211,8 +212,9 @@ class Engine:
             refusal = Unauthenticated(NEEDS_TOKEN)
             raise _refused([GraphQLError(refusal.message, original_error=refusal)])
         given = request.variables or {}
-        pages = tuple([given.get(name) for name in prepared.pages])
-        known = all(size is None or type(size) is int for size in pages)
+        # One that is null takes the default of the argument, one that is not there that of the variable.
+        pages = tuple([given.get(name, _NOT_GIVEN) for name in prepared.pages])
+        known = all(size is None or size is _NOT_GIVEN or type(size) is int for size in pages)
         if known and pages in prepared.affordable:
             return
         try:

@@ -94,6 +94,14 @@ async def test_what_lies_within_the_limits_is_answered(api: Api) -> None:
     await api.subscribe(user, "subscription { syncSession { " + names(30, "cursor") + " } }")
 
 
+async def test_a_variable_that_was_null_says_nothing_of_one_that_is_left_out(api: Api) -> None:
+    """Null takes the default of the field, a variable that is left out its own."""
+    (user,) = await api.people("user")
+    members = MANY_MEMBERS.replace("$first: Int", "$first: Int = 100")
+    await api.data(user, members, first=None)
+    assert await limit_met(api, document("max_nodes", members)) == "max_nodes"
+
+
 @pytest.fixture(scope="module")
 async def strict(open_api: OpenApi) -> AsyncIterator[Api]:
     async with open_api("strict", max_query_depth=8, max_query_aliases=1, max_query_cost=10) as api:
