@@ -95,6 +95,9 @@ class CompiledOperation:
         key = tuple(values.coerced.get(name) for name in self._conditions)
         steps = self._plans.get(key)
         if steps is None:
+            # A plan outlives the operation it is made for, and must not keep what was handed to that.
+            decisive = {name: values.coerced[name] for name in self._conditions if name in values.coerced}
+            values = VariableValues({name: values.sources[name] for name in decisive}, decisive)
             plans = Plans(self._operation, self._fragments, values, self._executor(values))
             steps = plans.of_root(self._root)
             if len(self._plans) < _MOST_PLANS:

@@ -13,6 +13,7 @@ from graphql import (
     GraphQLList,
     GraphQLObjectType,
     GraphQLOutputType,
+    Node,
     TypeNameMetaFieldDef,
     Undefined,
     default_type_resolver,
@@ -68,15 +69,19 @@ class Plans:
     def _fill(self, type_: GraphQLObjectType, details: Details) -> Callable[[Any, Spot, Run], dict[str, Any]]:
         """What the selection shows of an object of the type."""
         operation = self._operation
-        grouped = collect_subfields(
-            operation.schema,
-            self._fragments,
-            self._variables,
-            operation.definition,
-            type_,
-            details,
-            operation.hide_suggestions,
-        ).grouped_field_set
+        try:
+            grouped = collect_subfields(
+                operation.schema,
+                self._fragments,
+                self._variables,
+                operation.definition,
+                type_,
+                details,
+                operation.hide_suggestions,
+            ).grouped_field_set
+        except GraphQLError as error:
+            # Null for a condition that has a default: known once it is looked at, and no matter where nothing is there.
+            return _failing(error.message, error.nodes)
         steps = self._steps(type_, grouped, together=True)
 
         def fill(source: Any, spot: Spot, run: Run) -> dict[str, Any]:
@@ -287,6 +292,13 @@ def _leaves(leaves: Sequence[_Leaf]) -> Step:
                 one(source, out, around, run)
 
     return step
+
+
+def _failing(message: str, nodes: Sequence[Node] | None) -> Callable[[Any, Spot, Run], dict[str, Any]]:
+    def fail(source: Any, spot: Spot, run: Run) -> dict[str, Any]:
+        raise GraphQLError(message, nodes)
+
+    return fail
 
 
 def _constant(key: str, value: str) -> Step:

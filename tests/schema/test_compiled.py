@@ -8,6 +8,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ref
 
 import pytest
 import strawberry
@@ -136,6 +137,39 @@ async def test_each_combination_of_conditions_has_its_own_plan() -> None:
                 result = await operation.execute({"a": a, "b": b}, None, Context())
                 expected = ({"name"} if not a else set()) | ({"shout"} if b else set())
                 assert result.data is not None and set(result.data["twig"]) == expected
+
+
+async def test_a_condition_that_is_null_fails_where_it_stands() -> None:
+    """It may be null where it has a default."""
+    for query in (
+        "query ($a: Boolean = true) { __typename twig { name @include(if: $a) } }",
+        "query ($a: Boolean = true) { any(depth: 3) { __typename ... on Twig { name @include(if: $a) } } }",
+        "query ($a: Boolean = true) { twig { named { name @skip(if: $a) } } }",
+        "query ($a: Boolean = true) { twig @skip(if: $a) { name } }",
+    ):
+        await same(query, {"a": None})
+    one, other = Context(), Context()
+    mutation = 'mutation ($a: Boolean = true) { append(text: "a") { name @include(if: $a) } }'
+    await standard(mutation, {"a": None}, one)
+    await compiled(mutation, {"a": None}, other)
+    assert one.done == other.done == ["a"]
+
+
+async def test_what_an_operation_was_handed_is_not_kept_for_those_after_it() -> None:
+    operation = compile_operation(
+        SCHEMA, parse("query ($w: [String!]!) { twig { needs(words: $w) thing { __typename } } }")
+    )
+    assert operation is not None
+
+    class Word(str):
+        pass
+
+    word = Word("secret")
+    gone = ref(word)
+    await operation.execute({"w": [word]}, None, Context())
+    del word
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize(
