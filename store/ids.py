@@ -24,6 +24,7 @@ _SUB_BIZ = re.compile(r"[a-z0-9-]{1,32}\Z")
 _GATEWAY = re.compile(r"b_[a-z0-9-]{1,32}\Z")
 _GROUP = re.compile(r"g_[0-9]{1,19}\Z")
 _MESSAGE = re.compile(r"m_(0|[1-9][0-9]{0,18})\Z")
+_LONGEST_CONVERSATION = len("p__~") + 2 * 64 + 32
 
 
 class ConversationKind(StrEnum):
@@ -51,9 +52,14 @@ def private_id(one: UserId, other: UserId, sub_biz: str | None = None) -> Conver
     return ConversationId(f"p_{first}_{second}{suffix}")
 
 
-@lru_cache(maxsize=20_000)
 def parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | None:
     """The two people and the subBiz of a well-formed private id, else None."""
+    # What clients spell comes here. As long as they like, it is nothing to remember.
+    return _parse_private(conversation) if len(conversation) <= _LONGEST_CONVERSATION else None
+
+
+@lru_cache(maxsize=20_000)
+def _parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | None:
     if not conversation.startswith("p_"):
         return None
     body, tilde, sub_biz = conversation[2:].partition("~")
@@ -65,9 +71,13 @@ def parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | None
     return UserId(first), UserId(second), sub_biz or None
 
 
-@lru_cache(maxsize=20_000)
 def kind_of(conversation: str) -> ConversationKind | None:
     """What a conversation id names, or None if it is no conversation id of ours."""
+    return _kind_of(conversation) if len(conversation) <= _LONGEST_CONVERSATION else None
+
+
+@lru_cache(maxsize=20_000)
+def _kind_of(conversation: str) -> ConversationKind | None:
     if parse_private(conversation) is not None:
         return ConversationKind.PRIVATE
     if _GROUP.match(conversation):
