@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, cast
 
 import hiredis
@@ -235,7 +236,9 @@ class Lines:
             if line is not None:
                 line.send(asked)
             else:
-                self._opening.add(self._begin(self._open(asked)))
+                opening = self._begin(self._open(asked))
+                self._opening.add(opening)
+                opening.add_done_callback(partial(self._opened, asked))
 
     def _take_free(self) -> Line | None:
         while self._free:
@@ -275,6 +278,15 @@ class Lines:
                 self._flush_soon()
         self._lines.add(line)
         line.send(asked)
+
+    def _opened(self, asked: list[Asked], opening: asyncio.Task[None]) -> None:
+        """Nobody waits for ever, even if it was cancelled before it began, or came to an end that nobody thought of."""
+        self._opening.discard(opening)
+        error = None if opening.cancelled() else opening.exception()
+        for each in asked if opening.cancelled() or error else ():
+            failure = RedisConnectionError(str(error) if error else "the connections were closed")
+            failure.__cause__ = error
+            each.fail(failure)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self.loop.create_task(work)

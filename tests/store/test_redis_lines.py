@@ -8,7 +8,8 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
-from redis.asyncio import ConnectionPool
+from redis.asyncio import Connection, ConnectionPool
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.cache import Cache, Call
 from store.errors import Unreachable
@@ -206,3 +207,30 @@ async def test_a_cache_that_is_closed_has_nobody_waiting(cache: Cache, relay: Re
     await asyncio.sleep(0.01)
     await cache.close()
     assert all(isinstance(f, Unreachable) for f in await asyncio.gather(*asked, return_exceptions=True))
+
+
+async def test_lines_that_are_closed_before_the_first_is_open_have_nobody_waiting(redis_url: str) -> None:
+    lines = Lines(ConnectionPool.from_url(redis_url, protocol=2), 1, 5, shared=True)
+    # One turn for it to be asked, one for a connection to be about to be opened.
+    asked = asyncio.create_task(lines.ask([("PING",)]))
+    for turns in range(3):
+        await asyncio.sleep(0)
+        if turns == 1:
+            await lines.close()
+    async with asyncio.timeout(1):
+        with pytest.raises(RedisConnectionError):
+            await asked
+
+
+async def test_who_asks_is_told_whatever_keeps_a_connection_from_being_opened(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_connection: object) -> None:
+        raise ValueError("no such protocol")
+
+    monkeypatch.setattr(Connection, "connect", fail)
+    lines = Lines(ConnectionPool.from_url(redis_url, protocol=2), 1, 5, shared=True)
+    async with asyncio.timeout(1):
+        with pytest.raises(RedisConnectionError, match="no such protocol"):
+            await lines.ask([("PING",)])
+    await lines.close()
