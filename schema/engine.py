@@ -33,7 +33,7 @@ from graphql.validation.rules import overlapping_fields_can_be_merged
 from resolvers.app import Confab
 from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated
-from schema.compiled import CompiledOperation, compile_operation
+from schema.compiled import CompiledOperation, Kept, compile_operation
 from schema.context import Context, Loaders
 from schema.errors import NO_REQUEST, ErrorCode, format_error
 from schema.events import Source
@@ -95,6 +95,7 @@ class Engine:
         self._open_introspection = open_introspection
         self._schema = SCHEMA._schema
         self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
+        self._kept = Kept()
         self._selections: WeakValueDictionary[tuple[str, str], Selection] = WeakValueDictionary()
 
     def prepare(self, request: GraphQLRequest) -> PreparedOperation:
@@ -113,7 +114,7 @@ class Engine:
             kind,
             _introspects_only(document, operation),
             selection_text(document, operation) if kind == "subscription" else None,
-            compile_operation(SCHEMA, document, request.operation_name, hide_suggestions=True),
+            compile_operation(SCHEMA, document, request.operation_name, hide_suggestions=True, kept=self._kept),
             page_variables(document),
         )
         if len(request.query) <= _LONGEST_CACHED:

@@ -15,6 +15,7 @@ error leaves without a place is still run to its end, not cancelled; `info` is m
 """
 
 from schema.compiled.eventual import Eventual, then
+from schema.compiled.kept import Kept
 from schema.compiled.operations import CompiledOperation, compile_operation
 
-__all__ = ["CompiledOperation", "Eventual", "compile_operation", "then"]
+__all__ = ["CompiledOperation", "Eventual", "Kept", "compile_operation", "then"]

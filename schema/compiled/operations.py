@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,7 @@ from graphql.type.directives import GraphQLDisableErrorPropagationDirective
 from strawberry.types import Info
 
 from schema.compiled.inputs import Inputs
+from schema.compiled.kept import Kept, Plan
 from schema.compiled.plans import Plans, Step
 from schema.compiled.resolving import Operation
 from schema.compiled.running import Run
@@ -46,12 +48,14 @@ class CompiledOperation:
         fragments: dict[str, FragmentDetails],
         root: GraphQLObjectType,
         conditions: tuple[str, ...],
+        kept: Kept,
     ) -> None:
         self._operation = operation
         self._fragments = fragments
         self._root = root
         self._conditions = conditions
-        self._plans: dict[tuple[object, ...], list[Step]] = {}
+        self._kept = kept
+        self._plans: dict[tuple[object, ...], Plan] = {}
 
     def coerce(self, variables: Mapping[str, Any] | None) -> VariableValues | list[GraphQLError]:
         """The values of the operation's variables, or what is wrong with them."""
@@ -93,15 +97,18 @@ class CompiledOperation:
 
     def _steps(self, values: VariableValues) -> list[Step]:
         key = tuple(values.coerced.get(name) for name in self._conditions)
-        steps = self._plans.get(key)
-        if steps is None:
-            # A plan outlives the operation it is made for, and must not keep what was handed to that.
-            decisive = {name: values.coerced[name] for name in self._conditions if name in values.coerced}
-            values = VariableValues({name: values.sources[name] for name in decisive}, decisive)
-            plans = Plans(self._operation, self._fragments, values, self._executor(values))
-            steps = plans.of_root(self._root)
-            if len(self._plans) < _MOST_PLANS:
-                self._plans[key] = steps
+        known = self._plans.get(key)
+        if known is not None:
+            self._kept.use(known)
+            return known.steps
+        # A plan outlives the operation it is made for, and must not keep what was handed to that.
+        decisive = {name: values.coerced[name] for name in self._conditions if name in values.coerced}
+        values = VariableValues({name: values.sources[name] for name in decisive}, decisive)
+        plans = Plans(self._operation, self._fragments, values, self._executor(values))
+        steps = plans.of_root(self._root)
+        if len(self._plans) < _MOST_PLANS:
+            plan = self._plans[key] = Plan(steps, plans, partial(self._plans.pop, key))
+            self._kept.keep(plan)
         return steps
 
     def _executor(self, values: VariableValues) -> Executor[Any]:
@@ -119,8 +126,9 @@ def compile_operation(
     operation_name: str | None = None,
     *,
     hide_suggestions: bool = False,
+    kept: Kept | None = None,
 ) -> CompiledOperation | None:
-    """An operation of a document that passed validation. None where it is not covered: @defer and @stream, fragments with
+    """An operation of a document that passed validation. `kept`: bounds what the plans of all operations take. None where it is not covered: @defer and @stream, fragments with
     variables, switched-off error propagation, an operation that isn't there."""
     core = schema._schema
     operations: list[OperationDefinitionNode] = []
@@ -151,7 +159,7 @@ def compile_operation(
                 }
     operation = Operation(core, operations[0], definitions, hide_suggestions, _inputs_of(schema))
     details = {name: FragmentDetails(definition) for name, definition in definitions.items()}
-    return CompiledOperation(operation, details, root, tuple(conditions))
+    return CompiledOperation(operation, details, root, tuple(conditions), kept or Kept())
 
 
 _INPUTS: WeakKeyDictionary[strawberry.Schema, Inputs] = WeakKeyDictionary()

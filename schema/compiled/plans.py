@@ -55,6 +55,8 @@ class Plans:
         self._fragments = fragments
         self._variables = variables
         self._executor = executor
+        self.fields = 0
+        """How many are planned so far; more where a type is met for the first time."""
 
     def of_root(self, root: GraphQLObjectType) -> list[Step]:
         """A step for each of the operation's own fields."""
@@ -110,6 +112,7 @@ class Plans:
                 flush()
                 steps.append(_constant(key, type_.name))
                 continue
+            self.fields += 1
             field = Field(self._operation, type_, definition, [detail.node for detail in details])
             step = self._step(key, field, details)
             attribute, leaf = attribute_of(definition), _leaf_type(definition.type)

@@ -16,7 +16,7 @@ from graphql import ExecutionResult, GraphQLArgument, execute, get_named_type, p
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from schema.compiled import compile_operation
+from schema.compiled import Kept, compile_operation
 from tests.schema.generated_queries import Chooser, Drawn, Writer
 from tests.schema.misbehaving_schema import ASYNC, SCHEMA
 from tests.schema.nulls import nulled
@@ -170,6 +170,22 @@ async def test_what_an_operation_was_handed_is_not_kept_for_those_after_it() -> 
     del word
     gc.collect()
     assert gone() is None
+
+
+async def test_plans_that_were_not_used_for_longest_are_made_anew() -> None:
+    kept = Kept(most_fields=220)
+    many = parse("{ twig { " + " ".join(f"a{n}: name" for n in range(80)) + " } }")
+    few = parse("query ($a: Boolean = false) { twig { name } any @skip(if: $a) { __typename } }")
+    operations = [compile_operation(SCHEMA, document, kept=kept) for document in (few, many, many)]
+    held = []
+    for number in (0, 1, 0, 2, 1):
+        operation = operations[number]
+        assert operation is not None
+        result = await operation.execute(None, None, Context())
+        assert result.errors is None and result.data is not None and result.data["twig"]
+        held.append([len(each._plans) for each in operations if each is not None])
+    # Few goes with either of the others, which don't go together.
+    assert held == [[1, 0, 0], [1, 1, 0], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
 
 
 @pytest.mark.parametrize(
