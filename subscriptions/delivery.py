@@ -346,11 +346,17 @@ class Delivery:
                     self._under_way.pop(parcelled.reserved.message.id, None)
 
     async def _show_rest(self, burst: Sequence[_Parcelled]) -> None:
-        """The next slice of the members of each."""
-        parts = []
+        """The next members of the first, and the same people of the others, who list them in another order: nobody is shown a
+        message before one that was there before it."""
+        first, parts = burst[0].rest[:_LANE_MEMBERS], []
+        chosen = frozenset(first)
         for parcelled in burst:
             assert parcelled.committed is not None
-            members, parcelled.rest = parcelled.rest[:_LANE_MEMBERS], parcelled.rest[_LANE_MEMBERS:]
+            members, rest = parcelled.rest[:_LANE_MEMBERS], parcelled.rest[_LANE_MEMBERS:]
+            if members != first:
+                members = [user for user in parcelled.rest if user in chosen]
+                rest = [user for user in parcelled.rest if user not in chosen]
+            parcelled.rest = rest
             parts.append(part_of(parcelled.committed, members))
         shown = Round(self._store, parts)
         answers = await self._store.cache.run_aside(shown.calls)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from subscriptions import delivery
 from tests.schema.api import CREATE_GROUP, INVITE, LIVE_SESSIONS, Api, Refusal, eventually
 from tests.schema.conftest import Lane, OpenApi
 
@@ -47,6 +48,20 @@ async def test_the_sender_waits_for_the_first_members_and_the_others_follow(crow
     await eventually(all_count)
     await later.none(0.03)
     assert at_once.arrived() == []
+
+
+async def test_what_follows_in_several_parts_comes_to_each_in_its_order(
+    crowd: Crowd, api: Api, lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message counts its members from its sender on: where one part ends is not where another one's does."""
+    monkeypatch.setattr(delivery, "_LANE_MEMBERS", 100)
+    near, far = crowd.people[0], crowd.people[-1]
+    # The last of the first part, and who is first in the next, by the one and by the other.
+    listeners = [await api.listen(crowd.people[number]) for number in (298, 299, 300, 398, 399, 400)]
+    sent = [(await api.send(sender, crowd.group))["message"] for sender in (far, near, far)]
+    lane.release()
+    for listener in listeners:
+        assert [(await listener.next())["message"] for _ in sent] == sent
 
 
 async def test_readers_are_not_announced_to_senders_in_a_crowd_but_to_themselves(crowd: Crowd, api: Api) -> None:
