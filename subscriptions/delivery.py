@@ -31,6 +31,7 @@ from subscriptions.effects import Part, membership_effects, part_of, recipients_
 from subscriptions.events import MessageCreated
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.rounds import Round
+from subscriptions.stamps import Stamps
 from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
@@ -47,7 +48,6 @@ _LANE_MEMBERS, _LANE_MESSAGES = 500, 32
 _COMMIT_SECONDS = 15.0
 _SLOW_SECONDS = 1.0
 _RETRY_SECONDS = (0.05, 1.0)
-_LONGEST_LEAD_MS = 50
 _LOST_MS = 60_000
 
 
@@ -84,7 +84,7 @@ class Delivery:
         self._wakeups = {name: asyncio.Event() for name in ("commit", "show", "lane")}
         self._under_way: dict[int, _Parcelled] = {}
         self.coming = Coming()
-        self._stamp = 0
+        self._stamps = Stamps(store.clock)
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._side: set[asyncio.Task[None]] = set()
@@ -165,7 +165,7 @@ class Delivery:
 
         async def attempt(again: bool) -> tuple[list[Committed], list[Reserved]]:
             reserved = [parcelled.reserved for parcelled in batch]
-            return await store.messages.commit(reserved, self._stamps(len(batch)), careful=careful or again)
+            return await store.messages.commit(reserved, self._stamps.take(len(batch)), careful=careful or again)
 
         try:
             done = await self._until_confirmed(batch, attempt)
@@ -190,7 +190,7 @@ class Delivery:
 
     async def _commit_change(self, parcelled: _Parcelled) -> None:
         store, reserved = self._store, parcelled.reserved
-        (stamp,) = self._stamps(1)
+        (stamp,) = self._stamps.take(1)
 
         async def attempt(_again: bool) -> tuple[int | None]:
             return (await store.groups.commit(reserved, stamp),)
@@ -231,16 +231,6 @@ class Delivery:
                 again = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
-
-    def _stamps(self, count: int) -> list[int]:
-        """A time for each message of a batch, no two the same while this process is not far ahead of its clock: a tick
-        that equals it can be told from MongoDB again."""
-        now = self._store.clock.now_ms()
-        stamps = []
-        for _ in range(count):
-            self._stamp = max(now, min(self._stamp + 1, now + _LONGEST_LEAD_MS))
-            stamps.append(self._stamp)
-        return stamps
 
     def _give_up(self, parcelled: _Parcelled, error: StoreError) -> None:
         """Tells the sender that the outcome is unknown. The message stays in the outbox."""
