@@ -75,7 +75,7 @@ class Somebody:
         tick, flat = log[0]
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
         epoch, *_ = await self.store.sessions.attach(self.user, "nobody", 0)
-        return Frame(epoch, int(tick.split(b"-")[0]), int(fields[fields.index(b"p") + 1]), MessageCreated(message))
+        return Frame(epoch, int(tick.split(b"-")[0]), int(fields[b"p"]), MessageCreated(message))
 
     def deliver(self, *frames: Frame) -> None:
         for frame in frames:
