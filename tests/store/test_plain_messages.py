@@ -93,14 +93,8 @@ async def _contents(store: Store, user: UserId) -> list[Any]:
     sessions, meta = (dict(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in flat)
     others = [list(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in (index, rows, mutes)]
     assert -1 not in answers[6:]
-    records, meta = _pairs(sessions), _pairs(meta)
     meta.pop(b"touched", None)
-    scores = [_pairs(each) for each in others]
-    return [{name: orjson.loads(text) for name, text in records.items()}, meta, *scores, log]
-
-
-def _pairs(flat: list[bytes]) -> dict[bytes, bytes]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))
+    return [{name: orjson.loads(text) for name, text in sessions.items()}, meta, *map(sorted, others), log]
 
 
 def _args(conversation: str, seq: int, kind: str) -> tuple[Any, ...]:
