@@ -77,6 +77,7 @@ async def test_an_event_that_could_not_be_told_to_some_is_told_to_who_comes_to_i
         return await (gone() if loaders._viewer.is_one_of_many else load(loaders, users))
 
     with monkeypatch.context() as away:
+        away.setattr(Loaders, "user", lambda loaders, user: loaders.users.load(user))
         away.setattr(Loaders, "_load_users", gone_for_events)
         await api.send(alice, bob)
         assert await refusal(prompt) == Refusal("UNAVAILABLE", retryable=True)

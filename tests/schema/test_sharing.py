@@ -161,6 +161,8 @@ async def test_an_event_waits_for_a_database_that_is_away(api: Api, monkeypatch:
             raise Unreachable("not there")
         return await load(loaders, wanted)
 
+    # As for somebody whom this process has not met.
+    monkeypatch.setattr(Loaders, "user", lambda loaders, user: loaders.users.load(user))
     monkeypatch.setattr(Loaders, "_load_users", away)
     await api.send(alice, bob)
     await api.send(alice, bob)
