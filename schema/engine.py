@@ -59,6 +59,9 @@ overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 50_000
 
 _DOCUMENTS = 2_000
 _LONGEST_CACHED = 20_000
+_CHARACTERS_CACHED = 4_000_000
+"""Of all documents. One takes a hundred times as many bytes when it is parsed."""
+
 _SIZES = 64
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.25
@@ -95,6 +98,7 @@ class Engine:
         self._open_introspection = open_introspection
         self._schema = SCHEMA._schema
         self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
+        self._characters = 0
         self._kept = Kept()
         self._selections: WeakValueDictionary[tuple[str, str], Selection] = WeakValueDictionary()
 
@@ -119,8 +123,10 @@ class Engine:
         )
         if len(request.query) <= _LONGEST_CACHED:
             self._prepared[key] = prepared
-            if len(self._prepared) > _DOCUMENTS:
-                self._prepared.popitem(last=False)
+            self._characters += len(request.query)
+            while len(self._prepared) > _DOCUMENTS or self._characters > _CHARACTERS_CACHED:
+                (oldest, _), _ = self._prepared.popitem(last=False)
+                self._characters -= len(oldest)
         return prepared
 
     def _parse(self, query: str) -> DocumentNode:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from schema import engine as engine_module
 from subscriptions.engine import RequestRefused
 from tests.schema.api import Api, Json, Refusal, refusal_of
 from tests.schema.conftest import OpenApi
@@ -100,6 +101,17 @@ async def test_a_variable_that_was_null_says_nothing_of_one_that_is_left_out(api
     members = MANY_MEMBERS.replace("$first: Int", "$first: Int = 100")
     await api.data(user, members, first=None)
     assert await limit_met(api, document("max_nodes", members)) == "max_nodes"
+
+
+async def test_documents_are_remembered_up_to_so_many_characters(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    (user,) = await api.people("user")
+    monkeypatch.setattr(engine_module, "_CHARACTERS_CACHED", 1_000)
+    documents = ["{ me { " + names(count, "id") + " } }" for count in range(20, 30)]
+    for asked in documents * 2:
+        await api.data(user, asked)
+    remembered = [query for query, _ in api.services.engine._prepared]
+    assert remembered[-1] == documents[-1]
+    assert 700 < sum(map(len, remembered)) <= 1_000
 
 
 @pytest.fixture(scope="module")
