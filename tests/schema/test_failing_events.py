@@ -69,8 +69,6 @@ async def test_an_event_that_could_not_be_told_to_some_is_told_to_who_comes_to_i
     late.take()
     monkeypatch.setattr(engine_module, "_PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(engine_module, "_PAUSE_SECONDS", 0.0)
-    # Nobody is at hand.
-    monkeypatch.setattr(api.services.app.store.users, "known", lambda user: None)
     load = Loaders._load_users
 
     async def gone_for_events(loaders: Loaders, users: Any) -> Any:

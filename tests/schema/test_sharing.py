@@ -152,8 +152,6 @@ async def test_an_event_waits_for_a_database_that_is_away(api: Api, monkeypatch:
     alice, bob = await api.people("alice", "bob")
     await api.send(alice, bob)
     listener = await api.listen(bob, messages("seq sender { displayName }"))
-    # Nobody is at hand.
-    monkeypatch.setattr(api.services.app.store.users, "known", lambda user: None)
     load, failures = Loaders._load_users, itertools.count()
 
     async def away(loaders: Loaders, wanted: Any) -> Any:
