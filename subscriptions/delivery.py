@@ -292,9 +292,8 @@ class Delivery:
                 claim = Claim(message.id, message.conversation, message.digest, message.seq)
                 calls.append(store.claims.settle(message.sender, message.key, claim))
             parcelled.event = MessageCreated(message)
-            members = await recipients_of(store, committed)
-            parts.append(part_of(committed, members[:FIRST_MEMBERS], membership_effects(committed)))
-            parcelled.rest = members[FIRST_MEMBERS:]
+            first, parcelled.rest = await recipients_of(store, committed, FIRST_MEMBERS)
+            parts.append(part_of(committed, first, membership_effects(committed)))
         shown = Round(store, parts)
         answers = await store.cache.run([*calls, *shown.calls])
         # 0: its head is not in the cache, and doesn't tell.

@@ -38,9 +38,12 @@ class Effect:
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
-async def recipients_of(store: Store, committed: Committed) -> list[UserId]:
-    """Whom it reaches, its sender first if they are among them: those in the conversation when it took its place; all who ever
-    were, where the group ends with it."""
+async def recipients_of(store: Store, committed: Committed, most: int) -> tuple[list[UserId], list[UserId]]:
+    """Whom it reaches: those in the conversation when it took its place; all who ever were, where the group ends with it. At most so
+    many of them first, the sender before all, and the others.
+
+    Who comes first does not depend on who sends, the senders apart: nobody else hears a message before one that was there before it.
+    """
     reserved = committed.reserved
     message, change = reserved.message, reserved.change
     if change is None or change.told:
@@ -49,9 +52,14 @@ async def recipients_of(store: Store, committed: Committed) -> list[UserId]:
         members = [member.user for member in await store.conversations.list_members(message.conversation)]
     else:
         members = []
-    if message.sender not in members:
-        return list(members)
-    return [message.sender, *(user for user in members if user != message.sender)]
+    count = most if len(members) <= most else most - 1
+    first, rest = list(members[:count]), list(members[count:])
+    for part in (first, rest):
+        if message.sender in part:
+            part.remove(message.sender)
+            first.insert(0, message.sender)
+            break
+    return first, rest
 
 
 def membership_effects(committed: Committed) -> list[Effect]:

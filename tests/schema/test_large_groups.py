@@ -50,6 +50,17 @@ async def test_the_sender_waits_for_the_first_members_and_the_others_follow(crow
     assert at_once.arrived() == []
 
 
+async def test_who_is_last_of_the_first_members_does_not_depend_on_who_sends(
+    crowd: Crowd, api: Api, lane: Lane
+) -> None:
+    listeners = [await api.listen(crowd.people[number]) for number in (198, 199)]
+    sent = [(await api.send(crowd.people[number], crowd.group))["message"] for number in (-1, 0)]
+    assert [await listeners[0].next() for _ in sent]
+    await listeners[1].none(0.03)
+    lane.release()
+    assert [(await listeners[1].next())["message"] for _ in sent] == sent
+
+
 async def test_what_follows_in_several_parts_comes_to_each_in_its_order(
     crowd: Crowd, api: Api, lane: Lane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
