@@ -128,8 +128,11 @@ def compile_operation(
     hide_suggestions: bool = False,
     kept: Kept | None = None,
 ) -> CompiledOperation | None:
-    """An operation of a document that passed validation. `kept`: bounds what the plans of all operations take. None where it is not covered: @defer and @stream, fragments with
-    variables, switched-off error propagation, an operation that isn't there."""
+    """An operation of a document that passed validation. None where it is not covered: @defer and @stream, fragments with
+    variables, switched-off error propagation, an operation that isn't there.
+
+    `kept` bounds what the plans take of all operations that are given it.
+    """
     core = schema._schema
     operations: list[OperationDefinitionNode] = []
     definitions: dict[str, FragmentDefinitionNode] = {}
