@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
@@ -24,6 +25,17 @@ from tests.schema.nulls import nulled
 Json = Any
 
 EXAMPLES = int(os.environ.get("CONFAB_TEST_QUERIES", "60"))
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""graphql-core forgets what an error cut off."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    # It is found here, and not in the middle of another module.
+    gc.collect()
 
 
 @dataclass
@@ -76,9 +88,6 @@ def value(chance: Chooser, name: str, argument: GraphQLArgument) -> str:
     raise AssertionError(name)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # graphql-core forgets what an error cut off
 @settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
@@ -248,6 +257,8 @@ async def test_who_is_cancelled_leaves_nothing_running() -> None:
 
 async def test_what_an_error_leaves_behind_is_run_to_its_end(recwarn: pytest.WarningsRecorder) -> None:
     """And nothing of it is said to have been forgotten."""
+    gc.collect()
+    recwarn.clear()
     result = await compiled("{ twig { later laterBroken badlyBroken } }")
     assert result.data is None and [error.message for error in result.errors or ()] == ["root is badly broken"]
     await asyncio.sleep(0.005)

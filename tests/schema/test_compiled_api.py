@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +33,17 @@ REPEATABLE = {
     "updateGroup", "inviteMembers", "setMemberRole", "upsertUsers", "leaveGroup", "removeMember", "renewAuth",
 }  # fmt: skip
 """Mutations that answer alike when they are sent again, or refuse alike. Others of the type `Mutation` aren't asked."""
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""graphql-core forgets what an error cut off."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    # It is found here, and not in the middle of another module.
+    gc.collect()
 
 
 class World:
