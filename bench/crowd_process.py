@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import orjson
 import uvloop
 
+from bench.commanded import obey, some_at_a_time
 from bench.stalled_readers import StalledReaders
 from bench.subscriber import Heard, Opening, Subscriber
 from tests.processes import token
@@ -47,7 +45,7 @@ class Crowds:
                 await subscriber.ready
             return subscriber
 
-        self._members[name] = await _some_at_a_time(one(user) for user in users)
+        self._members[name] = await some_at_a_time((one(user) for user in users), _AT_ONCE)
         return {"seconds": time.perf_counter() - began}
 
     async def subscribe(self, *, name: str, subscriptions: list[str]) -> Answer:
@@ -59,7 +57,7 @@ class Crowds:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await subscriber.ready
 
-        await _some_at_a_time(one(subscriber) for subscriber in self._members[name])
+        await some_at_a_time((one(subscriber) for subscriber in self._members[name]), _AT_ONCE)
         return {"seconds": time.perf_counter() - began}
 
     async def close(self, *, name: str) -> Answer:
@@ -131,40 +129,9 @@ def _init(user: str | None) -> str | None:
     return orjson.dumps({"type": "connection_init", "payload": {"Authorization": f"Bearer {token(user)}"}}).decode()
 
 
-async def _some_at_a_time(tasks: Iterable[Awaitable[Any]]) -> list[Any]:
-    results: list[Any] = []
-    waiting = iter(tasks)
-
-    async def several() -> None:
-        for task in waiting:
-            results.append(await task)  # noqa: PERF401
-
-    await asyncio.gather(*(several() for _ in range(_AT_ONCE)))
-    return results
-
-
 def _quantile(values: list[float], share: float) -> float:
     return values[min(len(values) - 1, int(share * len(values)))] if values else 0.0
 
 
-async def _main() -> None:
-    crowds = Crowds()
-    loop = asyncio.get_running_loop()
-    lines = asyncio.StreamReader(limit=1 << 26)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    for number in itertools.count():
-        line = await lines.readline()
-        if not line:
-            return
-        command = orjson.loads(line)
-        act: Callable[..., Awaitable[Answer]] = getattr(crowds, command.pop("do"))
-        try:
-            answer = await act(**command)
-        except Exception as error:
-            answer = {"error": f"command {number}: {error!r}"}
-        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
-        sys.stdout.buffer.flush()
-
-
 if __name__ == "__main__":
-    uvloop.run(_main())
+    uvloop.run(obey(Crowds()))

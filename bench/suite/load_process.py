@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import itertools
-import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import orjson
 import uvloop
 
+from bench.commanded import obey, some_at_a_time
 from bench.subscriber import Heard, Opening, Subscriber
 from bench.suite.bare import Bare
 from bench.suite.clients import HttpClient, SocketClient
@@ -101,7 +100,7 @@ class Load:
             seconds.append(time.perf_counter() - since)
             return subscriber
 
-        self._listeners[name] = await _some_at_a_time((one(token) for token in tokens), in_flight)
+        self._listeners[name] = await some_at_a_time((one(token) for token in tokens), in_flight)
         seconds.sort()
         return {
             "elapsed": time.perf_counter() - began,
@@ -167,36 +166,11 @@ def _opening(port: int, token: str, subscriptions: Sequence[str]) -> Opening:
     return Opening(f"127.0.0.1:{port}", "/graphql", init, subscriptions)
 
 
-async def _some_at_a_time(tasks: Iterable[Awaitable[Any]], at_once: int) -> list[Any]:
-    results: list[Any] = []
-    waiting = iter(tasks)
-
-    async def several() -> None:
-        for task in waiting:
-            results.append(await task)  # noqa: PERF401
-
-    await asyncio.gather(*(several() for _ in range(at_once)))
-    return results
-
-
 async def _main() -> None:
     load = Load()
     # A collection of all that was made would delay answers that come meanwhile.
     gc.freeze()
-    lines = asyncio.StreamReader(limit=1 << 27)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    for number in itertools.count():
-        line = await lines.readline()
-        if not line:
-            return
-        command = orjson.loads(line)
-        act: Callable[..., Awaitable[Answer]] = getattr(load, command.pop("do"))
-        try:
-            answer = await act(**command)
-        except Exception as error:
-            answer = {"error": f"command {number}: {error!r}"}
-        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
-        sys.stdout.buffer.flush()
+    await obey(load)
 
 
 if __name__ == "__main__":
