@@ -11,7 +11,7 @@ import binascii
 
 from resolvers.errors import InvalidInput
 from store.ids import UserId
-from subscriptions.hub import Position
+from subscriptions.mailboxes import Position
 
 
 def encode_sync(deployment: str, user: UserId, at: Position) -> str:

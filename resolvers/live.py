@@ -29,7 +29,8 @@ from subscriptions.events import (
     SyncReason,
     TypingStarted,
 )
-from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox, Position, Room
+from subscriptions.hub import Hub
+from subscriptions.mailboxes import Delivered, Item, Lagged, Mailbox, Position, Room
 from subscriptions.replay import in_order_of_seq
 
 T = TypeVar("T")

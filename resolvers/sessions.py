@@ -13,7 +13,7 @@ from resolvers.pages import Edge, Page, check_page_size
 from store.ids import ConversationId, UserId, kind_of
 from store.records import Session
 from store.sessions import Folder, Snapshot, list_name
-from subscriptions.hub import Position
+from subscriptions.mailboxes import Position
 
 SYNC_MARGIN_MS = 5 * 60 * 1000
 """How far before a cursor's time changes are sent again, where the user's state left the cache since it was given out.

@@ -22,7 +22,7 @@ from schema.viewers import Viewer
 from store.ids import ConversationId, UserId
 from store.records import Head, Member, Message, Session, User
 from subscriptions.engine import LiveConnection
-from subscriptions.hub import Room
+from subscriptions.mailboxes import Room
 
 Found = tuple[Head, Member | None]
 

@@ -20,7 +20,7 @@ from schema.users import User, load_user
 from store.ids import UserId
 from subscriptions import events
 from subscriptions.events import SyncReason as Reason
-from subscriptions.hub import Position
+from subscriptions.mailboxes import Position
 
 
 @strawberry.enum

@@ -15,7 +15,7 @@ from schema.nodes import Node, PageInfo, page_info
 from schema.scalars import Cursor, DateTime, Timestamp
 from store import records
 from store.ids import ConversationId, ConversationKind, kind_of, session_id
-from subscriptions.hub import Position
+from subscriptions.mailboxes import Position
 
 if TYPE_CHECKING:
     from schema.conversations import Conversation

@@ -14,7 +14,7 @@ from server.sse import COMMENT, STREAM_HEADERS, Framing
 from server.sse_operations import OneResponse
 from server.uvicorn_http import ABORT_EXTENSION
 from subscriptions.engine import EventStream, RequestRefused, StreamEnded, encode
-from subscriptions.hub import Room
+from subscriptions.mailboxes import Room
 
 _CHUNK_BYTES = 65_536
 _EXPIRY_RECHECK = 3600.0

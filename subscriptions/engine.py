@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
-from subscriptions.hub import Room
+from subscriptions.mailboxes import Room
 
 Json = dict[str, Any]
 """A GraphQL response map (`data`, `errors`, `extensions`), ready for a JSON encoder."""

@@ -18,9 +18,7 @@ from store.errors import StoreError
 from store.ids import UserId
 from store.sessions import SessionStore
 from subscriptions.events import Ephemeral, Event, SessionChanged
-from subscriptions.mailboxes import Delivered, Item, Lagged, Mailbox, Position, Room
-
-__all__ = ["Delivered", "Hub", "Item", "Lagged", "Mailbox", "Position", "Room"]
+from subscriptions.mailboxes import Delivered, Lagged, Mailbox, Position, Room
 
 _log = structlog.get_logger()
 

@@ -21,7 +21,7 @@ from subscriptions.events import (
     parse_logged,
     revised,
 )
-from subscriptions.hub import Delivered, Position
+from subscriptions.mailboxes import Delivered, Position
 
 Place = tuple[ConversationId, int]
 

@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket
 from subscriptions import close_codes
 from subscriptions.close_codes import Close
 from subscriptions.engine import ConnectionContext, Json, Prepared, RequestRefused, error
-from subscriptions.hub import Room
+from subscriptions.mailboxes import Room
 from subscriptions.transport import frames
 from subscriptions.transport.host import ConnectionRefusedByAuth, Host
 from subscriptions.transport.keep_alive import KeepAlive

@@ -1,7 +1,7 @@
 """The one way out of a connection: frames in turn, bounded, and none for ever.
 
 A frame is handed to the server's transport at once, unless the peer is behind: then whoever has frames waits. So at most one
-transport buffer is in memory for a peer that doesn't read, and what the events it misses take (`subscriptions.hub.Room`).
+transport buffer is in memory for a peer that doesn't read, and what the events it misses take (`subscriptions.mailboxes.Room`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from subscriptions.close_codes import Close
-from subscriptions.hub import Room
+from subscriptions.mailboxes import Room
 
 SOCKET_EXTENSION = "confab.socket"
 """Key in the ASGI scope's extensions for the server's `Socket`."""

@@ -16,7 +16,7 @@ from store.cache import Call
 from store.errors import StoreError
 from store.ids import MessageId, UserId, private_id
 from store.records import Message, MessageKind, Reserved
-from subscriptions.hub import Lagged, Room
+from subscriptions.mailboxes import Lagged, Room
 from tests.invariants.conftest import World, counted_unread
 from tests.mailboxes import next_item
 

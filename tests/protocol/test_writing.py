@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from subscriptions.hub import Delivered, Lagged, Mailbox, Position, Room
+from subscriptions.mailboxes import Delivered, Lagged, Mailbox, Position, Room
 from subscriptions.transport.writing import SOCKET_EXTENSION, FrameWriter
 
 SOON = 0.02

@@ -9,7 +9,7 @@ import pytest
 
 from store.ids import UserId
 from subscriptions.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
-from subscriptions.hub import Room
+from subscriptions.mailboxes import Room
 from tests.schema.api import (
     LIVE_MESSAGES,
     LIVE_SESSIONS,

@@ -17,7 +17,7 @@ from store.ids import ConversationId, MessageId, UserId
 from store.records import Message, MessageKind
 from subscriptions.engine import Json
 from subscriptions.events import Event, MessageCreated, event_fields
-from subscriptions.hub import Delivered, Mailbox, Room
+from subscriptions.mailboxes import Delivered, Mailbox, Room
 from tests.mailboxes import next_item
 
 ANNA, BEN = UserId("anna"), UserId("ben")

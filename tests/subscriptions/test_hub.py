@@ -22,7 +22,8 @@ from store.sessions import applied
 from store.showing import Show, Showing
 from subscriptions import hub
 from subscriptions.events import MessageCreated, log_message
-from subscriptions.hub import Delivered, Hub, Item, Lagged, Mailbox, Position, Room
+from subscriptions.hub import Hub
+from subscriptions.mailboxes import Delivered, Item, Lagged, Mailbox, Position, Room
 from tests.mailboxes import next_item
 
 _names = itertools.count()

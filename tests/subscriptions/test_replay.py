@@ -9,7 +9,7 @@ import pytest
 from store.ids import ConversationId, MessageId, UserId
 from store.records import Message, MessageKind
 from subscriptions.events import MessageCreated, MessageRecalled, MessageUpdated
-from subscriptions.hub import Delivered, Position
+from subscriptions.mailboxes import Delivered, Position
 from subscriptions.replay import in_order_of_seq
 
 KINDS = {"C": MessageCreated, "U": MessageUpdated, "R": MessageRecalled}
