@@ -127,7 +127,9 @@ class _Torture:
             for number in range(plan.clients)
         ]
         self._persons = [Person(device) for device in self.devices]
-        self._ending = Ending(self._world, self.devices, self._read_intervals, self._describe)
+        self._ending = Ending(
+            self._world, self.devices, self._read_intervals, self._describe, self._harm.count_unfinished
+        )
 
     async def close(self) -> None:
         await asyncio.gather(*(device.stop() for device in self.devices))

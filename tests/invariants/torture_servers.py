@@ -10,6 +10,8 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from server.embedded import EmbeddedServers, ports
+from store.ids import PARTITIONS
+from store.keys import Keys
 from tests.invariants.torture_wire import Tally, lines_of
 from tests.processes import ServerProcess, start_server, until_ready
 
@@ -106,6 +108,14 @@ class Harm:
 
     async def close(self) -> None:
         await self._redis.aclose()
+
+    async def count_unfinished(self) -> int:
+        """The messages in all outboxes."""
+        outboxes = Keys(self._prefix).outbox
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for partition in range(PARTITIONS):
+                pipeline.xlen(outboxes(partition))
+            return sum(await pipeline.execute())
 
     async def run(self, until: float) -> None:
         """Until a time of the monotonic clock. All servers are up then."""

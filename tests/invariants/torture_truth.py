@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -66,37 +66,51 @@ class Ending:
         devices: list[Device],
         read_intervals: Callable[[], Intervals],
         describe: Callable[[str, str], str],
+        count_unfinished: Callable[[], Awaitable[int]],
     ) -> None:
-        """read_intervals: all memberships, from MongoDB; describe: what that holds of a user and a conversation."""
+        """read_intervals: all memberships, from MongoDB; describe: what that holds of a user and a conversation;
+        count_unfinished: the messages in outboxes."""
         self.warm: dict[str, Fresh] = {}
         self.compared = 0
         self.intervals: Intervals = {}
         self._world = world
         self._read_intervals = read_intervals
         self._describe = describe
+        self._count_unfinished = count_unfinished
         self._by_user: defaultdict[str, list[Device]] = defaultdict(list)
         for device in devices:
             self._by_user[device.user].append(device)
 
     async def settle(self, patience: float) -> float:
         """Until every device shows what a fresh client is shown, for so many seconds at most. Answers how long it took; what
-        differs then is a problem."""
+        differs then is a problem.
+
+        All of them at one time, and with nothing in the outboxes: what a dead server left there is told seconds later.
+        """
         began = time.monotonic()
-        left = dict(self._by_user)
+        wrong: dict[str, list[str]] = {}
         while True:
+            unfinished = await self._count_unfinished()
             self.intervals = self._read_intervals()
-            outcomes = await asyncio.gather(*(self._compare(user) for user in left))
-            wrong = dict(zip(left, outcomes, strict=True))
-            left = {user: devices for user, devices in left.items() if wrong[user]}
+            checked = [user for user in self._by_user if wrong.get(user)] or list(self._by_user)
+            outcomes = await asyncio.gather(*(self._compare(user) for user in checked))
+            wrong |= dict(zip(checked, outcomes, strict=True))
             took = time.monotonic() - began
-            if not left or took > patience:
-                for user, sentences in wrong.items():
-                    named = {found[0] for sentence in sentences if (found := re.search(r"\b[gp]_\w+", sentence))}
-                    sentences += [f"{name} in MongoDB: {self._describe(user, name)}" for name in sorted(named)]
-                    for sentence in sentences:
-                        self._world.tally.problem(f"after {took:.0f} s of quiet: {sentence}")
+            if not unfinished and len(checked) == len(self._by_user) and not any(wrong.values()):
+                return took
+            if took > patience:
+                self._report(wrong, took)
+                if unfinished:
+                    self._world.tally.problem(f"after {took:.0f} s of quiet: {unfinished} entries in outboxes")
                 return took
             await asyncio.sleep(0.5)
+
+    def _report(self, wrong: dict[str, list[str]], took: float) -> None:
+        for user, sentences in wrong.items():
+            named = {found[0] for sentence in sentences if (found := re.search(r"\b[gp]_\w+", sentence))}
+            held = [f"{name} in MongoDB: {self._describe(user, name)}" for name in sorted(named)]
+            for sentence in [*sentences, *held]:
+                self._world.tally.problem(f"after {took:.0f} s of quiet: {sentence}")
 
     async def _compare(self, user: str) -> list[str]:
         devices = self._by_user[user]
