@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from typing import Any
 
 import orjson
@@ -12,11 +11,11 @@ import uvloop
 
 from bench.commanded import obey, some_at_a_time
 from bench.stalled_readers import StalledReaders
-from bench.subscriber import Heard, Opening, Subscriber
+from bench.subscriber import PATIENCE_SECONDS, Heard, Opening, Subscriber, ends_of
+from bench.suite.driving import quantile
 from tests.processes import token
 
 _AT_ONCE = 64
-_PATIENCE_SECONDS = 60.0
 
 Answer = dict[str, Any]
 
@@ -41,7 +40,7 @@ class Crowds:
         async def one(user: str | None) -> Subscriber:
             opening = Opening(f"127.0.0.1:{port}", path, inits[user], subscriptions)
             _, subscriber = await loop.create_connection(lambda: Subscriber(opening, heard), "127.0.0.1", port)
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await subscriber.ready
             return subscriber
 
@@ -54,7 +53,7 @@ class Crowds:
 
         async def one(subscriber: Subscriber) -> None:
             subscriber.subscribe(subscriptions)
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await subscriber.ready
 
         await some_at_a_time((one(subscriber) for subscriber in self._members[name]), _AT_ONCE)
@@ -69,15 +68,12 @@ class Crowds:
         """Until so many deliveries came since `report`."""
         heard = self._heard[name]
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                while heard.count < count:  # noqa: ASYNC110
-                    await asyncio.sleep(0.002)
-        except TimeoutError:
-            closed = Counter(str(subscriber.closed) for subscriber in self._members[name] if subscriber.closed)
-            lacking = {sent: len(self._members[name]) - of for sent, of in heard.by_message.items()}
+            await heard.until(count)
+        except RuntimeError as error:
+            members = self._members[name]
+            lacking = [len(members) - of for of in heard.by_message.values()]
             raise RuntimeError(
-                f"{name}: {heard.count} of {count} deliveries came, {heard.other} other frames ({heard.other_sample!r}); "
-                f"closed: {dict(closed) or 'none'}; deliveries lacking by message: {list(lacking.values())}"
+                f"{name}: {error}; closed: {dict(ends_of(members)) or 'none'}; deliveries lacking by message: {lacking}"
             ) from None
         return {}
 
@@ -87,18 +83,17 @@ class Crowds:
         fresh = self._heard[name] = Heard()
         for subscriber in self._members[name]:
             subscriber.heard = fresh
-        closed = Counter(str(subscriber.closed) for subscriber in self._members[name] if subscriber.closed)
         seconds = sorted(heard.seconds)
         return {
             "count": heard.count,
             "other": heard.other,
             "sample": heard.sample.decode(),
-            "p50": _quantile(seconds, 0.5),
-            "p99": _quantile(seconds, 0.99),
-            "longest": _quantile(seconds, 1.0),
+            "p50": quantile(seconds, 0.5),
+            "p99": quantile(seconds, 0.99),
+            "longest": quantile(seconds, 1.0),
             "first": [heard.first[sent] for sent in sorted(heard.first)],
             "last": [heard.last[sent] for sent in sorted(heard.last)],
-            "closed": closed,
+            "closed": ends_of(self._members[name]),
         }
 
     async def stall(
@@ -127,10 +122,6 @@ def _init(user: str | None) -> str | None:
     if user is None:
         return None
     return orjson.dumps({"type": "connection_init", "payload": {"Authorization": f"Bearer {token(user)}"}}).decode()
-
-
-def _quantile(values: list[float], share: float) -> float:
-    return values[min(len(values) - 1, int(share * len(values)))] if values else 0.0
 
 
 if __name__ == "__main__":

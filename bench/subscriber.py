@@ -7,7 +7,7 @@ import time
 import uuid
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -22,6 +22,9 @@ STAMP_DIGITS = 19
 _CAUGHT_UP = (b'"CaughtUp"', b'"CATCH_UP"')
 _ACK = b'"connection_ack"'
 PING = b'"ping"'
+
+PATIENCE_SECONDS = 60.0
+"""How long anything may take that is waited for."""
 
 
 def stamp() -> str:
@@ -60,6 +63,17 @@ class Heard:
             self.sample = payload
         self.by_message[sent] += 1
         self.last[sent] = waited
+
+    async def until(self, count: int) -> None:
+        """So many deliveries came. Raises RuntimeError where they don't within PATIENCE_SECONDS."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while self.count < count:  # noqa: ASYNC110
+                    await asyncio.sleep(0.002)
+        except TimeoutError:
+            raise RuntimeError(
+                f"{self.count} of {count} deliveries came, {self.other} other frames ({self.other_sample[:300]!r})"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +220,8 @@ class Subscriber(asyncio.Protocol):
     def _check_ready(self) -> None:
         if self._waiting_for <= 0 and not self.ready.done():
             self.ready.set_result(None)
+
+
+def ends_of(subscribers: Iterable[Subscriber]) -> Counter[str]:
+    """How those ended that did."""
+    return Counter(str(subscriber.closed) for subscriber in subscribers if subscriber.closed)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -17,13 +16,12 @@ import orjson
 import uvloop
 
 from bench.commanded import obey, some_at_a_time
-from bench.subscriber import Heard, Opening, Subscriber
+from bench.subscriber import PATIENCE_SECONDS, Heard, Opening, Subscriber, ends_of
 from bench.suite.bare import Bare
 from bench.suite.clients import HttpClient, SocketClient
 from bench.suite.driving import Asker, closed, once, opened, quantile
 
 _AT_ONCE = 64
-_PATIENCE_SECONDS = 60.0
 
 Answer = dict[str, Any]
 
@@ -49,7 +47,7 @@ class Load:
                 continue
             socket = SocketClient(_opening(port, token, ()), Heard())
             await loop.create_connection(partial(_itself, socket), "127.0.0.1", port)
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await socket.ready
             clients.append(socket)
         self._clients[name] = clients
@@ -95,7 +93,7 @@ class Load:
             since = time.perf_counter()
             opening = _opening(port, token, subscriptions)
             _, subscriber = await loop.create_connection(lambda: Subscriber(opening, heard), "127.0.0.1", port)
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await subscriber.ready
             seconds.append(time.perf_counter() - since)
             return subscriber
@@ -110,16 +108,11 @@ class Load:
 
     async def wait(self, *, name: str, count: int) -> Answer:
         """Until so many deliveries came since `report`."""
-        heard = self._heard[name]
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                while heard.count < count:  # noqa: ASYNC110
-                    await asyncio.sleep(0.002)
-        except TimeoutError:
-            raise RuntimeError(
-                f"{name}: {heard.count} of {count} deliveries came, {heard.other} other frames "
-                f"({heard.other_sample[:300]!r}); closed: {self._closed(name) or 'none'}"
-            ) from None
+            await self._heard[name].until(count)
+        except RuntimeError as error:
+            ends = dict(ends_of(self._listeners[name]))
+            raise RuntimeError(f"{name}: {error}; closed: {ends or 'none'}") from None
         return {}
 
     async def report(self, *, name: str) -> Answer:
@@ -137,16 +130,13 @@ class Load:
             "p95": quantile(seconds, 0.95),
             "p99": quantile(seconds, 0.99),
             "last": quantile(last, 0.5),
-            "closed": self._closed(name),
+            "closed": ends_of(self._listeners[name]),
         }
 
     async def close(self, *, name: str) -> Answer:
         for subscriber in self._listeners.pop(name):
             subscriber.close()
         return {}
-
-    def _closed(self, name: str) -> Counter[str]:
-        return Counter(str(one.closed) for one in self._listeners[name] if one.closed)
 
     # --- nobody between
 
