@@ -55,7 +55,8 @@ class Applied:
     """What became of a change. `tick` and `previous` are its place in the user's chain of events.
 
     changed is False where it had been applied before or there was nothing to do (the session is then as it is), or where the
-    user's state isn't in use (there is none then). `sessions`: all that the change moved, gateways last.
+    user's state isn't in use (there is none then). `sessions`: all that the change moved, gateways last. old_unread: how many
+    messages the user had not read before; -1 where some that came late may be their own.
     """
 
     changed: bool

@@ -54,8 +54,8 @@ class ReceiptNotifier:
         if not sender.changed or sender.old_read_seq >= message.seq:
             # The session does not tell any more what was unread before: it is not in use, or knew of the message already.
             self._start(receipt, None, keep=False)
-        elif sender.old_unread > 0:
-            self._start(receipt, sender.old_read_seq, keep=False, unread=True)
+        elif sender.old_unread:
+            self._start(receipt, sender.old_read_seq, keep=False, unread=sender.old_unread > 0)
 
     async def close(self) -> None:
         """Waits for what is under way; what has failed is tried once more."""

@@ -79,8 +79,9 @@ local function message(text, own, mentioned)
     rec = { s = 0, n = 0, r = 0, rn = 0, d = 0, p = 0, a = 0, w = 0, sb = string.match(change.c, '~(.*)$') }
   end
   if rec.f and change.s > rec.f then return applied(change.c) end
-  -- For the sender: how many messages of others the own one makes read.
+  -- For the sender: how many messages of others the own one makes read. Where some were passed over, they may be the user's own: -1.
   local old = { r = rec.r, unread = math.max(0, change.n - change.k - rec.rn) }
+  if own and old.unread > 0 and change.s ~= rec.s + 1 then old.unread = -1 end
   if change.s > rec.s then
     remember_gap(rec, change.s)
     rec.s = change.s

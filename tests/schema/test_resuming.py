@@ -147,7 +147,7 @@ async def test_many_sessions_are_caught_up_in_parts(api: Api, start: str) -> Non
 
 
 async def overtaken(
-    api: Api, other_api: Api, group: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch
+    api: Api, other_api: Api, to: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch, *, seq: int = 1
 ) -> None:
     """One writes through a process whose commit takes long, and another, through another one, is done before that."""
     messages = api.services.app.store.messages
@@ -161,11 +161,11 @@ async def overtaken(
 
     monkeypatch.setattr(messages, "commit", slow)
     async with asyncio.TaskGroup() as tasks:
-        sending = tasks.create_task(api.send(first, group, "first"))
+        sending = tasks.create_task(api.send(first, to, "first"))
         await begun.wait()
-        assert (await other_api.send(second, group, "second"))["message"]["seq"] == 2
+        assert (await other_api.send(second, to, "second"))["message"]["seq"] == seq + 1
         go_on.set()
-        assert (await sending)["message"]["seq"] == 1
+        assert (await sending)["message"]["seq"] == seq
     monkeypatch.undo()
     await api.settled()
 
@@ -182,6 +182,17 @@ async def test_what_was_missed_comes_in_order_of_seq_though_it_became_durable_in
     for position, event in enumerate(events):
         rest = await missed(api, carol, event["cursor"])
         assert [e for e in rest if e["__typename"] == "MessageCreated"] == events[position + 1 :]
+
+
+async def test_who_only_wrote_themselves_has_read_nothing_of_others_whatever_overtook_what(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await api.people("alice", "bob")
+    await api.send(alice, bob)
+    start = (await api.data(bob, SYNC))["syncSessions"]["cursor"]
+    await api.sessions(alice)
+    await overtaken(api, other_api, private(alice, bob), alice, alice, monkeypatch, seq=2)
+    assert [event["__typename"] for event in await missed(api, bob, start)] == ["MessageCreated"] * 2
 
 
 async def test_a_message_that_was_overtaken_is_not_lost_to_who_had_seen_the_one_that_overtook_it(
