@@ -51,7 +51,7 @@ class Bench:
         self.asker = Asker(server, owner.user)
         self.senders = [Asker(server, peer) for peer in owner.peers[:_CHANGES]]
         self.costs: dict[str, Cost] = {}
-        self._pattern = f"{prefix}{{u:{owner.user}}}:*"
+        self._pattern = f"{prefix}*{{u:{owner.user}}}:*"
         self._cursor: str | None = None
 
     async def run(self) -> dict[str, Cost]:

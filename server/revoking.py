@@ -10,7 +10,6 @@ from server.settings import Settings
 from store.cache import Cache
 from store.errors import StoreError
 from store.ids import UserId, is_user_id
-from store.keys import Keys
 from store.mongo import Mongo
 from store.revocations import RevocationStore
 from subscriptions.revocations import LOOK_SECONDS, tell_servers
@@ -47,7 +46,7 @@ async def _keep(mongo: Mongo, revoked: dict[UserId, int]) -> None:
 
 async def _tell(cache: Cache, revoked: dict[UserId, int]) -> None:
     try:
-        await tell_servers(cache, Keys(cache.prefix), revoked)
+        await tell_servers(cache, revoked)
     except StoreError as error:
         raise CommandError(
             "It is kept, but Redis, at CONFAB_REDIS_URL, does not answer: servers that run will notice by themselves "

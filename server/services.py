@@ -55,7 +55,7 @@ class Services:
     async def check(self) -> dict[str, str | None]:
         """Which databases answer within two seconds: None, or a short reason why not."""
         store = self.app.store
-        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.one(Call("PING", None))))
+        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.one(Call("PING", ()))))
         return {"mongodb": mongo, "redis": redis}
 
 

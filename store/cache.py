@@ -7,18 +7,23 @@ its caller knows that to be safe.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from redis.asyncio import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
 from store.errors import Unreachable, translated
-from store.redis_lines import Lines
+from store.keys import Keys
+from store.redis_lines import Lines, packed
 
 _SCRIPTS = Path(__file__).parent / "scripts"
 _USER = ("_user.lua", "_sessions.lua")
@@ -31,6 +36,8 @@ _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
     (): ("claim", "claim_release", "typing", "membership"),
 }  # fmt: skip
 
+
+_RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 
 _PATIENCE_SECONDS = 5.0
 _SHARED_LINES = 3
@@ -53,10 +60,10 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One command: a script by name with keys and arguments, or (keys None) a plain command whose arguments are all."""
+    """One command, or script by its name: the keys it touches, then arguments."""
 
     name: str
-    keys: tuple[str, ...] | None
+    keys: tuple[str, ...]
     args: tuple[Any, ...] = ()
 
 
@@ -82,14 +89,22 @@ class Cache:
             socket_timeout=_PATIENCE_SECONDS,
             retry=Retry(NoBackoff(), 0),
         )
-        self._few = Lines(self._pool, _SHARED_LINES, _PATIENCE_SECONDS, shared=True)
-        self._many = Lines(self._pool, _LINES_OF_THEIR_OWN, _PATIENCE_SECONDS, shared=False)
+        lines = partial(Lines, self._pool, patience=_PATIENCE_SECONDS, pack=self._pack, admit=self._admitted)
+        self._few = lines(_SHARED_LINES, shared=True)
+        self._many = lines(_LINES_OF_THEIR_OWN, shared=False)
         self._scripts = read_scripts()
         self._heads = {name: ("EVALSHA", script.digest) for name, script in self._scripts.items()}
         self.url = url
-        self.prefix = prefix
+        self.keys = Keys(prefix)
+        self.admit: Callable[[str], Awaitable[None]] | None = None
+        """Waited for with the run id of the Redis behind each new connection, before that is used. What it raises refuses it."""
         self.trips = 0
         self.aside = 0
+
+    def drop(self) -> None:
+        """Ends all connections, with what is on its way. What is asked from then on goes over new ones."""
+        self._few.drop()
+        self._many.drop()
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -124,7 +139,7 @@ class Cache:
         if missing:
             # A restarted Redis knows no scripts, and a command it refused for that has done nothing.
             names = {calls[i].name for i in missing}
-            again = await self._send([Call("SCRIPT", None, ("LOAD", self._scripts[name].source)) for name in names])
+            again = await self._send([Call("SCRIPT", (), ("LOAD", self._scripts[name].source)) for name in names])
             for result in again:
                 if isinstance(result, Exception):
                     raise Unreachable(str(result)) from result
@@ -135,9 +150,26 @@ class Cache:
     async def _send(self, calls: Sequence[Call]) -> list[Any]:
         lines = self._few if len(calls) <= _FEW_CALLS else self._many
         with translated():
-            return await lines.ask([self._words(call) for call in calls])
+            return await lines.ask(calls)
 
-    def _words(self, call: Call) -> tuple[Any, ...]:
-        if call.keys is None:
-            return (call.name, *call.args)
-        return (*self._heads[call.name], len(call.keys), *call.keys, *call.args)
+    def _pack(self, calls: Sequence[Call]) -> bytes:
+        """Raises RedisConnectionError where a key is of another generation than the one that counts by now."""
+        space = self.keys.space
+        parts = []
+        for call in calls:
+            keys, head = call.keys, self._heads.get(call.name)
+            if keys and not keys[0].startswith(space):
+                raise RedisConnectionError("what Redis held does not count any more")
+            words = (call.name, *keys, *call.args) if head is None else (*head, len(keys), *keys, *call.args)
+            parts.append(packed(words))
+        return b"".join(parts)
+
+    async def _admitted(self, connection: AbstractConnection) -> None:
+        if self.admit is None:
+            return
+        await connection.send_command("INFO", "server")
+        told: bytes = await connection.read_response()
+        found = _RUN_ID.search(told)
+        if found is None:
+            raise RedisConnectionError("this Redis does not tell its run id")
+        await self.admit(found[1].decode())

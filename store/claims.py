@@ -56,7 +56,7 @@ class ClaimStore:
         held, epoch = await self._cache.run(
             [
                 Call("claim", (self._keys.claim(sender, key),), (claim.to_json(), CLAIM_MS)),
-                Call("GET", None, (self._keys.epoch,)),
+                Call("GET", (self._keys.epoch,)),
             ]
         )
         return Taken(_claim_from(held) if held else None, epoch.decode() if epoch else "")
@@ -67,4 +67,4 @@ class ClaimStore:
 
     def settle(self, sender: UserId, key: str, claim: Claim) -> Call:
         """The call that notes where the message is to be found, now that it is durable."""
-        return Call("SET", None, (self._keys.claim(sender, key), claim.to_json(), "PX", CLAIM_MS))
+        return Call("SET", (self._keys.claim(sender, key),), (claim.to_json(), "PX", CLAIM_MS))

@@ -93,9 +93,7 @@ class ConversationStore:
     ) -> list[ConversationId]:
         if not wanted:
             return []
-        rows = await self._cache.run(
-            [Call("HMGET", None, (self._keys.conversation(c)[0], *_HEAD_FIELDS)) for c in wanted]
-        )
+        rows = await self._cache.run([Call("HMGET", (self._keys.conversation(c)[0],), _HEAD_FIELDS) for c in wanted])
         missing = []
         for conversation, row in zip(wanted, rows, strict=True):
             if row[0] is None:
@@ -133,7 +131,7 @@ class ConversationStore:
                 gone = [c for c in ours if c not in rows]
                 absent.update(gone)
                 finish = [self._finish(token, c, rows[c], members.get(c, []), with_members) for c in ours if c in rows]
-                finish += [Call("DEL", None, (self._keys.conversation(c)[3],)) for c in gone]
+                finish += [Call("DEL", (self._keys.conversation(c)[3],)) for c in gone]
                 done = await self._cache.run(finish)
                 busy += [c for c, ok in zip([c for c in ours if c in rows], done, strict=False) if ok != 1]
             waiting = busy
@@ -245,11 +243,11 @@ class ConversationStore:
             if kind_of(conversation) is ConversationKind.GROUP:
                 calls.append(Call("membership", (head, members), (viewer, *_HEAD_FIELDS)))
             else:
-                calls.append(Call("HMGET", None, (head, *_HEAD_FIELDS)))
+                calls.append(Call("HMGET", (head,), _HEAD_FIELDS))
         answers = await self._cache.run(calls) if calls else []
         missing = []
         for conversation, answer, call in zip(wanted, answers, calls, strict=True):
-            if call.keys is None:
+            if call.name == "HMGET":
                 if answer[0] is None:
                     missing.append(conversation)
                 else:
@@ -279,9 +277,9 @@ class ConversationStore:
         group. One round trip where all is cached."""
         head, members, *_ = self._keys.conversation(group)
         calls = [
-            Call("HMGET", None, (head, "mv", "mt", *_HEAD_FIELDS)),
-            Call("HMGET", None, (members, *users)),
-            Call("HLEN", None, (members,)),
+            Call("HMGET", (head,), ("mv", "mt", *_HEAD_FIELDS)),
+            Call("HMGET", (members,), tuple(users)),
+            Call("HLEN", (members,)),
         ]
         for _ in range(_READS):
             (version, total, *row), texts, held = await self._cache.run(calls)
@@ -300,7 +298,7 @@ class ConversationStore:
     async def list_members(self, conversation: ConversationId) -> list[Member]:
         """All memberships of a group, current and former, ordered by user id."""
         head, members, *_ = self._keys.conversation(conversation)
-        calls = [Call("HMGET", None, (head, "mt", "ds")), Call("HGETALL", None, (members,))]
+        calls = [Call("HMGET", (head,), ("mt", "ds")), Call("HGETALL", (members,))]
         for _ in range(_READS):
             (total, ended), flat = await self._cache.run(calls)
             pairs = list(flat.items()) if isinstance(flat, dict) else list(zip(flat[::2], flat[1::2], strict=True))

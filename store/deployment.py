@@ -1,6 +1,7 @@
 """What belongs to the deployment as a whole: its name, indexes, time, worker numbers, and whether Redis lost what it held.
 
-`deployment` {_id 1, name, time (ms: the highest that any server told), epoch of Redis, lost (ms: when it last lost all)}.
+`deployment` {_id 1, name, time (ms: the highest that any server told), epoch of Redis, lost (ms: when it last lost all), and what
+`store/generations.py` keeps there}.
 `leases` {_id worker number, owner, until (ms of MongoDB's own time), from, used (ms of the deployment's time: the owner's
 ids are made in between)}.
 """
@@ -16,6 +17,7 @@ from pymongo.errors import DuplicateKeyError
 from store.cache import Cache, Call
 from store.clock import DeploymentClock
 from store.errors import Unreachable
+from store.generations import DEPLOYMENT, Generations
 from store.keys import Keys
 from store.mongo import Document, Mongo
 from store.rows import PLACE
@@ -34,7 +36,6 @@ FAR_AHEAD_MS = 24 * 3600 * 1000
 
 _MONGO_NOW = {"$toLong": "$$NOW"}
 
-DEPLOYMENT = "deployment"
 LEASES = "leases"
 
 
@@ -54,6 +55,7 @@ class Deployment:
         self._cache = cache
         self._keys = keys
         self._clock = clock
+        self.generations = Generations(mongo, cache)
         self.owner = secrets.token_hex(8)
         self.name = ""
         self.redis_epoch = ""
@@ -89,7 +91,10 @@ class Deployment:
         return row
 
     async def check_redis(self) -> None:
-        """Looks whether Redis has lost what it held: `redis_epoch` is another one then. One GET while it has not."""
+        """Looks whether Redis has lost what it held, or what it holds does not count any more: `redis_epoch` is another one then."""
+        await self.generations.check()
+        # Without keys: by its answer a new connection is open, and the names of keys those of the generation that counts.
+        await self._cache.one(Call("PING", ()))
         epoch = await self._read_epoch()
         if epoch == self.redis_epoch:
             return
@@ -106,11 +111,11 @@ class Deployment:
     async def _read_epoch(self) -> str:
         """The mark of what Redis holds. Makes one where there is none: whoever finds it missing first."""
         while True:
-            held = await self._cache.one(Call("GET", None, (self._keys.epoch,)))
+            held = await self._cache.one(Call("GET", (self._keys.epoch,)))
             if held is not None:
                 return bytes(held).decode()
             mark = f"{self._clock.now_ms()}-{secrets.token_hex(4)}"
-            if await self._cache.one(Call("SET", None, (self._keys.epoch, mark, "NX"))):
+            if await self._cache.one(Call("SET", (self._keys.epoch,), (mark, "NX"))):
                 return mark
 
     async def lease(self, ids: Snowflakes, data_center: int) -> None:

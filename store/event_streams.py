@@ -52,25 +52,23 @@ class EventStreamStore:
 
     async def reserve(self, token: str, user: UserId) -> None:
         """Makes a token known that nobody else has."""
-        await self._cache.one(Call("SET", None, (self._user(token), user, "PX", RESERVED_MS)))
+        await self._cache.one(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
 
     async def find(self, token: str) -> StreamPlace | None:
         """Where the stream is. None: there is no such token any more."""
-        user, server = await self._cache.run(
-            [Call("GET", None, (self._user(token),)), Call("GET", None, (self._server(token),))]
-        )
+        user, server = await self._cache.run([Call("GET", (self._user(token),)), Call("GET", (self._server(token),))])
         return StreamPlace(UserId(user.decode()), server.decode() if server else None) if user else None
 
     async def open(self, token: str, user: UserId, server: str) -> list[bytes] | None:
         """Opens it on a server, and takes over what waits, in no order. None: it is open already."""
-        if not await self._cache.one(Call("SET", None, (self._server(token), server, "NX", "PX", OPEN_MS))):
+        if not await self._cache.one(Call("SET", (self._server(token),), (server, "NX", "PX", OPEN_MS))):
             return None
         waiting = self._waiting(token)
         _, asked, _ = await self._cache.run(
             [
-                Call("SET", None, (self._user(token), user, "PX", OPEN_MS)),
-                Call("HVALS", None, (waiting,)),
-                Call("DEL", None, (waiting,)),
+                Call("SET", (self._user(token),), (user, "PX", OPEN_MS)),
+                Call("HVALS", (waiting,)),
+                Call("DEL", (waiting,)),
             ]
         )
         return list(asked)
@@ -79,15 +77,15 @@ class EventStreamStore:
         """Says again which streams the server holds."""
         calls = []
         for token, user in streams:
-            calls.append(Call("SET", None, (self._user(token), user, "PX", OPEN_MS)))
-            calls.append(Call("SET", None, (self._server(token), server, "PX", OPEN_MS)))
+            calls.append(Call("SET", (self._user(token),), (user, "PX", OPEN_MS)))
+            calls.append(Call("SET", (self._server(token),), (server, "PX", OPEN_MS)))
         if calls:
             await self._cache.run_aside(calls)
 
     async def forget(self, token: str) -> None:
         """The stream has ended."""
         keys = (self._user(token), self._server(token), self._waiting(token))
-        await self._cache.run_aside([Call("DEL", None, (key,)) for key in keys])
+        await self._cache.run_aside([Call("DEL", (key,)) for key in keys])
 
     async def wait(self, token: str, operation: str, asked: bytes, most: int = MOST_WAITING) -> Waiting:
         """Keeps an operation until the stream is opened, if there are not `most` already."""
@@ -96,9 +94,9 @@ class EventStreamStore:
         waiting = self._waiting(token)
         added, count, _ = await self._cache.run(
             [
-                Call("HSETNX", None, (waiting, operation, asked)),
-                Call("HLEN", None, (waiting,)),
-                Call("PEXPIRE", None, (waiting, RESERVED_MS)),
+                Call("HSETNX", (waiting,), (operation, asked)),
+                Call("HLEN", (waiting,)),
+                Call("PEXPIRE", (waiting,), (RESERVED_MS,)),
             ]
         )
         if not added:
@@ -110,7 +108,7 @@ class EventStreamStore:
 
     async def withdraw(self, token: str, operation: str) -> bool:
         """Takes back what waits. False: it does not, the stream may have taken it over."""
-        return bool(await self._cache.one(Call("HDEL", None, (self._waiting(token), operation))))
+        return bool(await self._cache.one(Call("HDEL", (self._waiting(token),), (operation,))))
 
     def _user(self, token: str) -> str:
         return self._keys.event_stream(token, "user")

@@ -11,34 +11,51 @@ USER_KEYS = (
 
 
 class Keys:
-    """Key names under one prefix, so that several deployments can share a Redis."""
+    """Key names under one prefix, so that several deployments can share a Redis, and one generation.
+
+    A name holds for as long as its generation does: `Cache` sends none of another.
+    """
 
     def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self.epoch = f"{prefix}epoch"
-        self.sweeper = f"{prefix}sweeper"
+        self.prefix = prefix
+        self.space = prefix
+        """What all names begin with but those of channels."""
+
+    def enter(self, generation: int) -> None:
+        """Names are of this generation from now on. `_user.lua` knows this form: no prefix has a slash."""
+        self.space = f"{self.prefix}/{generation}"
+
+    @property
+    def epoch(self) -> str:
+        """The mark of what Redis holds."""
+        return f"{self.space}epoch"
+
+    @property
+    def sweeper(self) -> str:
+        """Who looks into the outboxes."""
+        return f"{self.space}sweeper"
 
     def user(self, user: UserId) -> tuple[str, ...]:
         """What a script on a user's keys is given: the first of USER_KEYS. It finds the others by that name, under the same hash
         tag."""
-        return (f"{self._prefix}{{u:{user}}}:meta",)
+        return (f"{self.space}{{u:{user}}}:meta",)
 
     def of_user(self, user: UserId, name: str) -> str:
         """One of a user's keys."""
-        return f"{self._prefix}{{u:{user}}}:{name}"
+        return f"{self.space}{{u:{user}}}:{name}"
 
     def claim(self, user: UserId, key: str) -> str:
         """A user's claim of an idempotency key for a message."""
-        return f"{self._prefix}{{u:{user}}}:key:{key}"
+        return f"{self.space}{{u:{user}}}:key:{key}"
 
     def typing(self, user: UserId, conversation: ConversationId) -> str:
         """When a user's typing in a conversation was told."""
-        return f"{self._prefix}{{u:{user}}}:typing:{conversation}"
+        return f"{self.space}{{u:{user}}}:typing:{conversation}"
 
     def conversation(self, conversation: ConversationId) -> tuple[str, ...]:
         """A conversation's keys in the order that `_conversation.lua` expects."""
         partition = partition_of(conversation)
-        tag = f"{self._prefix}{{p:{partition}}}:"
+        tag = f"{self.space}{{p:{partition}}}:"
         return (
             f"{tag}head:{conversation}",
             f"{tag}members:{conversation}",
@@ -48,20 +65,20 @@ class Keys:
 
     def placed(self, conversation: ConversationId, message: MessageId) -> str:
         """That a message got a place not long ago."""
-        return f"{self._prefix}{{p:{partition_of(conversation)}}}:placed:{message}"
+        return f"{self.space}{{p:{partition_of(conversation)}}}:placed:{message}"
 
     def outbox(self, partition: int) -> str:
         """A partition's stream of messages that are reserved and not yet delivered."""
-        return f"{self._prefix}{{p:{partition}}}:outbox"
+        return f"{self.space}{{p:{partition}}}:outbox"
 
     def event_stream(self, token: str, name: str) -> str:
         """One of the keys about an event stream."""
-        return f"{self._prefix}{{s:{token}}}:{name}"
+        return f"{self.space}{{s:{token}}}:{name}"
 
     def channel(self, server: str) -> str:
         """What a server listens on."""
-        return f"{self._prefix}server:{server}"
+        return f"{self.prefix}server:{server}"
 
     def broadcast(self) -> str:
         """What all servers listen on."""
-        return f"{self._prefix}servers"
+        return f"{self.prefix}servers"

@@ -79,8 +79,8 @@ class MessageStore:
         answer, epoch, record = await self._cache.run(
             [
                 Call("reserve", keys, args),
-                Call("HGET", None, (self._keys.of_user(message.sender, "meta"), "epoch")),
-                Call("HGET", None, (self._keys.of_user(message.sender, "sessions"), message.conversation)),
+                Call("HGET", (self._keys.of_user(message.sender, "meta"),), ("epoch",)),
+                Call("HGET", (self._keys.of_user(message.sender, "sessions"),), (message.conversation,)),
             ]
         )
         if answer[0] != b"ok":
@@ -121,10 +121,10 @@ class MessageStore:
 
     async def list_outbox(self, partitions: Iterable[int], idle_ms: int, limit: int) -> list[Reserved | Revision]:
         """What has been waiting in outboxes for longer than idle_ms of Redis's own time: one round trip and a bit."""
-        seconds, micros = await self._cache.one(Call("TIME", None))
+        seconds, micros = await self._cache.one(Call("TIME", ()))
         now = int(seconds) * 1000 + int(micros) // 1000
         streams = await self._cache.run(
-            [Call("XRANGE", None, (self._keys.outbox(p), "-", now - idle_ms, "COUNT", limit)) for p in partitions]
+            [Call("XRANGE", (self._keys.outbox(p),), ("-", now - idle_ms, "COUNT", limit)) for p in partitions]
         )
         rows = [(entry.decode(), fields) for stream in streams for entry, fields in stream]
         # The version is not known any more: the membership is read anew.
@@ -132,14 +132,14 @@ class MessageStore:
 
     async def is_in_outbox(self, conversation: ConversationId, message: MessageId) -> bool:
         """Whether a message of the conversation has a place and is not delivered yet."""
-        rows = await self._cache.one(Call("XRANGE", None, (self._keys.conversation(conversation)[2], "-", "+")))
+        rows = await self._cache.one(Call("XRANGE", (self._keys.conversation(conversation)[2],), ("-", "+")))
         reserved = [_reserved_from("", fields, "") for _, fields in rows if revision_from("", fields) is None]
         return any(found.message.id == message for found in reserved)
 
     def clear(self, reserved: Reserved) -> Call:
         """The call that takes a delivered message out of the outbox."""
         outbox = self._keys.conversation(reserved.message.conversation)[2]
-        return Call("XDEL", None, (outbox, reserved.entry))
+        return Call("XDEL", (outbox,), (reserved.entry,))
 
     def show(self, committed: Committed) -> Call:
         """The call that makes a durable message the newest one its readers see."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -19,6 +19,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from store.errors import StoreError
+
 _NOTHING = object()
 _MOST_COMMANDS = 256
 """Of one pipeline that is shared."""
@@ -28,13 +30,14 @@ def _error_reply(text: str) -> ResponseError:
     return NoScriptError(text) if text.startswith("NOSCRIPT") else ResponseError(text)
 
 
-def _packed(command: tuple[Any, ...]) -> bytes:
+def packed(command: tuple[Any, ...]) -> bytes:
+    """A command as Redis reads it."""
     try:
-        packed: bytes = hiredis.pack_command(command)
+        text: bytes = hiredis.pack_command(command)
     except TypeError:
         # MongoDB's whole numbers, members of enums: hiredis takes none but the plain types.
-        packed = hiredis.pack_command(tuple(map(_plain, command)))  # type: ignore[arg-type]  # its stub means a pair of them
-    return packed
+        text = hiredis.pack_command(tuple(map(_plain, command)))  # type: ignore[arg-type]  # its stub means a pair of them
+    return text
 
 
 def _plain(word: Any) -> str | int | float | bytes:
@@ -50,13 +53,13 @@ def _plain(word: Any) -> str | int | float | bytes:
 
 
 class Asked:
-    """Commands of one caller, which stay together and in order, and the replies to come."""
+    """Calls of one caller, which stay together and in order, and the replies to come."""
 
-    __slots__ = ("asked_at", "commands", "replies", "size", "text")
+    __slots__ = ("asked_at", "calls", "replies", "size")
 
-    def __init__(self, commands: list[tuple[Any, ...]], loop: asyncio.AbstractEventLoop) -> None:
-        self.text = b"".join(map(_packed, commands))
-        self.size = len(commands)
+    def __init__(self, calls: Sequence[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.calls = calls
+        self.size = len(calls)
         self.asked_at = loop.time()
         self.replies: asyncio.Future[list[Any]] = loop.create_future()
 
@@ -89,12 +92,22 @@ class Line(asyncio.Protocol):
         return not (self._asked or self._transport.is_closing())
 
     def send(self, asked: list[Asked]) -> None:
-        """A pipeline of all of them. To be called while it is usable."""
-        self._asked.extend(asked)
+        """A pipeline of all of them that may still be asked. To be called while it is usable."""
+        texts = []
+        for each in asked:
+            try:
+                texts.append(self._lines.pack(each.calls))
+            except Exception as error:
+                each.fail(error)
+            else:
+                self._asked.append(each)
+        if not texts:
+            self._lines.freed(self)
+            return
         self._heard_at = self._lines.loop.time()
         if self._watch is None:
             self._watch_until(self._heard_at + self._lines.patience)
-        self._transport.write(b"".join([each.text for each in asked]))
+        self._transport.write(b"".join(texts))
 
     def data_received(self, data: bytes) -> None:
         reader, replies, asked = self._reader, self._replies, self._asked
@@ -162,14 +175,26 @@ class Lines:
     nothing from others; what they asked may have been carried out.
     """
 
-    def __init__(self, pool: ConnectionPool, most: int, patience: float, *, shared: bool) -> None:
-        """`most` connections. patience: seconds without a word from Redis, or without a free connection, that a caller waits at the
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        most: int,
+        patience: float,
+        *,
+        shared: bool,
+        pack: Callable[[Sequence[Any]], bytes],
+        admit: Callable[[AbstractConnection], Awaitable[None]],
+    ) -> None:
+        """`most` connections, each of which is given to `admit` before it is used. pack: a caller's calls as Redis reads them, made at
+        the moment of sending; what it raises is the caller's. patience: seconds without a word from Redis, or without a free connection, that a caller waits at the
         most. shared: otherwise each caller's commands are a pipeline of their own."""
         self.loop: asyncio.AbstractEventLoop
         self.patience = patience
         self._pool = pool
         self._most = most
         self._shared = shared
+        self.pack = pack
+        self._admit = admit
         self._waiting: deque[Asked] = deque()
         self._free: list[Line] = []
         self._lines: set[Line] = set()
@@ -177,11 +202,11 @@ class Lines:
         self._flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """The replies to one caller's commands, in order; an error that Redis answered is in its place. Raises RedisError and
+    async def ask(self, calls: Sequence[Any]) -> list[Any]:
+        """The replies to one caller's calls, in order; an error that Redis answered is in its place. Raises RedisError and
         OSError where not all of them came."""
         self.loop = asyncio.get_running_loop()
-        asked = Asked(commands, self.loop)
+        asked = Asked(calls, self.loop)
         self._waiting.append(asked)
         if not self._flushing:
             if self._free and len(self._free) == len(self._lines) and not self._opening:
@@ -190,12 +215,16 @@ class Lines:
                 self._flush_soon()
         return await asked.replies
 
-    async def close(self) -> None:
-        """Ends all connections, with what is on its way."""
+    def drop(self) -> None:
+        """Ends all connections, with what is on its way. What is asked from then on goes over new ones."""
         while self._waiting:
             self._waiting.popleft().fail(RedisConnectionError("the connections were closed"))
         for line in list(self._lines):
             line.close()
+
+    async def close(self) -> None:
+        """Ends all connections, with what is on its way."""
+        self.drop()
         for opening in self._opening:
             opening.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -265,8 +294,9 @@ class Lines:
         connection: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
         try:
             await connection.connect()  # type: ignore[no-untyped-call]
+            await self._admit(connection)
             line = Line(self, connection)
-        except (RedisError, OSError, asyncio.CancelledError) as error:
+        except (RedisError, OSError, StoreError, asyncio.CancelledError) as error:
             closed = RedisConnectionError("the connections were closed")
             for each in asked:
                 each.fail(closed if isinstance(error, asyncio.CancelledError) else error)

@@ -70,12 +70,12 @@ class RevisionStore:
         told = orjson.dumps([str(message.id), message.seq, kind.value, edits])
         outbox = self._keys.conversation(message.conversation)[2]
         fields = ("s", 0, "n", 0, "c", message.conversation, "m", "{}", "v", told)
-        entry = await self._cache.one(Call("XADD", None, (outbox, "*", *fields)))
+        entry = await self._cache.one(Call("XADD", (outbox,), ("*", *fields)))
         return Revision(message.conversation, message.id, message.seq, kind, edits, entry.decode())
 
     def clear(self, revision: Revision) -> Call:
         """The call that takes a revision out of the outbox."""
-        return Call("XDEL", None, (self._keys.conversation(revision.conversation)[2], revision.entry))
+        return Call("XDEL", (self._keys.conversation(revision.conversation)[2],), (revision.entry,))
 
     async def edit(self, message: Message, text: str, sender: UserId, at_ms: int) -> Message | None:
         """Gives a message of the sender's another text. Answers it as it is then; None where that changes nothing, or it was

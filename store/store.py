@@ -52,7 +52,7 @@ class Store:
 
 def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center: int) -> Store:
     """Puts the repositories together. Opens nothing."""
-    keys = Keys(cache.prefix)
+    keys = cache.keys
     deployment = Deployment(mongo, cache, keys, clock)
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)

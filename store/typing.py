@@ -36,14 +36,14 @@ class TypingStore:
 
     def give_back(self, user: UserId, conversation: ConversationId) -> Call:
         """The call that makes a window free again which was just taken."""
-        return Call("DEL", None, (self._keys.typing(user, conversation),))
+        return Call("DEL", (self._keys.typing(user, conversation),))
 
     async def find_routes(self, users: Sequence[UserId]) -> Routes:
         """Routes of some users: one round trip."""
         return _routes(users, await self._cache.run([self._route(user) for user in users]))
 
     def _route(self, user: UserId) -> Call:
-        return Call("ZRANGEBYSCORE", None, (self._keys.of_user(user, "routes"), self._clock.now_ms(), "+inf"))
+        return Call("ZRANGEBYSCORE", (self._keys.of_user(user, "routes"),), (self._clock.now_ms(), "+inf"))
 
 
 def _routes(users: Sequence[UserId], rows: Sequence[Any]) -> Routes:

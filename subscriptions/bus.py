@@ -180,7 +180,7 @@ class Bus:
             if server == self._hub.server:
                 self._takers[kind](body)
             else:
-                frames.append(Call("PUBLISH", None, (self._channel(server), orjson.dumps({kind: body}))))
+                frames.append(Call("PUBLISH", (), (self._channel(server), orjson.dumps({kind: body}))))
         self.send(Parcel(), frames)
 
     async def _send(self, frames: Sequence[Call], ticks: Sequence[Tick], also: Sequence[Call]) -> None:
@@ -204,19 +204,19 @@ class Bus:
                         self._hub.receive(user, epoch, tick, previous, event)
             else:
                 body = [[event_fields(event) if event else None, recipients] for event, recipients in events]
-                calls.append(Call("PUBLISH", None, (self._channel(server), orjson.dumps({"events": body}))))
+                calls.append(Call("PUBLISH", (), (self._channel(server), orjson.dumps({"events": body}))))
         return calls
 
     def _channel(self, server: str) -> str:
         return self._keys.broadcast() if server == EVERYWHERE else self._keys.channel(server)
 
     async def _publish(self, server: str, frame: Json) -> int:
-        heard = await self._cache.one(Call("PUBLISH", None, (self._keys.channel(server), orjson.dumps(frame))))
+        heard = await self._cache.one(Call("PUBLISH", (), (self._keys.channel(server), orjson.dumps(frame))))
         return int(heard)
 
     async def announce_users(self, users: Iterable[UserId]) -> None:
         """Tells every server that these users' profiles changed."""
-        await self._cache.one(Call("PUBLISH", None, (self._keys.broadcast(), orjson.dumps({"users": list(users)}))))
+        await self._cache.one(Call("PUBLISH", (), (self._keys.broadcast(), orjson.dumps({"users": list(users)}))))
 
     async def _listen(self) -> None:
         pause = 0.05

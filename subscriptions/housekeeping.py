@@ -89,7 +89,7 @@ class Housekeeper:
     async def _sweep_slice(self) -> None:
         # One server at a time looks, a quarter of the partitions a second.
         taken = await self._store.cache.one(
-            Call("SET", None, (self._store.keys.sweeper, self._hub.server, "NX", "PX", 900))
+            Call("SET", (self._store.keys.sweeper,), (self._hub.server, "NX", "PX", 900))
         )
         if taken is None:
             return

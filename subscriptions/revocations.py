@@ -17,7 +17,6 @@ import structlog
 from store.cache import Cache, Call
 from store.errors import StoreError
 from store.ids import UserId
-from store.keys import Keys
 from store.revocations import RevocationStore, Revoked
 from subscriptions.bus import Bus
 from subscriptions.tasks import end_tasks
@@ -100,7 +99,7 @@ class Revocations:
             call()
 
 
-async def tell_servers(cache: Cache, keys: Keys, revoked: Revoked) -> None:
+async def tell_servers(cache: Cache, revoked: Revoked) -> None:
     """Tells all servers of revocations that are stored. Raises Unreachable."""
     frame = orjson.dumps({_KIND: list(revoked.items())})
-    await cache.one(Call("PUBLISH", None, (keys.broadcast(), frame)))
+    await cache.one(Call("PUBLISH", (), (cache.keys.broadcast(), frame)))

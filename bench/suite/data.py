@@ -134,8 +134,8 @@ def forget(stage: Stage, users: Sequence[str], conversations: Sequence[str] = ()
     """Takes all that Confab knows of users and conversations out of Redis."""
     with Redis.from_url(stage.databases.redis_url) as redis:
         prefix = f"{database_of(CONFAB)}:"
-        patterns = [f"{prefix}{{u:{user}}}:*" for user in users]
-        patterns += [f"{prefix}{{p:*}}:*:{conversation}" for conversation in conversations]
+        patterns = [f"{prefix}*{{u:{user}}}:*" for user in users]
+        patterns += [f"{prefix}*{{p:*}}:*:{conversation}" for conversation in conversations]
         for pattern in patterns:
             if keys := list(redis.scan_iter(match=pattern, count=10_000)):
                 redis.delete(*keys)

@@ -20,7 +20,8 @@ local IDLE_MS = 24 * 3600 * 1000
 local TOUCHED_MS = 3600 * 1000
 local GRANT_MS = 1500 -- how long who is next in the queue has to take the lock
 
-local PREFIX, USER = string.match(KEYS[1], '^(.*){u:([^}]*)}:meta$')
+-- Between the prefix and the tag stands the generation (store/keys.py), of which channels are independent.
+local PREFIX, USER = string.match(KEYS[1], '^([^/{]*)[^{]*{u:([^}]*)}:meta$')
 
 local function int(number)
   return string.format('%.0f', number)

@@ -172,6 +172,7 @@ class World:
         lost = {}
         for key in self._redis.scan_iter(match=f"{self._prefix}*", count=1000):
             name = re.sub(r"\{p:\d+\}", "{p}", key.decode().removeprefix(self._prefix))
+            name = re.sub(r"^/\d+", "", name)
             for mark, plain in (marks or {}).items():
                 name = name.replace(mark, plain)
             if seed is None:

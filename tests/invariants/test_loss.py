@@ -180,7 +180,7 @@ async def test_a_redis_that_is_behind_mongodb_gives_no_place_twice(world: World)
             await world.send(services, "anna", NewMessage("ben", None, f"m{number}"))
         conversation = private_id(UserId("anna"), UserId("ben"))
         head = store.keys.conversation(conversation)[0]
-        await store.cache.one(Call("HSET", None, (head, "s", 2, "n", 2)))
+        await store.cache.one(Call("HSET", (head,), ("s", 2, "n", 2)))
         sent = [await world.send(services, "ben", NewMessage("anna", None, f"later {n}")) for n in range(3)]
         world.check()
         assert [row["t"] for row in world.stored()][:5] == [f"m{number}" for number in range(5)]

@@ -110,8 +110,14 @@ class Harm:
         await self._redis.aclose()
 
     async def count_unfinished(self) -> int:
-        """The messages in all outboxes."""
-        outboxes = Keys(self._prefix).outbox
+        """The messages in all outboxes of the generation that counts: the latest."""
+        marks = [key.decode() async for key in self._redis.scan_iter(match=f"{self._prefix}/*epoch", count=1000)]
+        if not marks:
+            # Lost just now: not to be told.
+            return 1
+        keys = Keys(self._prefix)
+        keys.enter(max(int(mark.removeprefix(f"{self._prefix}/").removesuffix("epoch")) for mark in marks))
+        outboxes = keys.outbox
         async with self._redis.pipeline(transaction=False) as pipeline:
             for partition in range(PARTITIONS):
                 pipeline.xlen(outboxes(partition))
@@ -167,7 +173,7 @@ class Harm:
     async def lose_one(self) -> None:
         """All that Redis holds of one user."""
         user = self._rng.choice(self._users)
-        keys = [key async for key in self._redis.scan_iter(match=f"{self._prefix}{{u:{user}}}:*", count=1000)]
+        keys = [key async for key in self._redis.scan_iter(match=f"{self._prefix}*{{u:{user}}}:*", count=1000)]
         self.losses.append((time.time(), user))
         if keys:
             await self._redis.delete(*keys)

@@ -260,7 +260,7 @@ class Api(SessionCalls, GroupCalls):
 
     async def kept_hours(self, *keys: str) -> list[float]:
         """How long Redis keeps keys that are not used any more. Its time is the real one, whatever the clock says."""
-        lifetimes = await self.services.app.store.cache.run([Call("PTTL", None, (key,)) for key in keys])
+        lifetimes = await self.services.app.store.cache.run([Call("PTTL", (key,)) for key in keys])
         return [milliseconds / 3_600_000 for milliseconds in lifetimes]
 
     async def stored(self) -> dict[str, dict[Any, Json]]:

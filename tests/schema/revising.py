@@ -72,7 +72,7 @@ async def set_member(api: Api, group: str, user: str, *, role: str = "MEMBER", u
     cache: Cache = api.services.app.store.cache
     keys: Keys = api.services.app.store.keys
     head, cached, _, loading = keys.conversation(ConversationId(group))
-    await cache.one(Call("DEL", None, (head, cached, loading)))
+    await cache.one(Call("DEL", (head, cached, loading)))
 
 
 class Slowly:

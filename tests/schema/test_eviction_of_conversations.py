@@ -40,7 +40,7 @@ READS = {"messages": HISTORY, "conversation": CONVERSATION, "group": GROUP, "ses
 async def evict(api: Api, conversation: str, *names: str) -> None:
     """Deletes keys of a conversation, and nothing else. None of them needs to be there."""
     keys = dict(zip(KEYS, api.services.app.store.keys.conversation(ConversationId(conversation)), strict=True))
-    await api.services.app.store.cache.one(Call("DEL", None, tuple(keys[name] for name in names)))
+    await api.services.app.store.cache.one(Call("DEL", tuple(keys[name] for name in names)))
 
 
 def expected_unread(messages: Sequence[Json], user: str, read_seq: int) -> int:

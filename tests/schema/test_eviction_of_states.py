@@ -57,7 +57,7 @@ async def _shown(api: Api, user: str) -> Json:
 async def _evict(api: Api, user: str, *names: str) -> int:
     store = api.services.app.store
     keys = [store.keys.of_user(UserId(user), name) for name in names]
-    gone: int = await store.cache.one(Call("DEL", None, tuple(keys)))
+    gone: int = await store.cache.one(Call("DEL", tuple(keys)))
     return gone
 
 

@@ -18,7 +18,7 @@ from tests.schema.revising import EVERYWHERE, cursor, missed
 
 async def _evict(api: Api, group: str) -> None:
     head, members, *_ = api.services.app.store.keys.conversation(ConversationId(group))
-    await api.services.app.store.cache.one(Call("DEL", None, (head, members)))
+    await api.services.app.store.cache.one(Call("DEL", (head, members)))
 
 
 async def _stop_before(dead: Api, monkeypatch: pytest.MonkeyPatch, step: str) -> asyncio.Event:

@@ -33,7 +33,7 @@ async def test_a_recall_is_answered_and_withholds_the_content_everywhere(api: Ap
     for evicted in (False, True):
         if evicted:
             keys = api.services.app.store.keys.conversation(ConversationId(group))
-            await api.services.app.store.cache.one(Call("DEL", None, keys))
+            await api.services.app.store.cache.one(Call("DEL", keys))
         for user in (alice, bob, carol):
             places = await shown(api, user, sent)
             assert [place for place, found in places.items() if found != recalled] == []

@@ -123,7 +123,7 @@ async def _die_while(dead: Api, monkeypatch: pytest.MonkeyPatch, how_far: str, a
         case "applied":
             monkeypatch.setattr(revisions, "_publish", stop)
         case "told":
-            monkeypatch.setattr(dead.services.app.store.revisions, "clear", lambda _: Call("PING", None))
+            monkeypatch.setattr(dead.services.app.store.revisions, "clear", lambda _: Call("PING", ()))
     work = asyncio.create_task(act)
     if how_far == "told":
         await work
@@ -206,9 +206,9 @@ async def test_what_waits_in_the_outbox_gives_no_place_and_makes_no_member(api: 
     (message,) = (await store.messages.find_by_ids([int(sent[2:])])).values()  # type: ignore[list-item]
     revision = await store.revisions.announce(message, RevisionKind.RECALL)
     keys = store.keys.conversation(ConversationId(group))
-    await store.cache.one(Call("DEL", None, (keys[0], keys[1], keys[3])))
+    await store.cache.one(Call("DEL", (keys[0], keys[1], keys[3])))
     assert (await api.send(bob, group))["message"]["seq"] == 2
-    await store.cache.one(Call("DEL", None, (keys[0], keys[1], keys[3])))
+    await store.cache.one(Call("DEL", (keys[0], keys[1], keys[3])))
     assert (await api.invite(bob, group, dave))["memberCount"] == 4
     assert (await api.own(alice, group))["unreadCount"] == 1
     # And the message itself can be revised: it is delivered.

@@ -215,7 +215,7 @@ async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
     await api.settled()
     conversations = api.services.app.store.conversations
     keys = api.services.app.store.keys.conversation(ConversationId(private(alice, bob)))
-    await api.services.app.store.cache.one(Call("DEL", None, keys))
+    await api.services.app.store.cache.one(Call("DEL", keys))
     read, has_read, go_on = conversations._read_mongo, asyncio.Event(), asyncio.Event()
 
     async def reading(*args: Any) -> Any:
@@ -278,11 +278,11 @@ async def delivered_late(api: Api, message: Json) -> asyncio.Event:
     (found,) = (await store.messages.find_by_ids([MessageId(int(message["id"][2:]))])).values()
     outbox = store.keys.conversation(found.conversation)[2]
     fields = ("s", found.seq, "n", found.n, "c", found.conversation, "m", found.to_json())
-    entry = await store.cache.one(Call("XADD", None, (outbox, "*", *fields)))
+    entry = await store.cache.one(Call("XADD", (outbox,), ("*", *fields)))
 
     async def take() -> None:
         await gone.wait()
-        await store.cache.one(Call("XDEL", None, (outbox, entry)))
+        await store.cache.one(Call("XDEL", (outbox,), (entry,)))
 
     asyncio.get_running_loop().create_task(take())
     return gone

@@ -156,7 +156,7 @@ async def test_a_message_that_got_no_place_after_a_loss_reads_nothing(
         conversation = ConversationId(private(alice, bob))
         assert await api.unread(alice, conversation) == 3
         await store.conversations.find(conversation)
-        await store.cache.one(Call("HSET", None, (store.keys.conversation(conversation)[0], "s", 0, "n", 0)))
+        await store.cache.one(Call("HSET", (store.keys.conversation(conversation)[0],), ("s", 0, "n", 0)))
 
         async def unreachable(*_: object) -> None:
             raise Unreachable("for a moment")

@@ -67,7 +67,7 @@ async def test_a_message_whose_place_is_taken_leaves_no_mention_there_and_takes_
     await _commit(store, await _reserved(store, talk, *[BOB] * mentioned))
     # Redis is behind MongoDB, and gives the place out once more.
     head = store.keys.conversation(talk)[0]
-    await store.cache.one(Call("HSET", None, (head, "s", 0, "n", 0)))
+    await store.cache.one(Call("HSET", (head,), ("s", 0, "n", 0)))
     late = await _reserved(store, talk, BOB)
     assert await _commit(store, late, careful=careful) == ([], [late])
     row = await store.mongo.find_one(SESSIONS, {"_id": session_row_id(BOB, talk)})

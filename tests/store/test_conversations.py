@@ -86,7 +86,7 @@ async def test_a_change_that_is_under_way_outlives_the_eviction_of_head_and_memb
     made = await _reserve_join(store, message, DAVE)
     assert isinstance(made, Reserved)
     head, members, *_ = store.keys.conversation(group)
-    await store.cache.one(Call("DEL", None, (head, members)))
+    await store.cache.one(Call("DEL", (head, members)))
     standing = await store.conversations.find_standing(group, [DAVE])
     assert standing is not None and standing.members == {
         DAVE: Member(DAVE, "MEMBER", ((1, None),), message.created_at_ms)
@@ -104,7 +104,7 @@ async def test_a_change_decided_on_a_group_that_mongodb_does_not_hold_stores_not
     ahead = await _reserve_join(store, messages[0], DAVE)
     assert isinstance(ahead, Reserved)
     # Redis forgets, and gives the same place and version for another change.
-    await store.cache.one(Call("FLUSHALL", None))
+    await store.cache.one(Call("FLUSHALL", ()))
     behind = await _reserve_join(store, messages[1], UserId("erin"))
     assert isinstance(behind, Reserved)
     assert await store.groups.commit(behind, NOW) == NOW
@@ -145,7 +145,7 @@ async def test_a_message_that_became_durable_while_its_head_was_being_loaded_has
     message = Message(MessageId(store.ids.next()), conversation, ALICE, MessageKind.TEXT, "hello")
     reserved = await store.messages.reserve(message)
     assert isinstance(reserved, Reserved)
-    await store.cache.one(Call("DEL", None, store.keys.conversation(conversation)[:1]))
+    await store.cache.one(Call("DEL", store.keys.conversation(conversation)[:1]))
     read, reads = store.conversations._read_mongo, 0
 
     async def reading(*args: Any) -> Any:
@@ -179,7 +179,7 @@ async def test_places_in_the_outbox_are_given_unless_mongodb_has_other_messages_
         places.append((reserved.message.seq, reserved.message.n))
         head = {"s": stored[0], "n": stored[1]}
         await store.mongo.update_one(CONVERSATIONS, {"_id": conversation}, {"$set": head})
-        await store.cache.one(Call("DEL", None, store.keys.conversation(conversation)[:1]))
+        await store.cache.one(Call("DEL", store.keys.conversation(conversation)[:1]))
         await store.conversations.find(conversation)
     assert places == [(1, 1), expected]
 
@@ -192,7 +192,7 @@ async def test_who_left_while_the_members_were_being_read_is_none_of_them(store:
     left = await store.messages.reserve_change(message, standing.version, [(BOB, "leave")], {}, told=True)
     assert isinstance(left, Reserved)
     _, members, *_ = store.keys.conversation(group)
-    await store.cache.one(Call("DEL", None, (members,)))
+    await store.cache.one(Call("DEL", (members,)))
     read, reads = store.conversations._read_mongo, 0
 
     async def reading(*args: Any) -> Any:

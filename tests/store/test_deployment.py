@@ -73,7 +73,7 @@ async def test_a_first_start_is_no_loss_and_an_emptied_redis_is(store: Store) ->
     epoch = store.deployment.redis_epoch
     await store.deployment.check_redis()
     assert store.deployment.redis_epoch == epoch
-    await store.cache.one(Call("DEL", None, (store.keys.epoch,)))
+    await store.cache.one(Call("DEL", (store.keys.epoch,)))
     await store.deployment.check_redis()
     assert store.deployment.redis_epoch != epoch
     assert store.deployment.redis_lost_at_ms > 0
@@ -86,7 +86,7 @@ async def test_a_first_start_is_no_loss_and_an_emptied_redis_is(store: Store) ->
 async def test_redis_may_lose_everything_again_while_one_looks(store: Store) -> None:
     async def lose() -> None:
         for _ in range(600):
-            await store.cache.one(Call("DEL", None, (store.keys.epoch,)))
+            await store.cache.one(Call("DEL", (store.keys.epoch,)))
 
     async def look() -> None:
         for _ in range(100):

@@ -18,7 +18,6 @@ from store.event_streams import (
     Waiting,
 )
 from store.ids import UserId
-from store.keys import Keys
 
 ALICE = UserId("alice")
 
@@ -32,7 +31,7 @@ async def cache(redis_url: str, redis_prefix: str) -> AsyncIterator[Cache]:
 
 @pytest.fixture
 def store(cache: Cache) -> EventStreamStore:
-    return EventStreamStore(cache, Keys(cache.prefix))
+    return EventStreamStore(cache, cache.keys)
 
 
 @pytest.fixture
@@ -42,8 +41,8 @@ def token() -> str:
 
 async def lifetimes(cache: Cache, redis: Any) -> set[int]:
     """How long what Redis holds will last, in whole seconds, rounded up."""
-    keys = list(redis.scan_iter(match=f"{cache.prefix}*"))
-    return {-(-milliseconds // 1000) for milliseconds in await cache.run([Call("PTTL", None, (key,)) for key in keys])}
+    keys = [key.decode() for key in redis.scan_iter(match=f"{cache.keys.space}*")]
+    return {-(-milliseconds // 1000) for milliseconds in await cache.run([Call("PTTL", (key,)) for key in keys])}
 
 
 async def test_a_token_is_opened_once_by_one_server_and_forgotten_at_the_end(

@@ -60,7 +60,7 @@ async def _reserved(
 async def _lose(store: Store, group: ConversationId, *which: int) -> None:
     """What evictions do: 0 head, 1 members, 2 outbox."""
     keys = store.keys.conversation(group)
-    await store.cache.one(Call("DEL", None, tuple(keys[i] for i in which)))
+    await store.cache.one(Call("DEL", tuple(keys[i] for i in which)))
 
 
 async def test_a_change_is_known_as_made_whatever_change_came_after_it(store: Store, group: ConversationId) -> None:

@@ -162,8 +162,8 @@ async def test_waiting_ends_at_the_deadline_and_leaves_no_trace(
         for waiting in (store.locks, other.locks):
             with pytest.raises(LockTimeout):
                 await _take(waiting)
-        assert await store.cache.one(Call("LLEN", None, (store.keys.of_user(BEN, "queue"),))) == 0
-    assert await store.cache.one(Call("EXISTS", None, (_lock_key(store),))) == 0
+        assert await store.cache.one(Call("LLEN", (store.keys.of_user(BEN, "queue"),))) == 0
+    assert await store.cache.one(Call("EXISTS", (_lock_key(store),))) == 0
     assert not store.locks._turns and not other.locks._turns
 
 
@@ -223,7 +223,7 @@ async def test_a_change_that_was_cancelled_half_way_is_seen_or_not_but_the_same_
     session = await servers[1].app.store.sessions.find(BEN, CONVERSATION)
     assert session is not None
     assert session.priority == 5
-    assert await store.cache.one(Call("EXISTS", None, (_lock_key(store),))) == 0
+    assert await store.cache.one(Call("EXISTS", (_lock_key(store),))) == 0
 
 
 async def test_who_is_cancelled_just_as_the_lock_becomes_theirs_keeps_nobody_waiting(

@@ -86,9 +86,9 @@ async def _loaded(store: Store, records: dict[str, dict[str, Any]], *, heard: bo
 async def _contents(store: Store, user: UserId) -> list[Any]:
     """All that is kept of a user; all of it ends some day."""
     key = {name: store.keys.of_user(user, name) for name in USER_KEYS}
-    calls = [Call("HGETALL", None, (key[name],)) for name in ("sessions", "meta")]
-    calls += [Call("ZRANGE", None, (key[name], 0, -1, "WITHSCORES")) for name in ("index", "list", "mutes")]
-    calls += [Call("XRANGE", None, (key["log"], "-", "+")), *(Call("PTTL", None, (key[name],)) for name in USER_KEYS)]
+    calls = [Call("HGETALL", (key[name],)) for name in ("sessions", "meta")]
+    calls += [Call("ZRANGE", (key[name],), (0, -1, "WITHSCORES")) for name in ("index", "list", "mutes")]
+    calls += [Call("XRANGE", (key["log"],), ("-", "+")), *(Call("PTTL", (key[name],)) for name in USER_KEYS)]
     *flat, index, rows, mutes, log = (answers := await store.cache.run(calls))[:6]
     sessions, meta = (dict(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in flat)
     others = [list(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in (index, rows, mutes)]
@@ -140,7 +140,7 @@ async def _both_ways(
         records["g_2"] = {"s": 1, "n": 1, "r": 0, "rn": 0, "d": 0, "p": 0, "a": NOW - 1, "w": NOW - 1}
     short, long = [await _loaded(store, dict(records), heard=heard) for _ in range(2)]
     if evicted is not None:
-        await store.cache.run([Call("DEL", None, (store.keys.of_user(user, evicted),)) for user in (short, long)])
+        await store.cache.run([Call("DEL", (store.keys.of_user(user, evicted),)) for user in (short, long)])
     seq = records[conversation]["s"]
     # A change that finds nothing to do: whatever comes with another takes the long way.
     nothing = ("doubt", orjson.dumps({"c": conversation}))
@@ -237,9 +237,9 @@ async def test_a_state_that_gets_messages_only_is_given_more_time_to_live(store:
     user = await _loaded(store, {group: PLAIN}, heard=True)
     keys = [store.keys.of_user(user, name) for name in ("meta", "sessions", "index", "list", "log", "routes")]
     for seq, at, all_of_it in ((4, LATER, False), (5, NOW + hour + 1, True)):
-        await store.cache.run([Call("PEXPIRE", None, (key, hour)) for key in keys])
+        await store.cache.run([Call("PEXPIRE", (key,), (hour,)) for key in keys])
         await store.cache.run(
             Showing(store.keys, at, [Show(group, seq, seq, True, at, "an event", [user], {})]).calls()
         )
-        lives = await store.cache.run([Call("PTTL", None, (key,)) for key in keys])
+        lives = await store.cache.run([Call("PTTL", (key,)) for key in keys])
         assert all(life > hour for life in lives) is all_of_it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -13,7 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.cache import Cache, Call
 from store.errors import Unreachable
-from store.redis_lines import Lines
+from store.redis_lines import Lines, packed
 
 
 class Relay:
@@ -81,7 +81,20 @@ async def cache(relay: Relay, redis_prefix: str) -> AsyncIterator[Cache]:
 
 
 def echo(text: str) -> Call:
-    return Call("ECHO", None, (text,))
+    return Call("ECHO", (), (text,))
+
+
+def lines_to(url: str, patience: float) -> Lines:
+    """A single line, which takes commands as they are."""
+
+    async def admit(_connection: object) -> None:
+        return
+
+    def pack(commands: Sequence[tuple[str, ...]]) -> bytes:
+        return b"".join(map(packed, commands))
+
+    pool = ConnectionPool.from_url(url, protocol=2)
+    return Lines(pool, 1, patience, shared=True, pack=pack, admit=admit)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -93,7 +106,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_many_callers_share_few_pipelines_and_each_gets_the_answers_to_what_they_asked(
     cache: Cache, relay: Relay
 ) -> None:
-    await cache.one(Call("PING", None))
+    await cache.one(Call("PING", ()))
     before, trips = len(relay.pieces), cache.trips
     answers = await asyncio.gather(*(cache.run([echo(f"{n} first"), echo(f"{n} then")]) for n in range(200)))
     assert answers == [[b"%d first" % n, b"%d then" % n] for n in range(200)]
@@ -106,7 +119,7 @@ async def test_many_callers_share_few_pipelines_and_each_gets_the_answers_to_wha
 async def test_what_is_asked_while_all_connections_are_at_work_is_sent_as_soon_as_one_of_them_is_free(
     cache: Cache, relay: Relay
 ) -> None:
-    await cache.one(Call("PING", None))
+    await cache.one(Call("PING", ()))
     relay.hold()
     asked = []
     for n in range(30):
@@ -118,7 +131,7 @@ async def test_what_is_asked_while_all_connections_are_at_work_is_sent_as_soon_a
 
 
 async def test_a_command_that_redis_refuses_fails_its_caller_alone(cache: Cache) -> None:
-    refused = asyncio.create_task(cache.run([echo("before"), Call("NOSUCHCOMMAND", None)]))
+    refused = asyncio.create_task(cache.run([echo("before"), Call("NOSUCHCOMMAND", ())]))
     others = await asyncio.gather(*(cache.one(echo(str(n))) for n in range(20)))
     with pytest.raises(Unreachable):
         await refused
@@ -133,7 +146,7 @@ async def test_a_word_that_cannot_be_sent_fails_its_caller_alone(cache: Cache) -
 
 
 async def test_a_caller_who_is_cancelled_leaves_the_others_their_answers(cache: Cache, relay: Relay) -> None:
-    await cache.one(Call("PING", None))
+    await cache.one(Call("PING", ()))
     relay.hold()
     asked = [asyncio.create_task(cache.run([echo(f"a{n}"), echo(f"b{n}")])) for n in range(10)]
     await until(lambda: any(b"a3" in piece for piece in relay.pieces))
@@ -154,7 +167,7 @@ async def test_who_is_cancelled_before_their_turn_asks_nothing(cache: Cache, rel
 
 
 async def test_a_lost_connection_fails_those_in_it_and_nobody_after_them(cache: Cache, relay: Relay) -> None:
-    await cache.one(Call("PING", None))
+    await cache.one(Call("PING", ()))
     relay.hold()
     lost = [asyncio.create_task(cache.one(echo(f"lost {n}"))) for n in range(5)]
     await until(lambda: any(b"lost 4" in piece for piece in relay.pieces))
@@ -165,20 +178,20 @@ async def test_a_lost_connection_fails_those_in_it_and_nobody_after_them(cache: 
 
 
 async def test_a_caller_of_much_holds_up_nobody_who_asks_little(cache: Cache, relay: Relay) -> None:
-    await cache.one(Call("PING", None))
-    key = f"{cache.prefix}block"
-    calls = [Call("BLPOP", None, (key, 5)), *(Call("PING", None) for _ in range(100))]
+    await cache.one(Call("PING", ()))
+    key = f"{cache.keys.space}block"
+    calls = [Call("BLPOP", (key,), (5,)), *(Call("PING", ()) for _ in range(100))]
     much = asyncio.create_task(cache.run(calls))
     await until(lambda: any(b"BLPOP" in piece for piece in relay.pieces))
     assert await asyncio.gather(*(cache.one(echo("little")) for _ in range(50))) == [b"little"] * 50
     assert not much.done()
-    await cache.one(Call("RPUSH", None, (key, "go on")))
+    await cache.one(Call("RPUSH", (key,), ("go on",)))
     assert len(await much) == 101
 
 
 async def test_scripts_that_redis_has_forgotten_are_given_to_it_again(cache: Cache) -> None:
-    claim = Call("claim", (f"{cache.prefix}{{u:anna}}:claim",), ("mine", 60_000))
-    await cache.one(Call("SCRIPT", None, ("FLUSH",)))
+    claim = Call("claim", (f"{cache.keys.space}{{u:anna}}:claim",), ("mine", 60_000))
+    await cache.one(Call("SCRIPT", (), ("FLUSH",)))
     trips = cache.trips
     assert await cache.run([echo("first"), claim, echo("last")]) == [b"first", b"", b"last"]
     assert await cache.one(claim) == b"mine"
@@ -186,7 +199,7 @@ async def test_scripts_that_redis_has_forgotten_are_given_to_it_again(cache: Cac
 
 
 async def test_nobody_waits_for_a_redis_that_says_nothing_longer_than_they_were_told(relay: Relay) -> None:
-    lines = Lines(ConnectionPool.from_url(relay.url, protocol=2), 1, 0.1, shared=True)
+    lines = lines_to(relay.url, 0.1)
     assert await lines.ask([("ECHO", "warm")]) == [b"warm"]
     relay.hold()
     sent = asyncio.create_task(lines.ask([("ECHO", "sent")]))
@@ -201,7 +214,7 @@ async def test_nobody_waits_for_a_redis_that_says_nothing_longer_than_they_were_
 
 
 async def test_a_cache_that_is_closed_has_nobody_waiting(cache: Cache, relay: Relay) -> None:
-    await cache.one(Call("PING", None))
+    await cache.one(Call("PING", ()))
     relay.hold()
     asked = [asyncio.create_task(cache.one(echo(str(n)))) for n in range(5)]
     await asyncio.sleep(0.01)
@@ -210,7 +223,7 @@ async def test_a_cache_that_is_closed_has_nobody_waiting(cache: Cache, relay: Re
 
 
 async def test_lines_that_are_closed_before_the_first_is_open_have_nobody_waiting(redis_url: str) -> None:
-    lines = Lines(ConnectionPool.from_url(redis_url, protocol=2), 1, 5, shared=True)
+    lines = lines_to(redis_url, 5)
     # One turn for it to be asked, one for a connection to be about to be opened.
     asked = asyncio.create_task(lines.ask([("PING",)]))
     for turns in range(3):
@@ -229,7 +242,7 @@ async def test_who_asks_is_told_whatever_keeps_a_connection_from_being_opened(
         raise ValueError("no such protocol")
 
     monkeypatch.setattr(Connection, "connect", fail)
-    lines = Lines(ConnectionPool.from_url(redis_url, protocol=2), 1, 5, shared=True)
+    lines = lines_to(redis_url, 5)
     async with asyncio.timeout(1):
         with pytest.raises(RedisConnectionError, match="no such protocol"):
             await lines.ask([("PING",)])

@@ -127,7 +127,7 @@ async def test_every_part_of_a_state_that_is_loaded_gives_the_loader_more_time(s
     keys = store.keys.user(user)
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
     assert await store.cache.one(Call("load_part", keys, (START, "mine", 60_000))) == 1
-    assert await store.cache.one(Call("PTTL", None, (store.keys.of_user(user, "loading"),))) > 50_000
+    assert await store.cache.one(Call("PTTL", (store.keys.of_user(user, "loading"),))) > 50_000
 
 
 async def test_a_tick_that_is_kept_late_turns_nothing_back(store: Store) -> None:
@@ -144,7 +144,7 @@ async def test_a_tick_that_is_kept_late_turns_nothing_back(store: Store) -> None
 async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: Store) -> None:
     for part in range(4):
         user = await _member_of(store, GROUP)
-        await store.cache.one(Call("DEL", None, (store.keys.of_user(user, USER_KEYS[part]),)))
+        await store.cache.one(Call("DEL", (store.keys.of_user(user, USER_KEYS[part]),)))
         those = await _show(store, user, GROUP, _message(1, 1))
         assert those == Shown(), USER_KEYS[part]
 
@@ -154,7 +154,7 @@ async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:
     user, keys = await _member_of(store, GROUP), USER_KEYS[:7]
 
     async def check(*there: str) -> None:
-        lives = await store.cache.run([Call("PTTL", None, (store.keys.of_user(user, name),)) for name in keys])
+        lives = await store.cache.run([Call("PTTL", (store.keys.of_user(user, name),)) for name in keys])
         assert {name for name, life in zip(keys, lives, strict=True) if life > 0} == {"meta", *there}
         assert -1 not in lives
 
@@ -171,13 +171,13 @@ async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:
         await check(*parts)
         await _show(store, user, GROUP, _message(number + 1, number + 1))
         await check(*parts, "list")
-        await store.cache.one(Call("DEL", None, (store.keys.of_user(user, "log"),)))
+        await store.cache.one(Call("DEL", (store.keys.of_user(user, "log"),)))
         await _apply(store, user, GROUP, "set", mute | {"f": {"p": number + 1}, "u": []})
         await check(*parts, "list")
     await store.sessions.attach(user, "server", store.clock.now_ms() + 60_000)
     await check(*parts, "list", "routes")
     await _show(store, user, ConversationId("g_2"), _message(1, 1))
-    assert await store.cache.one(Call("EXISTS", None, (store.keys.of_user(user, "meta"),))) == 0
+    assert await store.cache.one(Call("EXISTS", (store.keys.of_user(user, "meta"),))) == 0
 
 
 async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: Store) -> None:

@@ -88,7 +88,7 @@ async def test_events_that_come_in_parts_are_the_same_for_all_whom_they_reach(
         for user in (ANNA, BEN):
             frame = orjson.dumps({"events": [[body, [[user, "epoch", 1, 0]]] for body in bodies]})
             await services.app.store.cache.one(
-                Call("PUBLISH", None, (services.app.store.keys.channel(services.app.hub.server), frame))
+                Call("PUBLISH", (), (services.app.store.keys.channel(services.app.hub.server), frame))
             )
         async with asyncio.timeout(5):
             while len(heard.get(BEN, ())) < 2:  # noqa: ASYNC110

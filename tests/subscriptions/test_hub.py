@@ -71,7 +71,7 @@ class Somebody:
 
     async def frame_of(self, message: Message) -> Frame:
         log = await self.store.cache.one(
-            Call("XREVRANGE", None, (self.store.keys.of_user(self.user, "log"), "+", "-", "COUNT", 1))
+            Call("XREVRANGE", (self.store.keys.of_user(self.user, "log"),), ("+", "-", "COUNT", 1))
         )
         tick, flat = log[0]
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
@@ -199,7 +199,7 @@ async def test_where_the_log_is_gone_the_subscriber_is_told_to_begin_anew(somebo
     somebody.deliver(frame)
     assert await somebody.hears(1) == ["a"]
     keys = somebody.store.keys.user(somebody.user)
-    await somebody.store.cache.one(Call("DEL", None, keys))
+    await somebody.store.cache.one(Call("DEL", keys))
     await somebody.send("b")
     somebody.hub.resync()
     assert isinstance(await somebody.next(), Lagged)

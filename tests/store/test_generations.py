@@ -1,0 +1,102 @@
+"""What another Redis holds, or an older one, is never read: its first use begins a generation of keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from store.cache import Cache, Call
+from store.clock import DeploymentClock, SystemClock
+from store.errors import Unreachable
+from store.generations import DEPLOYMENT
+from store.mongo import Mongo
+from store.store import Store, build_store
+
+
+@pytest.fixture
+async def other(store: Store, mongo_url: str, mongo_database_name: str) -> AsyncIterator[Store]:
+    """Another process of the deployment."""
+    mongo = Mongo(mongo_url, mongo_database_name)
+    built = build_store(
+        mongo, Cache(store.cache.url, prefix=store.keys.prefix), DeploymentClock(SystemClock()), data_center=0
+    )
+    await built.deployment.open()
+    yield built
+    await built.cache.close()
+    await mongo.close()
+
+
+async def told(store: Store) -> bytes | None:
+    found: bytes | None = await store.cache.one(Call("GET", (f"{store.keys.space}word",)))
+    return found
+
+
+async def tell(store: Store, word: str) -> None:
+    await store.cache.one(Call("SET", (f"{store.keys.space}word",), (word,)))
+
+
+async def restart_redis(store: Store) -> None:
+    """As the deployment sees it: another run id, and all that it held still there."""
+    assert await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"run": "the one before"}})
+
+
+async def test_processes_share_what_redis_holds_until_it_was_restarted_and_then_share_what_it_holds_from_there_on(
+    store: Store, other: Store
+) -> None:
+    await tell(store, "old")
+    assert await told(other) == b"old"
+    await restart_redis(store)
+    for each in (store, other):
+        each.cache.drop()
+        await each.deployment.check_redis()
+        assert await told(each) is None
+    assert store.deployment.generations.number == other.deployment.generations.number == 2
+    assert store.deployment.redis_epoch == other.deployment.redis_epoch
+    assert store.deployment.redis_lost_at_ms > 0
+    await tell(other, "new")
+    assert await told(store) == b"new"
+
+
+async def test_many_processes_that_find_another_redis_begin_one_generation(store: Store, other: Store) -> None:
+    await restart_redis(store)
+    for each in (store, other):
+        each.deployment.generations.forget()
+    pings = [each.cache.one(Call("PING", ())) for each in (store, other) for _ in range(10)]
+    assert await asyncio.gather(*pings) == [b"PONG"] * 20
+    assert store.deployment.generations.number == other.deployment.generations.number == 2
+
+
+async def test_who_is_still_connected_follows_those_who_began_anew(store: Store, other: Store) -> None:
+    await tell(store, "old")
+    epoch = store.deployment.redis_epoch
+    await other.deployment.generations.begin()
+    await store.deployment.check_redis()
+    assert store.deployment.redis_epoch != epoch
+    assert await told(store) is None
+
+
+async def test_a_name_of_a_former_generation_is_not_sent_any_more(store: Store) -> None:
+    old = Call("GET", (f"{store.keys.space}word",))
+    await tell(store, "old")
+    await store.deployment.generations.begin()
+    with pytest.raises(Unreachable):
+        await store.cache.one(old)
+    await store.cache.one(Call("PING", ()))
+    with pytest.raises(Unreachable, match="does not count any more"):
+        await store.cache.one(old)
+
+
+async def test_no_redis_is_used_before_mongodb_told_what_it_is(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise Unreachable("MongoDB is away")
+
+    monkeypatch.setattr(other.mongo, "find_one", fail)
+    assert await told(other) is None
+    await restart_redis(store)
+    other.deployment.generations.forget()
+    with pytest.raises(Unreachable, match="MongoDB is away"):
+        await told(other)
