@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from store.around import request_scope
 from store.store import Store
 from subscriptions.bus import Bus
 from subscriptions.delivery import Delivery
@@ -12,6 +14,8 @@ from subscriptions.receipts import ReceiptNotifier
 from subscriptions.replay import Replayer
 from subscriptions.revisions import Revisions
 from subscriptions.typing import TypingNotifier
+
+_NO_SCOPE = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +40,7 @@ class Confab:
     revisions: Revisions
     typing: TypingNotifier
     limits: Limits
+
+    def scope(self) -> AbstractContextManager[None]:
+        """To be entered for the time of an operation: what it holds in the cache is its own while Redis is away."""
+        return request_scope() if self.store.cache.spare is not None else _NO_SCOPE

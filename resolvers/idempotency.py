@@ -28,10 +28,10 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
     pause = 0.01
     while True:
         taken = await app.store.claims.take(message.sender, message.key, claim)
-        if taken.epoch != app.store.deployment.redis_epoch:
+        if taken.epoch not in (None, app.store.deployment.redis_epoch):
             await app.store.deployment.check_redis()
         if taken.held is None:
-            return await _find_forgotten(app, message, claim) or claim.message
+            return await _find_forgotten(app, message, claim, around=taken.epoch is None)
         if taken.held.digest != claim.digest:
             raise _conflict()
         original = await _find_original(app, taken.held)
@@ -75,17 +75,19 @@ async def _find_original(app: Confab, held: Claim) -> Message | None:
     return (await app.store.messages.find_by_ids([held.message])).get(held.message)
 
 
-async def _find_forgotten(app: Confab, message: Message, claim: Claim) -> Message | None:
-    """For a day after Redis lost the claims: the message that MongoDB holds under the same sender's key.
+async def _find_forgotten(app: Confab, message: Message, claim: Claim, *, around: bool) -> Message | MessageId:
+    """While Redis is away, and for a day after it lost the claims: the message that MongoDB holds under the same sender's key, or else
+    the id that one under way has. Otherwise, the claim's id.
 
     Raises IdempotencyConflict where that came from another input.
     """
     store, day_ago = app.store, app.store.clock.now_ms() - CLAIM_MS
-    if message.key is None or store.deployment.redis_lost_at_ms < day_ago:
-        return None
+    if message.key is None or not (around or store.deployment.redis_lost_at_ms >= day_ago):
+        return claim.message
     original = await store.messages.find_by_key(message.sender, message.key, day_ago)
     if original is None or original.digest is None:
-        return None
+        kept = None if around else await store.claims.find_kept(message.sender, message.key)
+        return kept.message if kept is not None and kept.digest == claim.digest else claim.message
     found = Claim(original.id, original.conversation, original.digest, original.seq)
     await store.cache.one(store.claims.settle(message.sender, message.key, found))
     if original.digest != claim.digest:

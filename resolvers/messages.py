@@ -99,6 +99,13 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
 
 
 async def _send(app: Confab, message: Message, *, opens: bool) -> Answer:
+    if app.store.cache.spare is None:
+        return await _send_now(app, message, opens=opens)
+    async with app.store.turns.take(message.conversation):
+        return await _send_now(app, message, opens=opens)
+
+
+async def _send_now(app: Confab, message: Message, *, opens: bool) -> Answer:
     with app.delivery.coming:
         reserved = await _reserve(app, message, opens=opens)
     if reserved is None:

@@ -144,18 +144,19 @@ class Engine:
         """Runs a query or mutation to its end."""
         assert isinstance(prepared, PreparedOperation)
         self._check(prepared, request, context)
-        if prepared.compiled is not None:
-            outcome: Any = prepared.compiled.execute(request.variables, None, self._context(context))
-        else:
-            outcome = execute(
-                self._schema,
-                prepared.document,
-                context_value=self._context(context),
-                variable_values=request.variables,
-                operation_name=prepared.operation_name,
-                hide_suggestions=True,
-            )
-        return await _response(outcome, context.request_id)
+        with self._app.scope():
+            if prepared.compiled is not None:
+                outcome: Any = prepared.compiled.execute(request.variables, None, self._context(context))
+            else:
+                outcome = execute(
+                    self._schema,
+                    prepared.document,
+                    context_value=self._context(context),
+                    variable_values=request.variables,
+                    operation_name=prepared.operation_name,
+                    hide_suggestions=True,
+                )
+            return await _response(outcome, context.request_id)
 
     async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Responses:
         """Starts a subscription: attached once this returns."""

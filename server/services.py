@@ -18,6 +18,7 @@ from resolvers.revising import list_viewers
 from schema.engine import Engine
 from schema.limits import QueryLimits
 from server.settings import Settings
+from server.spare import SpareRedis
 from store.cache import Cache, Call
 from store.clock import Clock, DeploymentClock, SystemClock
 from store.errors import StoreError
@@ -75,7 +76,8 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     """The parts, working for the time of the block. A database that can't be reached is waited for in the background."""
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
-    store = build_store(mongo, cache, DeploymentClock(clock or SystemClock()), settings.data_center)
+    spare = SpareRedis()
+    store = build_store(mongo, cache, DeploymentClock(clock or SystemClock()), settings.data_center, spare)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
@@ -110,6 +112,8 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await hub.close()
         await bus.close()
         await _release(store, settings.data_center)
+        await store.deployment.close()
+        await spare.close()
         await cache.close()
         await mongo.close()
 

@@ -21,6 +21,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
+from store.around import scoped
 from store.errors import Unreachable, translated
 from store.keys import Keys
 from store.redis_lines import Lines, packed
@@ -98,6 +99,8 @@ class Cache:
         self.keys = Keys(prefix)
         self.admit: Callable[[str], Awaitable[None]] | None = None
         """Waited for with the run id of the Redis behind each new connection, before that is used. What it raises refuses it."""
+        self.spare: Cache | None = None
+        """Asked instead, while the deployment does without Redis (`store/around.py`)."""
         self.trips = 0
         self.aside = 0
 
@@ -134,6 +137,22 @@ class Cache:
         self.trips += 1
         if not calls:
             return []
+        if self.spare is not None:
+            return await self.spare.attempt(scoped(calls))
+        return await self._attempt(calls)
+
+    async def ping(self) -> None:
+        """Raises Unreachable unless Redis answers, whatever is asked instead meanwhile. Then its names of keys are those that count."""
+        (answer,) = await self._attempt([Call("PING", ())])
+        if isinstance(answer, Exception):
+            raise Unreachable(str(answer)) from answer
+
+    def require_shared(self) -> None:
+        """Raises Unreachable while the deployment does without Redis: for what is of no use unless other servers see it."""
+        if self.spare is not None:
+            raise Unreachable("Redis is away")
+
+    async def _attempt(self, calls: Sequence[Call]) -> list[Any]:
         results = await self._send(calls)
         missing = [i for i, result in enumerate(results) if isinstance(result, NoScriptError)]
         if missing:

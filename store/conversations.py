@@ -22,6 +22,7 @@ from typing import Any
 import orjson
 from pymongo import UpdateOne
 
+from store.around import scope_name
 from store.cache import Cache, Call
 from store.errors import Unreachable
 from store.group_changes import DISMISSED
@@ -108,7 +109,10 @@ class ConversationStore:
             return set()
         if not with_members:
             return await self._load_batch(conversations)
-        loads = [self._flights.run(c, partial(self._load_batch, (c,), with_members=True)) for c in conversations]
+        scope = scope_name()
+        loads = [
+            self._flights.run((scope, c), partial(self._load_batch, (c,), with_members=True)) for c in conversations
+        ]
         return set().union(*await asyncio.gather(*loads))
 
     async def _load_batch(

@@ -17,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 from store.cache import Cache, Call
 from store.clock import DeploymentClock
 from store.errors import Unreachable
-from store.generations import DEPLOYMENT, Generations
+from store.generations import DEPLOYMENT, Generations, Spare
 from store.keys import Keys
 from store.mongo import Document, Mongo
 from store.rows import PLACE
@@ -50,12 +50,15 @@ async def ensure_indexes(mongo: Mongo) -> None:
 class Deployment:
     """One deployment, seen from one process."""
 
-    def __init__(self, mongo: Mongo, cache: Cache, keys: Keys, clock: DeploymentClock) -> None:
+    def __init__(
+        self, mongo: Mongo, cache: Cache, keys: Keys, clock: DeploymentClock, spare: Spare | None = None
+    ) -> None:
+        """spare: asked for what Redis is asked for, while that is away."""
         self._mongo = mongo
         self._cache = cache
         self._keys = keys
         self._clock = clock
-        self.generations = Generations(mongo, cache)
+        self.generations = Generations(mongo, cache, spare)
         self.owner = secrets.token_hex(8)
         self.name = ""
         self.redis_epoch = ""
@@ -70,7 +73,11 @@ class Deployment:
         row = await self._tell_time()
         self._clock.advance_to(row["time"])
         self.name = row["name"]
-        await self.check_redis()
+        try:
+            await self.check_redis()
+        except Unreachable:
+            if self._cache.spare is None:
+                raise
 
     async def _tell_time(self) -> Document:
         """The deployment's row, in which the highest time that any server has seen is kept, this one's included.
@@ -93,8 +100,6 @@ class Deployment:
     async def check_redis(self) -> None:
         """Looks whether Redis has lost what it held, or what it holds does not count any more: `redis_epoch` is another one then."""
         await self.generations.check()
-        # Without keys: by its answer a new connection is open, and the names of keys those of the generation that counts.
-        await self._cache.one(Call("PING", ()))
         epoch = await self._read_epoch()
         if epoch == self.redis_epoch:
             return
@@ -166,6 +171,10 @@ class Deployment:
             return None
         assert row is not None
         return int(row["from"]) if row["owner"] == self.owner else None
+
+    async def close(self) -> None:
+        """Ends what it opened."""
+        await self.generations.close()
 
     async def release(self, ids: Snowflakes, data_center: int) -> None:
         """Gives the worker number back, and tells the time for the last time."""

@@ -52,15 +52,18 @@ class EventStreamStore:
 
     async def reserve(self, token: str, user: UserId) -> None:
         """Makes a token known that nobody else has."""
+        self._cache.require_shared()
         await self._cache.one(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
 
     async def find(self, token: str) -> StreamPlace | None:
         """Where the stream is. None: there is no such token any more."""
+        self._cache.require_shared()
         user, server = await self._cache.run([Call("GET", (self._user(token),)), Call("GET", (self._server(token),))])
         return StreamPlace(UserId(user.decode()), server.decode() if server else None) if user else None
 
     async def open(self, token: str, user: UserId, server: str) -> list[bytes] | None:
         """Opens it on a server, and takes over what waits, in no order. None: it is open already."""
+        self._cache.require_shared()
         if not await self._cache.one(Call("SET", (self._server(token),), (server, "NX", "PX", OPEN_MS))):
             return None
         waiting = self._waiting(token)
@@ -75,6 +78,7 @@ class EventStreamStore:
 
     async def keep(self, server: str, streams: Iterable[tuple[str, UserId]]) -> None:
         """Says again which streams the server holds."""
+        self._cache.require_shared()
         calls = []
         for token, user in streams:
             calls.append(Call("SET", (self._user(token),), (user, "PX", OPEN_MS)))
@@ -89,6 +93,7 @@ class EventStreamStore:
 
     async def wait(self, token: str, operation: str, asked: bytes, most: int = MOST_WAITING) -> Waiting:
         """Keeps an operation until the stream is opened, if there are not `most` already."""
+        self._cache.require_shared()
         if len(asked) > LONGEST_WAITING:
             return Waiting.FULL
         waiting = self._waiting(token)
@@ -108,6 +113,7 @@ class EventStreamStore:
 
     async def withdraw(self, token: str, operation: str) -> bool:
         """Takes back what waits. False: it does not, the stream may have taken it over."""
+        self._cache.require_shared()
         return bool(await self._cache.one(Call("HDEL", (self._waiting(token),), (operation,))))
 
     def _user(self, token: str) -> str:

@@ -1,18 +1,23 @@
-"""Which contents of Redis count: those of the current generation, under its names of keys (ADR 19).
+"""Which contents of Redis count: those of the current generation, under its names of keys (ADR 19); and doing without (ADR 20).
 
 The deployment's row in MongoDB holds the generation, and the run id of the Redis that it lives in. A Redis of another run id was
 restarted, restored, or promoted: what it holds may be older than what MongoDB does, and stale is worse than lost. So its first
 use begins the next generation, and nothing that it held is ever read. No connection is used before that is settled.
+
+Where no server has heard of Redis for a while, a generation begins that lives in none: each server asks a spare one of its own
+(`store/around.py`). Whoever finds Redis again begins the next one. A server that alone can't reach Redis answers Unreachable: were it
+to write past Redis, what the others see would be stale.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any, Protocol
 
 import structlog
 
-from store.cache import Cache
-from store.errors import Unreachable
+from store.cache import Cache, Call
+from store.errors import StoreError, Unreachable
 from store.mongo import Mongo
 
 _log = structlog.get_logger()
@@ -21,14 +26,29 @@ DEPLOYMENT = "deployment"
 AWAY = ""
 """The run id while the deployment does without Redis."""
 
+UNSEEN_MS = 4_000
+"""How long no server has heard of Redis before the deployment does without."""
+
+_SAID_MS = 1_000
+_NOW = {"$toLong": "$$NOW"}
+_ROW = {"gen": 1, "run": 1, "seen": 1, "now": _NOW}
+
+
+class Spare(Protocol):
+    """A Redis for this process alone."""
+
+    async def open(self) -> str:
+        """Its URL, once it serves. Idempotent. Raises Unreachable where there is none to be had."""
+
 
 class Generations:
-    """One process's view of the generation. `deployment` {_id 1, gen, run: of the Redis that gen lives in, since: when it began, by
-    MongoDB's clock}."""
+    """One process's view of the generation. `deployment` {_id 1, gen, run: of the Redis that gen lives in, since: when it began, seen:
+    when a server last heard of that Redis}, the times by MongoDB's clock."""
 
-    def __init__(self, mongo: Mongo, cache: Cache) -> None:
+    def __init__(self, mongo: Mongo, cache: Cache, spare: Spare | None) -> None:
         self._mongo = mongo
         self._cache = cache
+        self._spare = spare
         self._lock = asyncio.Lock()
         self._run: str | None = None
         self.number = 0
@@ -38,44 +58,95 @@ class Generations:
         """Settles which generation a Redis of this run id is used under. Raises Unreachable where MongoDB can't tell."""
         async with self._lock:
             while run != self._run:
-                row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1})
-                if row is None:
-                    raise Unreachable("the deployment was not opened yet")
+                row = await self._read()
                 if row.get("run") == run:
                     self._enter(run, row["gen"])
-                    return
-                was = row.get("gen", 0)
-                if await self._begin(was, run):
-                    if was:
-                        _log.warning("another Redis, or one that was restarted: nothing that it held counts", run=run)
-                    self._enter(run, was + 1)
+                elif await self._begin(row, run):
+                    if "gen" in row:
+                        _log.warning("Redis is another one, or was restarted: nothing that it held counts")
+                    self._enter(run, row.get("gen", 0) + 1)
 
     async def begin(self) -> None:
         """Begins the next generation: all that Redis holds is to be forgotten, by all servers within a second or two. Raises
         Unreachable."""
-        row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
-        await self._begin(row.get("gen", 0), row.get("run", AWAY))
-        await self.check()
+        row = await self._read()
+        await self._begin(row, row.get("run", AWAY))
+        self.forget()
 
     async def check(self) -> None:
-        """Follows where another server began a generation that this process knows nothing of: all connections are made anew. One read
-        of MongoDB."""
-        if self._run is None:
-            return
-        row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
-        if (row.get("run"), row.get("gen")) != (self._run, self.number):
+        """Looks for Redis, and follows where others began a generation that this process knows nothing of. Raises Unreachable where
+        Redis, or MongoDB, does not answer; the deployment may do without Redis then.
+
+        One read of MongoDB, and a PING; a write a second in all the deployment.
+        """
+        row = await self._read()
+        if self._run not in (None, row.get("run")) or row.get("gen", self.number) != self.number:
+            # All connections are made anew: each is admitted to what counts.
             self.forget()
+        try:
+            await self._cache.ping()
+        except Unreachable:
+            await self._miss()
+            raise
+        if self._cache.spare is not None:
+            _log.warning("Redis is back")
+            spare, self._cache.spare = self._cache.spare, None
+            await self._clear(spare)
+        if row["now"] - row.get("seen", 0) > _SAID_MS:
+            await self._mongo.update_one(DEPLOYMENT, {"_id": 1, "run": self._run}, [{"$set": {"seen": _NOW}}])
 
     def forget(self) -> None:
         """Drops all connections. What Redis is has to be found out anew."""
         self._run = None
         self._cache.drop()
 
-    async def _begin(self, was: int, run: str) -> bool:
-        """Whether it was this process that began the generation after `was`."""
-        known = {"gen": was} if was else {"gen": {"$exists": False}}
-        change = [{"$set": {"gen": was + 1, "run": run, "since": "$$NOW"}}]
-        return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | known, change))
+    async def close(self) -> None:
+        """Ends what is connected to the spare Redis."""
+        if self._cache.spare is not None:
+            await self._cache.spare.close()
+
+    async def _miss(self) -> None:
+        """Redis does not answer: the deployment does without where nobody else has heard of it, and this server where it does."""
+        if self._spare is None:
+            return
+        row = await self._read()
+        if row.get("run") != AWAY:
+            if row["now"] - row.get("seen", row["now"]) < UNSEEN_MS:
+                # Others hear of it: what this server wrote would not reach what they see.
+                self._cache.spare = None
+                return
+            url = await self._spare.open()
+            if not await self._begin(row, AWAY):
+                return
+            row["gen"] += 1
+            _log.error("Redis is away: requests are answered from MongoDB, and nobody is told of what happens")
+        else:
+            url = await self._spare.open()
+        if self._cache.spare is None:
+            self._cache.drop()
+            self._enter(AWAY, row["gen"])
+            self._cache.spare = Cache(url)
+
+    async def _clear(self, spare: Cache) -> None:
+        try:
+            await spare.one(Call("FLUSHALL", ()))
+        except StoreError as error:
+            _log.warning("the spare Redis was not emptied", reason=str(error))
+        await spare.close()
+
+    async def _read(self) -> dict[str, Any]:
+        rows = await self._mongo.find(DEPLOYMENT, {"_id": 1}, projection=_ROW)
+        if not rows:
+            raise Unreachable("the deployment was not opened yet")
+        return rows[0]
+
+    async def _begin(self, row: dict[str, Any], run: str) -> bool:
+        """Whether it was this process that began the generation after the row's."""
+        known = {name: row.get(name, {"$exists": False}) for name in ("gen", "seen")}
+        if run != AWAY:
+            del known["seen"]
+        change = {"gen": row.get("gen", 0) + 1, "run": run, "since": _NOW, "seen": _NOW}
+        return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | known, [{"$set": change}]))
 
     def _enter(self, run: str, number: int) -> None:
         self._run, self.number = run, number

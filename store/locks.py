@@ -11,11 +11,13 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from store.around import forget_scope
 from store.cache import Cache, Call
 from store.clock import Clock
 from store.errors import LockTimeout, StoreError
 from store.ids import ConversationId, UserId
 from store.keys import Keys
+from store.owed import Owed
 from store.records import Session, session_from
 from store.sessions import SessionStore
 
@@ -53,12 +55,13 @@ class UserLocks:
     """Locks by user, handed on in the order of asking. Within a process waiters queue up; only the first of them stands in
     line in Redis, and is told when it is its turn."""
 
-    def __init__(self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore, server: str) -> None:
+    def __init__(self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore, server: str, owed: Owed) -> None:
         self._cache = cache
         self._keys = keys
         self._clock = clock
         self._sessions = sessions
         self._server = server
+        self._owed = owed
         self._local: WeakValueDictionary[UserId, asyncio.Lock] = WeakValueDictionary()
         self._turns: dict[str, asyncio.Event] = {}
 
@@ -84,7 +87,11 @@ class UserLocks:
             try:
                 yield held
             finally:
-                if not held.given_back:
+                if self._cache.spare is not None:
+                    forget_scope()
+                    if held.in_doubt or held.given_back:
+                        self._owed.add_user(user)
+                elif not held.given_back:
                     await asyncio.shield(self._leave(user, held.token, in_doubt=held.in_doubt))
         finally:
             local.release()
@@ -136,7 +143,9 @@ class UserLocks:
         try:
             await self._cache.one(Call("unlock", self._keys.user(user), args))
         except StoreError as error:
-            # The lock ends by itself, and with it the doubt.
+            if in_doubt:
+                self._owed.add_user(user)
+            # The lock ends by itself, and with it the doubt, unless Redis is another one by then.
             _log.warning("a lock was not given back", user=user, reason=str(error))
 
 

@@ -224,6 +224,14 @@ class Mongo:
         matched: int = result.matched_count
         return matched
 
+    async def delete_one(self, collection: str, query: Mapping[str, Any]) -> int:
+        """Removes one document. Answers how many matched."""
+        self._count()
+        with translated():
+            result = await self._database[collection].delete_one(query)
+        removed: int = result.deleted_count
+        return removed
+
     async def find_one_and_update(
         self,
         collection: str,

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from store.around import scope_name
 from store.cache import Cache, Call
 from store.clock import Clock
 from store.errors import Unreachable
@@ -152,6 +153,7 @@ class SessionStore:
     async def attach(self, user: UserId, server: str, until_ms: int) -> tuple[str, int, int | None]:
         """Says that a server holds connections of the user. Answers epoch and clock: events after it reach that server. And
         when the next mute ends, if one does: it is ended by whatever is asked then."""
+        self._cache.require_shared()
         return _attached(await self._warm(user, "attach", (server, until_ms)))
 
     async def attach_again(
@@ -159,12 +161,14 @@ class SessionStore:
     ) -> list[tuple[str, int, int | None] | None]:
         """Like attach, for many, in one round trip. None: nothing is said of that user, whose state isn't loaded or could not be
         asked."""
+        self._cache.require_shared()
         args = (self._clock.now_ms(), server, until_ms)
         answers = await self._cache.attempt([Call("attach", self._keys.user(user), args) for user in users])
         return [_attached(answer) if answer and not isinstance(answer, Exception) else None for answer in answers]
 
     async def read_log(self, user: UserId, epoch: str, since: int, limit: int) -> list[tuple[int, int, bytes]] | None:
         """Events after a position as (tick, tick before, event), or None if the log can't tell all of them."""
+        self._cache.require_shared()
         answer = await self._warm(user, "log_read", (since, epoch, limit))
         if not answer[2]:
             return None
@@ -193,7 +197,7 @@ class SessionStore:
 
     async def load(self, user: UserId) -> None:
         """Makes the user's state be in Redis. Does nothing where it is."""
-        await self._flights.run(user, lambda: self._load(user))
+        await self._flights.run((scope_name(), user), lambda: self._load(user))
 
     async def _load(self, user: UserId) -> None:
         keys = self._keys.user(user)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from store.around import Turns
 from store.cache import Cache
 from store.claims import ClaimStore
 from store.clock import DeploymentClock
 from store.conversations import ConversationStore
 from store.deployment import Deployment
 from store.event_streams import EventStreamStore
+from store.generations import Spare
 from store.groups import GroupStore
 from store.keys import Keys
 from store.locks import UserLocks
 from store.messages import MessageStore
 from store.mongo import Mongo
+from store.owed import Owed
 from store.receipts import ReceiptStore
 from store.revisions import RevisionStore
 from store.revocations import RevocationStore
@@ -48,14 +51,20 @@ class Store:
     typing: TypingStore
     revocations: RevocationStore
     event_streams: EventStreamStore
+    owed: Owed
+    turns: Turns
 
 
-def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center: int) -> Store:
-    """Puts the repositories together. Opens nothing."""
+def build_store(
+    mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center: int, spare: Spare | None = None
+) -> Store:
+    """Puts the repositories together. Opens nothing. spare: asked while Redis is away."""
     keys = cache.keys
-    deployment = Deployment(mongo, cache, keys, clock)
+    deployment = Deployment(mongo, cache, keys, clock, spare)
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
+    conversations = ConversationStore(mongo, cache, keys)
+    owed = Owed(cache, deployment.generations, conversations, sessions)
     return Store(
         mongo=mongo,
         cache=cache,
@@ -64,16 +73,18 @@ def build_store(mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center:
         ids=Snowflakes(clock, data_center),
         deployment=deployment,
         users=UserStore(mongo),
-        conversations=ConversationStore(mongo, cache, keys),
+        conversations=conversations,
         messages=MessageStore(mongo, cache, keys),
         revisions=RevisionStore(mongo, cache, keys),
-        claims=ClaimStore(cache, keys),
+        claims=ClaimStore(mongo, cache, keys),
         sessions=sessions,
         session_rows=rows,
-        locks=UserLocks(cache, keys, clock, sessions, deployment.owner),
+        locks=UserLocks(cache, keys, clock, sessions, deployment.owner, owed),
         groups=GroupStore(mongo),
         receipts=ReceiptStore(mongo),
         typing=TypingStore(cache, keys, clock),
         revocations=RevocationStore(mongo),
         event_streams=EventStreamStore(cache, keys),
+        owed=owed,
+        turns=Turns(),
     )

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from store.around import forget_scope, request_scope
 from store.cache import Call
 from store.claims import Claim
 from store.errors import StoreError, Superseded, Unreachable
@@ -118,7 +119,10 @@ class Delivery:
             parcelled = _Parcelled(reserved, asyncio.get_running_loop().create_future(), recovered)
             self._under_way[reserved.message.id] = parcelled
             self._push("commit", self._waiting, [parcelled])
-        return await asyncio.shield(parcelled.done)
+        try:
+            return await asyncio.shield(parcelled.done)
+        finally:
+            forget_scope()
 
     def find(self, message: int) -> asyncio.Future[Sent] | None:
         """The outcome of a message that is under way on this process."""
@@ -161,7 +165,7 @@ class Delivery:
         store = self._store
         # Stored before by whom it was taken over from, or given places by a Redis that knew less.
         lost_lately = store.clock.now_ms() - store.deployment.redis_lost_at_ms < _LOST_MS
-        careful = lost_lately or any(parcelled.recovered for parcelled in batch)
+        careful = lost_lately or store.cache.spare is not None or any(parcelled.recovered for parcelled in batch)
 
         async def attempt(again: bool) -> tuple[list[Committed], list[Reserved]]:
             reserved = [parcelled.reserved for parcelled in batch]
@@ -245,9 +249,10 @@ class Delivery:
         store, old = self._store, parcelled.reserved
         conversation = old.message.conversation
         try:
-            await store.conversations.drop(conversation, old.message.seq)
-            await store.conversations.load((conversation,), with_members=True)
-            place = await store.messages.reserve(old.message.at(0, 0), again=old)
+            with request_scope():
+                await store.conversations.drop(conversation, old.message.seq)
+                await store.conversations.load((conversation,), with_members=True)
+                place = await store.messages.reserve(old.message.at(0, 0), again=old)
             if isinstance(place, Refused):
                 if place.reason != "cold":
                     # Its group has ended: nobody is to try any further.
@@ -267,14 +272,15 @@ class Delivery:
         while True:
             batch = await self._take("show", self._durable, BATCH)
             try:
+                self._store.cache.require_shared()
                 await self._show(batch)
             except Exception as error:
-                # They are durable: their senders are told so, and the outbox has the rest done later.
+                # They are durable: their senders are told so, and the rest is done once Redis answers.
                 if not isinstance(error, StoreError):
                     _log.exception("messages could not be shown")
                 for parcelled in batch:
                     self._finish(parcelled, NOT_IN_USE)
-                    self._under_way.pop(parcelled.reserved.message.id, None)
+                    self._leave(parcelled)
 
     async def _show(self, batch: list[_Parcelled]) -> None:
         """Heads, then senders and first members of all messages of the batch, in order: one round trip."""
@@ -332,7 +338,7 @@ class Delivery:
                 if not isinstance(error, StoreError):
                     _log.exception("messages did not reach all members")
                 for parcelled in burst:
-                    self._under_way.pop(parcelled.reserved.message.id, None)
+                    self._leave(parcelled)
 
     async def _show_rest(self, burst: Sequence[_Parcelled]) -> None:
         """The next members of the first, and the same people of the others, who list them in another order: nobody is shown a
@@ -378,6 +384,11 @@ class Delivery:
         for parcelled in done:
             self._under_way.pop(parcelled.reserved.message.id, None)
         self._bus.send(parcel, [self._store.messages.clear(parcelled.reserved) for parcelled in done])
+
+    def _leave(self, parcelled: _Parcelled) -> None:
+        """It is durable, and not shown to all: the outbox has that done, if it is still there, or else what is owed."""
+        self._under_way.pop(parcelled.reserved.message.id, None)
+        self._store.owed.add_conversation(parcelled.reserved.message.conversation)
 
     def _finish(self, parcelled: _Parcelled, sender: Applied) -> None:
         if not parcelled.done.done():

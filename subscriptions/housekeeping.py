@@ -68,6 +68,7 @@ class Housekeeper:
         if epoch and epoch != self._epoch:
             _log.warning("Redis lost what it held; states are loaded anew as they are asked for")
             self._hub.resync()
+        await self._store.owed.pay()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:
         """Finishes what has been in the outboxes of partitions for longer than idle_ms. Answers how many messages, new and
@@ -87,6 +88,7 @@ class Housekeeper:
         return len(left) + revised
 
     async def _sweep_slice(self) -> None:
+        self._store.cache.require_shared()
         # One server at a time looks, a quarter of the partitions a second.
         taken = await self._store.cache.one(
             Call("SET", (self._store.keys.sweeper,), (self._hub.server, "NX", "PX", 900))
@@ -101,11 +103,15 @@ class Housekeeper:
         await self._store.deployment.lease(self._store.ids, self._data_center)
 
     async def _every(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        failing = False
         while not self._closing:
             await asyncio.sleep(seconds)
             try:
                 await work()
+                failing = False
             except StoreError as error:
-                _log.warning("housekeeping failed, will try again", work=name, reason=str(error))
+                if not failing:
+                    _log.warning("housekeeping failed, will try again", work=name, reason=str(error))
+                failing = True
             except Exception:
                 _log.exception("housekeeping failed", work=name)

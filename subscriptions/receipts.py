@@ -97,7 +97,9 @@ class ReceiptNotifier:
                 return
             except StoreError as error:
                 if last or loop.time() + pause > deadline:
-                    # Where the mark is kept, who asks learns of it.
+                    # Where the mark is kept, who asks learns of it, and whose state shows it is owed that.
+                    if _is_private(receipt.conversation):
+                        self._store.owed.add_conversation(receipt.conversation)
                     _log.warning("senders not told of a receipt", conversation=receipt.conversation, reason=str(error))
                     return
             except Exception:
@@ -145,6 +147,10 @@ class ReceiptNotifier:
         if not users:
             return
         store, conversation = self._store, receipt.conversation
+        if store.cache.spare is not None:
+            for user in users:
+                store.owed.add_user(user)
+            return
         now = store.clock.now_ms()
         change = {
             "c": conversation,

@@ -1,0 +1,84 @@
+"""What cached states are owed: something became durable that they may not show, because Redis did not answer.
+
+The outbox would make up for it, but it is in Redis too, and may be lost with the rest. So who wrote remembers, and has the states
+that are concerned loaded anew as soon as Redis answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from store.cache import Cache
+from store.conversations import ConversationStore
+from store.generations import Generations
+from store.ids import ConversationId, UserId, parse_private
+from store.sessions import SessionStore
+
+_log = structlog.get_logger()
+
+_MOST = 10_000
+"""Conversations and users remembered. Where it is more, all that Redis holds is."""
+
+_SLICE = 500
+
+
+class Owed:
+    """What one process owes. Adding costs nothing worth mentioning; `pay` is for housekeeping."""
+
+    def __init__(
+        self, cache: Cache, generations: Generations, conversations: ConversationStore, sessions: SessionStore
+    ) -> None:
+        self._cache = cache
+        self._generations = generations
+        self._conversations = conversations
+        self._sessions = sessions
+        self._users: dict[UserId, int] = {}
+        self._talks: dict[ConversationId, int] = {}
+
+    def add_user(self, user: UserId) -> None:
+        """A user's sessions were changed."""
+        self._users[user] = self._generations.number
+
+    def add_conversation(self, conversation: ConversationId) -> None:
+        """A conversation's head or membership was changed, which all its members see."""
+        self._talks[conversation] = self._generations.number
+
+    async def pay(self) -> None:
+        """Has everything concerned loaded anew by whoever asks next, and tells those who listen. Raises StoreError: what is left then
+        is still owed."""
+        if self._cache.spare is not None or not (self._users or self._talks):
+            return
+        users, self._users = self._users, {}
+        talks, self._talks = self._talks, {}
+        try:
+            await self._pay(users, talks)
+        except BaseException:
+            self._users = users | self._users
+            self._talks = talks | self._talks
+            raise
+
+    async def _pay(self, users: dict[UserId, int], talks: dict[ConversationId, int]) -> None:
+        if len(users) + len(talks) > _MOST:
+            await self._generations.begin()
+            return
+        # Of generations before the last one nothing is left: the last began without all that.
+        oldest = self._generations.number - 1
+        concerned = {user for user, number in users.items() if number >= oldest}
+        for conversation in [talk for talk, number in talks.items() if number >= oldest]:
+            await self._conversations.drop(conversation)
+            concerned.update(await self._members(conversation))
+        everybody = list(concerned)
+        for start in range(0, len(everybody), _SLICE):
+            part = everybody[start : start + _SLICE]
+            await self._cache.run([self._sessions.change(user, "doubt", {"at": 0}) for user in part])
+        if everybody:
+            _log.info("states are loaded anew that were not shown all that is durable", users=len(everybody))
+
+    async def _members(self, conversation: ConversationId) -> Iterable[UserId]:
+        people = parse_private(conversation)
+        if people is not None:
+            return people[:2]
+        await self._conversations.load((conversation,), with_members=True)
+        return [member.user for member in await self._conversations.list_members(conversation)]

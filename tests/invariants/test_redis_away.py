@@ -1,0 +1,175 @@
+"""While Redis is away the API answers from MongoDB, on every server; when it is back, nobody was left with what isn't so."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from server.embedded import EmbeddedServers
+from server.services import open_services
+from server.settings import load_settings
+from store import generations
+from tests.conftest import own_database
+from tests.schema.api import Api, private
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[EmbeddedServers]:
+    """A Redis of this module's own."""
+    folder = Path(tempfile.mkdtemp(prefix="confab-away-"))
+    try:
+        with EmbeddedServers(folder, mongo=False) as servers:
+            yield servers
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class Deployment:
+    """Two servers, and the Redis that they share."""
+
+    one: Api
+    other: Api
+    redis: EmbeddedServers
+
+    async def lose_redis(self) -> None:
+        """It is away, and both servers know."""
+        self.redis._child("redis").kill()
+        await self.until(lambda api: api.services.app.store.cache.spare is not None)
+
+    async def bring_redis_back(self) -> None:
+        """As a restart does, empty, and both servers know."""
+        await self.start_redis()
+        await self.until(lambda api: api.services.app.store.cache.spare is None)
+
+    async def start_redis(self) -> None:
+        child = self.redis._child("redis")
+        await asyncio.to_thread(child.launch)
+        await asyncio.to_thread(child.await_ready)
+
+    async def until(self, is_so: Callable[[Api], bool]) -> None:
+        async with asyncio.timeout(10):
+            for api in (self.one, self.other):
+                while not is_so(api):  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def deployment(
+    mongo_url: str, _mongo_janitor: MongoClient[Any], redis: EmbeddedServers, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Deployment]:
+    monkeypatch.setattr(generations, "UNSEEN_MS", 1_500)
+    with own_database(_mongo_janitor) as database:
+        settings = load_settings(mongo_url=mongo_url, mongo_database=database, redis_url=redis.redis_url)
+        async with open_services(settings) as services, open_services(settings) as others:
+            one, other = (Api(each, _mongo_janitor, database) for each in (services, others))
+            deployment = Deployment(one, other, redis)
+            yield deployment
+            await one.stop_listening()
+            await other.stop_listening()
+    if redis.redis_pid is None:
+        await deployment.start_redis()
+
+
+async def test_everything_but_live_events_goes_on_without_redis_on_all_servers(deployment: Deployment) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob, carol, dan = await one.people("alice", "bob", "carol", "dan")
+    talk = private(alice, bob)
+    await one.send(alice, bob, "before")
+    await deployment.lose_redis()
+
+    first = await one.send(alice, bob, "first", idempotencyKey="k")
+    again = await other.send(alice, bob, "first", idempotencyKey="k")
+    assert again["replayed"] and again["message"]["id"] == first["message"]["id"]
+    refusal = await other.refused_to_send(alice, bob, "something else", idempotencyKey="k")
+    assert refusal.code == "IDEMPOTENCY_CONFLICT"
+    await other.send(bob, alice, "second")
+    assert [message["content"] for message in await one.history(alice, talk)] == ["before", "first", "second"]
+
+    group = await one.create_group(alice, bob, dan)
+    await other.invite(alice, group, carol)
+    await one.send(carol, group, "third")
+    assert await other.unread(alice, group) == await one.unread(bob, group) == 1
+    await one.mark_read(alice, group)
+    await other.ack(bob, group, 2)
+    await other.pin(alice, group)
+    await one.mute(bob, group)
+    seen, there = await other.all_sessions(alice), await one.all_sessions(alice)
+    for conversation, session in seen.items():
+        # Nothing is kept between requests, so each finds the user's clock a little later.
+        assert there[conversation].pop("activeTs") > session.pop("activeTs")
+    assert seen == there
+    assert seen[group]["unreadCount"] == 0 and seen[group]["priority"] == 1
+    assert (await one.unread(bob, group), await one.total_unread(bob)) == (1, 0)
+
+    edited = await other.edit(alice, first["message"]["id"], "better")
+    assert edited["content"] == "better"
+    assert [message["content"] for message in await one.history(bob, talk)] == ["before", "better", "second"]
+    assert (await one.refused_to_send(alice, "p_x_y", "no")).code == "NOT_FOUND"
+
+
+async def test_many_who_write_to_one_conversation_at_once_without_redis_get_a_place_each(
+    deployment: Deployment,
+) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob, carol = await one.people("alice", "bob", "carol")
+    group = await one.create_group(alice, bob, carol)
+    await deployment.lose_redis()
+    sent = await asyncio.gather(
+        *(api.send(user, group, f"{user} {n}") for api, user in ((one, alice), (other, bob)) for n in range(10))
+    )
+    seqs = sorted(int(each["message"]["seq"]) for each in sent)
+    assert len(set(seqs)) == 20
+    assert len(await one.history(alice, group)) == len(await other.history(bob, group)) == 20
+    # What oneself wrote is read; what came between is too.
+    counted = {user: await api.unread(user, group) for api, user in ((one, alice), (other, bob))}
+    assert 0 in counted.values()
+
+
+async def test_once_redis_is_back_all_is_as_it_is_and_who_listens_begins_anew(deployment: Deployment) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.people("alice", "bob")
+    talk = private(alice, bob)
+    await one.send(alice, bob, "before")
+    listening = await one.listen(bob)
+    await deployment.lose_redis()
+    await other.send(alice, bob, "meanwhile")
+    await other.mark_read(bob, talk, 1)
+    await listening.none()
+    await deployment.bring_redis_back()
+
+    event = await listening.next()
+    assert (event["__typename"], event["reset"]) == ("CaughtUp", True)
+    assert await one.unread(bob, talk) == await other.unread(bob, talk) == 1
+    assert await one.all_sessions(bob) == await other.all_sessions(bob)
+    await other.send(alice, bob, "after")
+    assert (await listening.next())["message"]["content"] == "after"
+    assert [message["content"] for message in await one.history(bob, talk)] == ["before", "meanwhile", "after"]
+
+
+async def test_what_was_written_without_redis_by_who_did_not_know_yet_that_it_is_back_is_seen(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.people("alice", "bob")
+    talk = private(alice, bob)
+    await one.send(alice, bob, "before")
+    await deployment.lose_redis()
+    late = other.services.housekeeper
+    await late.close()
+    await deployment.start_redis()
+    await deployment.until(lambda api: api is other or api.services.app.store.cache.spare is None)
+    assert await one.unread(bob, talk) == 1
+    await other.send(alice, bob, "from who was late")
+    await other.pin(bob, talk)
+    await late.check_redis()
+    assert await one.unread(bob, talk) == 2
+    assert (await one.own(bob, talk))["priority"] == 1
