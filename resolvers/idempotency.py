@@ -52,7 +52,7 @@ async def await_twin(app: Confab, message: Message) -> Message:
         under_way = app.delivery.find(message.id)
         if under_way is not None:
             return (await asyncio.shield(under_way)).message
-        found = (await app.store.messages.find_by_ids([message.id])).get(message.id)
+        found = await app.store.messages.find_in(message.conversation, message.id)
         if found is not None:
             return found
         await asyncio.sleep(_LONGEST_PAUSE_SECONDS)
@@ -72,7 +72,7 @@ async def _find_original(app: Confab, held: Claim) -> Message | None:
     if held.seq:
         places = await app.store.messages.find_many([(held.conversation, held.seq)])
         return places[held.conversation, held.seq]
-    return (await app.store.messages.find_by_ids([held.message])).get(held.message)
+    return await app.store.messages.find_in(held.conversation, held.message)
 
 
 async def _find_forgotten(app: Confab, message: Message, claim: Claim, *, around: bool) -> Message | MessageId:
@@ -84,7 +84,7 @@ async def _find_forgotten(app: Confab, message: Message, claim: Claim, *, around
     store, day_ago = app.store, app.store.clock.now_ms() - CLAIM_MS
     if message.key is None or not (around or store.deployment.redis_lost_at_ms >= day_ago):
         return claim.message
-    original = await store.messages.find_by_key(message.sender, message.key, day_ago)
+    original = await store.messages.find_by_key(message.conversation, message.sender, message.key, day_ago)
     if original is None or original.digest is None:
         kept = None if around else await store.claims.find_kept(message.sender, message.key)
         return kept.message if kept is not None and kept.digest == claim.digest else claim.message

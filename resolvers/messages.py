@@ -210,13 +210,8 @@ async def _access_reply(
     if access is not None and not access.is_current:
         raise NotAMember("you are no longer in this conversation", field="conversationId")
     wanted = parse_message_id(reply_to)
-    found = (await app.store.messages.find_by_ids([wanted])).get(wanted) if wanted is not None else None
-    if (
-        found is None
-        or access is None
-        or found.conversation != conversation
-        or not is_visible(found.seq, access.ranges)
-    ):
+    found = await app.store.messages.find_in(conversation, wanted) if wanted is not None else None
+    if found is None or access is None or not is_visible(found.seq, access.ranges):
         raise InvalidInput("replyToId is not a message of this conversation that you can see", field="replyToId")
     return found.id, found.seq
 

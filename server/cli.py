@@ -132,6 +132,23 @@ def revoke(
 
 
 @app.command()
+def shard(
+    apply: Annotated[bool, typer.Option("--apply", help="Carry them out, at CONFAB_MONGO_URL.")] = False,
+) -> None:
+    """Print what divides MongoDB's collections among shards, for its shell. With --apply: carry it out, on a mongos.
+
+    May be repeated. Servers should be running on that mongos by then: what was stored before they did is noted first.
+    """
+    from server.cli_shard import print_lines, run_shard
+
+    settings = load_settings()
+    if apply:
+        run_shard(settings, print)
+    else:
+        print_lines(settings, print)
+
+
+@app.command()
 def schema() -> None:
     """Print the GraphQL schema (SDL)."""
     from schema.sdl import print_sdl

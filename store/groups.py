@@ -14,6 +14,7 @@ from store.errors import Unreachable
 from store.group_changes import GroupChange
 from store.ids import ConversationId, UserId
 from store.mongo import Mongo
+from store.origins import OriginStore
 from store.records import GroupInfo, Member, Message, Reserved
 from store.rows import CLAIMS, CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, at_place, member_row_id, session_row_id
 
@@ -26,6 +27,7 @@ class GroupStore:
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
+        self._origins = OriginStore(mongo)
 
     async def find_claim(self, creator: UserId, key: str) -> ConversationId | None:
         """The group that a creator's idempotency key stands for."""
@@ -93,6 +95,7 @@ class GroupStore:
             if change.told:
                 document = message.to_document() | {"ga": at_ms}
                 await self._mongo.insert_one(MESSAGES, document, session=session)
+                await self._origins.insert(message, session)
             if change.members:
                 await self._mongo.bulk_write(MEMBERS, _member_updates(message.conversation, change), session=session)
             rows = _session_updates(message, change, at_ms)

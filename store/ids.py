@@ -19,6 +19,9 @@ PARTITIONS = 1024
 BUCKET_SIZE = 4096
 """Messages of a conversation that share one `b`, and so one shard-key value, in MongoDB."""
 
+_ODD = 0x9E3779B97F4A7C15
+"""Odd, so that no two numbers become the same by it."""
+
 _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@-]{0,63}\Z")
 _SUB_BIZ = re.compile(r"[a-z0-9-]{1,32}\Z")
 _GATEWAY = re.compile(r"b_[a-z0-9-]{1,32}\Z")
@@ -93,8 +96,9 @@ def gateway_id(sub_biz: str) -> ConversationId:
 
 
 def group_id(snowflake: int) -> ConversationId:
-    """The id of a group made with this snowflake."""
-    return ConversationId(f"g_{snowflake}")
+    """The id of a group made with this snowflake. In no order: what is made at one time does not lie together where rows are
+    kept in order of such ids."""
+    return ConversationId(f"g_{snowflake * _ODD % (1 << 63)}")
 
 
 def message_id(snowflake: int) -> str:

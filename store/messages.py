@@ -22,10 +22,11 @@ from store.group_changes import group_change_from
 from store.ids import ConversationId, MessageId, UserId, bucket_of
 from store.keys import Keys
 from store.mongo import Mongo
+from store.origins import OriginStore
 from store.receipts import Mark, ReceiptKind
 from store.records import Message, MessageKind, Reserved, message_from
 from store.revisions import Revision, revision_from
-from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, PLACE, RECEIPTS, SESSIONS, at_place, between_places
+from store.rows import BY_ID, CONVERSATIONS, MEMBERS, MESSAGES, PLACE, RECEIPTS, SESSIONS, at_place, between_places
 from store.snowflakes import first_at
 
 _SPANS = 250
@@ -54,6 +55,7 @@ class MessageStore:
         self._mongo = mongo
         self._cache = cache
         self._keys = keys
+        self.origins = OriginStore(mongo)
 
     # --- places
 
@@ -173,11 +175,13 @@ class MessageStore:
             documents = [reserved.message.to_document() for reserved in batch]
             taken.update(await self._mongo.insert_each(MESSAGES, documents))
 
+        origins = self.origins.writes([reserved.message for reserved in batch])
+
         all_new = [Committed(reserved, at_ms) for reserved, at_ms in zip(batch, stamps, strict=True)]
         if not careful:
-            await self._mongo.together(insert(), *self._effects(all_new))
+            await self._mongo.together(insert(), *origins, *self._effects(all_new))
             return await self._resolve(batch, taken, stamps) if taken else (all_new, [])
-        await insert()
+        await self._mongo.together(insert(), *origins)
         durable, again = await self._resolve(batch, taken, stamps) if taken else (all_new, [])
         if durable:
             await self._mongo.together(*self._effects(durable))
@@ -204,10 +208,8 @@ class MessageStore:
         """Which of the collisions were with the very same message, stored by an earlier attempt."""
         doubtful = [batch[i].message for i in taken]
         places = [at_place(m.conversation, m.seq) for m in doubtful]
-        found = await self._mongo.find(
-            MESSAGES,
-            {"$or": [{"_id": {"$in": [int(m.id) for m in doubtful]}}, *places]},
-        )
+        by_id = [{"c": m.conversation, "_id": int(m.id)} for m in doubtful]
+        found = await self._mongo.find(MESSAGES, {"$or": [*by_id, *places]})
         ids = {m.id for m in doubtful}
         # As it is by now: it may have been edited or recalled since.
         stored = {row["_id"]: message_from(row) for row in found if row["_id"] in ids}
@@ -258,14 +260,24 @@ class MessageStore:
         return {(m.conversation, m.seq): m for m in map(message_from, rows)}
 
     async def find_by_ids(self, ids: Iterable[MessageId]) -> dict[MessageId, Message]:
-        """Messages by id, those that exist: one round trip, on a sharded cluster to every shard."""
-        rows = await self._mongo.find(MESSAGES, {"_id": {"$in": [int(i) for i in ids]}})
+        """Messages by id, those that exist: one round trip, two where they are spread over shards."""
+        wanted = list(ids)
+        query = await self.origins.query_for(wanted)
+        rows = await self._mongo.find(MESSAGES, query) if query is not None else []
         return {m.id: m for m in map(message_from, rows)}
 
-    async def find_by_key(self, sender: UserId, key: str, since_ms: int) -> Message | None:
-        """The message a sender stored under an idempotency key since a time."""
+    async def find_in(self, conversation: ConversationId, message: MessageId) -> Message | None:
+        """A message of a conversation by its id: one round trip."""
+        rows = await self._mongo.find(MESSAGES, {"_id": int(message), "c": conversation}, hint=BY_ID)
+        return message_from(rows[0]) if rows else None
+
+    async def find_by_key(
+        self, conversation: ConversationId, sender: UserId, key: str, since_ms: int
+    ) -> Message | None:
+        """The message a sender stored under an idempotency key since a time, in whichever conversation. `conversation`: where
+        the same message would be, if it was stored."""
         query = {"u": sender, "ik": key, "_id": {"$gte": first_at(since_ms)}}
-        row = await self._mongo.find_one(MESSAGES, query)
+        row = await self._mongo.find_one(MESSAGES, query | await self.origins.of_key(conversation, sender, key))
         return message_from(row) if row else None
 
     async def list_between(

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, timeout
 from pymongo.read_concern import ReadConcern
+from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
 
 from store.errors import Unreachable, translated
@@ -90,10 +91,21 @@ class Mongo:
             if closing is not None:
                 await closing
 
+    @property
+    def is_sharded(self) -> bool:
+        """Whether it is a cluster of shards. False until something was asked of it."""
+        return bool(self._client.topology_description.topology_type == TOPOLOGY_TYPE.Sharded)
+
     async def ping(self) -> None:
         """Raises Unreachable unless the primary answers."""
         with translated():
             await self._database.command("ping")
+
+    async def run_admin(self, command: Mapping[str, Any]) -> Document:
+        """The answer to a command about the whole of MongoDB."""
+        with translated():
+            answer: Document = await self._client.admin.command(command)
+        return answer
 
     async def together(self, *calls: Awaitable[Any]) -> list[Any]:
         """Runs calls at once and waits for all of them: one round trip. The first failure is raised after all ended."""

@@ -18,9 +18,13 @@ SESSIONS = "sessions"
 RECEIPTS = "receipts"
 CLAIMS = "claims"
 REVOCATIONS = "revocations"
+ORIGINS = "origins"
 
 PLACE = (("c", 1), ("b", 1), ("s", 1))
 """The index of `messages` by place."""
+
+BY_ID = (("_id", 1),)
+"""The index that every collection has."""
 
 
 def at_place(conversation: ConversationId, seq: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from redis import Redis
 
 from server.embedded import EmbeddedServers, RunningServers
 from server.settings import Settings, load_settings
+from tests.targeting import Watch, as_sharded
 
 _LONGEST = {name: place for place, name in enumerate(("test_import_chat.py", "test_embedded.py", "test_cli.py"))}
 
@@ -51,6 +52,25 @@ def database_servers() -> Iterator[RunningServers]:
             yield RunningServers(mongo_url or servers.mongo_url, redis_url or servers.redis_url)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def _as_sharded() -> Iterator[Watch | None]:
+    """With CONFAB_TEST_SHARDED, stores believe throughout that MongoDB is a cluster of shards, and what they send is watched."""
+    if not os.environ.get("CONFAB_TEST_SHARDED"):
+        yield None
+        return
+    with as_sharded(filled=True) as watch:
+        yield watch
+
+
+@pytest.fixture(autouse=True)
+def _named_shards(_as_sharded: Watch | None) -> Iterator[None]:
+    """No command of the test's went to all shards."""
+    yield
+    if _as_sharded is not None:
+        untargeted, _as_sharded.untargeted = _as_sharded.untargeted, []
+        assert untargeted == []
 
 
 @pytest.fixture(scope="session")

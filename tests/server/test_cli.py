@@ -26,6 +26,7 @@ from pymongo import MongoClient
 from server import cli
 from server.embedded import find_running, ports
 from server.settings import DEVELOPMENT_SECRET
+from store.sharding import SHARD_KEYS
 from tests.protocol.peer import Peer, open_socket
 from tests.server.tokens import SECRET, bearer
 
@@ -321,3 +322,28 @@ async def test_serve_answers_and_sees_its_clients_off_when_told_to_stop(
         out = await asyncio.to_thread(rest_of, process)
         assert process.returncode == 0
     assert "Traceback" not in out
+
+
+def test_the_commands_that_divide_collections_are_printed_as_mongodbs_shell_takes_them(
+    confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
+) -> None:
+    environment.setenv("CONFAB_MONGO_DATABASE", "talk")
+    lines = confab("shard").out.splitlines()
+    assert lines[0] == 'sh.enableSharding("talk")'
+    assert 'sh.shardCollection("talk.messages", { c: 1, b: 1 })' in lines
+    assert 'sh.shardCollection("talk.sessions", { _id: 1 })' in lines
+    assert 'db.getSiblingDB("talk").users.createIndex({ _id: "hashed" })' in lines
+    divided = [line.split('"')[1] for line in lines if line.startswith("sh.shardCollection")]
+    assert divided == [f"talk.{name}" for name in SHARD_KEYS]
+
+
+def test_what_is_not_sharded_is_not_divided(
+    confab: Callable[..., Outcome], environment: pytest.MonkeyPatch, mongo_url: str, mongo_database_name: str
+) -> None:
+    environment.setenv("CONFAB_MONGO_URL", mongo_url)
+    environment.setenv("CONFAB_MONGO_DATABASE", mongo_database_name)
+    assert_refused(
+        confab("shard", "--apply"), "is not sharded: --apply needs the address of a mongos. Nothing was changed."
+    )
+    with MongoClient[dict[str, object]](mongo_url) as client:
+        assert client[mongo_database_name].list_collection_names() == []

@@ -1,0 +1,34 @@
+"""Dividing collections among shards."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.mongo import Document, Mongo
+from store.rows import MESSAGES
+from store.sharding import SHARD_KEYS, shard
+
+
+async def test_dividing_makes_indexes_notes_what_is_stored_and_may_be_repeated(
+    mongo_url: str, mongo_database_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mongo = Mongo(mongo_url, mongo_database_name)
+    told: list[Document] = []
+
+    async def tell(_mongo: Mongo, command: Document) -> Document:
+        told.append(command)
+        return {"ok": 1}
+
+    monkeypatch.setattr(Mongo, "is_sharded", True)
+    # No mongos is at hand: what it would be told is what counts here.
+    monkeypatch.setattr(Mongo, "run_admin", tell)
+    await mongo.insert_many(MESSAGES, [{"_id": number, "c": "p_a_b", "b": 0, "s": number} for number in range(3)])
+    assert [await shard(mongo, mongo_database_name) for _ in range(2)] == [3, 0]
+    once: list[Document] = [{"enableSharding": mongo_database_name}]
+    once += [{"shardCollection": f"{mongo_database_name}.{name}", "key": key} for name, key in SHARD_KEYS.items()]
+    assert told == [*once, *once]
+    for name, key in SHARD_KEYS.items():
+        indexes = await mongo._database[name].index_information()
+        held = [index["key"][: len(key)] for index in indexes.values()]
+        assert list(key.items()) in held or key == {"_id": 1}
+    await mongo.close()
