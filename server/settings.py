@@ -14,6 +14,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from store.redis_nodes import parse_cluster_url
+
 ENV_PREFIX = "CONFAB_"
 
 DEVELOPMENT_SECRET = "confab-development-secret-known-to-everybody"
@@ -46,6 +48,11 @@ def _mongo_url(url: str) -> str:
 
 
 def _redis_url(url: str) -> str:
+    try:
+        if parse_cluster_url(url) is not None:
+            return url
+    except ValueError as error:
+        raise ValueError("a URL such as redis+cluster://host:7000,host:7001 (rediss+cluster:// for TLS)") from error
     parts = _split(url)
     if (
         parts is None

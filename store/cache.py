@@ -19,12 +19,13 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, ResponseError
 
 from store.around import scoped
 from store.errors import Unreachable, translated
 from store.keys import Keys
 from store.redis_lines import Lines, packed
+from store.redis_nodes import Nodes, parse_cluster_url
 
 _SCRIPTS = Path(__file__).parent / "scripts"
 _USER = ("_user.lua", "_sessions.lua")
@@ -68,11 +69,12 @@ class Call:
     args: tuple[Any, ...] = ()
 
 
-def read_scripts() -> dict[str, Script]:
+def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     """All scripts by name, each behind the text it shares with others."""
     scripts: dict[str, Script] = {}
+    guard = (_SCRIPTS / "_whole_slot.lua").read_text() if for_cluster else ""
     for shared, names in _SHARED.items():
-        head = "".join((_SCRIPTS / part).read_text() for part in shared)
+        head = guard + "".join((_SCRIPTS / part).read_text() for part in shared)
         for name in names:
             source = head + (_SCRIPTS / f"{name}.lua").read_text()
             scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())
@@ -83,22 +85,23 @@ class Cache:
     """A Redis. `trips` counts the round trips that callers wait for, `aside` those made after they were answered."""
 
     def __init__(self, url: str, *, prefix: str = "") -> None:
-        self._pool = ConnectionPool.from_url(
-            url,
-            protocol=2,
-            socket_connect_timeout=_PATIENCE_SECONDS,
-            socket_timeout=_PATIENCE_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
-        lines = partial(Lines, self._pool, patience=_PATIENCE_SECONDS, pack=self._pack, admit=self._admitted)
-        self._few = lines(_SHARED_LINES, shared=True)
-        self._many = lines(_LINES_OF_THEIR_OWN, shared=False)
-        self._scripts = read_scripts()
+        cluster = parse_cluster_url(url)
+        self._redis: _Redis | Nodes
+        if cluster is None:
+            self._redis = self._connect(url)
+        else:
+            asking, slots = Call("ASKING", ()), Call("CLUSTER", (), ("SLOTS",))
+            self._redis = Nodes(cluster, self._connect, _PATIENCE_SECONDS, asking, slots)
+        self.is_cluster = cluster is not None
+        self._knowing: set[str] = set()
+        """Run ids of nodes of a cluster that were given the scripts."""
+        self._scripts = read_scripts(self.is_cluster)
         self._heads = {name: ("EVALSHA", script.digest) for name, script in self._scripts.items()}
         self.url = url
         self.keys = Keys(prefix)
-        self.admit: Callable[[str], Awaitable[None]] | None = None
-        """Waited for with the run id of the Redis behind each new connection, before that is used. What it raises refuses it."""
+        self.admit: Callable[[str, str], Awaitable[None]] | None = None
+        """Waited for with the run id of the Redis behind each new connection, and which shard of a cluster it is ("": of none), before
+        that is used. What it raises refuses it."""
         self.spare: Cache | None = None
         """Asked instead, while the deployment does without Redis (`store/around.py`)."""
         self.trips = 0
@@ -106,13 +109,11 @@ class Cache:
 
     def drop(self) -> None:
         """Ends all connections, with what is on its way. What is asked from then on goes over new ones."""
-        self._few.drop()
-        self._many.drop()
+        self._redis.drop()
 
     async def close(self) -> None:
         """Ends all connections."""
-        await self._few.close()
-        await self._many.close()
+        await self._redis.close()
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """All calls in one round trip, in order, not as a transaction. A call that failed raises Unreachable."""
@@ -157,8 +158,11 @@ class Cache:
         missing = [i for i, result in enumerate(results) if isinstance(result, NoScriptError)]
         if missing:
             # A restarted Redis knows no scripts, and a command it refused for that has done nothing.
-            names = {calls[i].name for i in missing}
-            again = await self._send([Call("SCRIPT", (), ("LOAD", self._scripts[name].source)) for name in names])
+            # Keys lead to the node that is to learn a script.
+            names = {(calls[i].name, calls[i].keys if self.is_cluster else ()) for i in missing}
+            again = await self._send(
+                [Call("SCRIPT", keys, ("LOAD", self._scripts[name].source)) for name, keys in names]
+            )
             for result in again:
                 if isinstance(result, Exception):
                     raise Unreachable(str(result)) from result
@@ -167,9 +171,34 @@ class Cache:
         return results
 
     async def _send(self, calls: Sequence[Call]) -> list[Any]:
-        lines = self._few if len(calls) <= _FEW_CALLS else self._many
         with translated():
-            return await lines.ask(calls)
+            return await self._redis.ask(calls, many=len(calls) > _FEW_CALLS)
+
+    def publish(self, channel: str, frame: bytes) -> Call:
+        """The call that says something to whoever listens to a channel, in a cluster on the node that holds it."""
+        return Call("SPUBLISH", (channel,), (frame,)) if self.is_cluster else Call("PUBLISH", (), (channel, frame))
+
+    async def url_of(self, channel: str) -> str:
+        """The URL of the Redis to listen to a channel at. Raises Unreachable."""
+        if isinstance(self._redis, Nodes):
+            with translated():
+                return await self._redis.url_of(channel)
+        return self.url
+
+    def is_at(self, channel: str, url: str) -> bool:
+        """Whether a channel is still to be listened to at a URL."""
+        return self._redis.is_at(channel, url) if isinstance(self._redis, Nodes) else True
+
+    def _connect(self, url: str) -> _Redis:
+        pool = ConnectionPool.from_url(
+            url,
+            protocol=2,
+            socket_connect_timeout=_PATIENCE_SECONDS,
+            socket_timeout=_PATIENCE_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+        lines = partial(Lines, pool, patience=_PATIENCE_SECONDS, pack=self._pack, admit=self._admitted)
+        return _Redis(lines(_SHARED_LINES, shared=True), lines(_LINES_OF_THEIR_OWN, shared=False))
 
     def _pack(self, calls: Sequence[Call]) -> bytes:
         """Raises RedisConnectionError where a key is of another generation than the one that counts by now."""
@@ -177,18 +206,67 @@ class Cache:
         parts = []
         for call in calls:
             keys, head = call.keys, self._heads.get(call.name)
-            if keys and not keys[0].startswith(space):
+            if keys and not keys[0].startswith(space) and call.name != "SPUBLISH":
                 raise RedisConnectionError("what Redis held does not count any more")
-            words = (call.name, *keys, *call.args) if head is None else (*head, len(keys), *keys, *call.args)
+            if head is not None:
+                words = (*head, len(keys), *keys, *call.args)
+            else:
+                words = (call.name, *keys, *call.args) if call.name != "SCRIPT" else (call.name, *call.args)
             parts.append(packed(words))
         return b"".join(parts)
 
     async def _admitted(self, connection: AbstractConnection) -> None:
-        if self.admit is None:
+        if self.admit is None and not self.is_cluster:
             return
         await connection.send_command("INFO", "server")
         told: bytes = await connection.read_response()
         found = _RUN_ID.search(told)
         if found is None:
             raise RedisConnectionError("this Redis does not tell its run id")
-        await self.admit(found[1].decode())
+        run, shard = found[1].decode(), ""
+        if self.is_cluster:
+            shard = await _shard_of(connection)
+            await self._teach(connection, run)
+        if self.admit is not None:
+            await self.admit(run, shard)
+
+    async def _teach(self, connection: AbstractConnection, run: str) -> None:
+        """Gives a node of a cluster all scripts: one to which a call was sent on could not be told them by the key."""
+        if run not in self._knowing:
+            for script in self._scripts.values():
+                await connection.send_command("SCRIPT", "LOAD", script.source)
+                await connection.read_response()
+            self._knowing.add(run)
+
+
+class _Redis:
+    """One Redis, or one node: pipelines that callers of a few calls share, and others."""
+
+    def __init__(self, few: Lines, many: Lines) -> None:
+        self.few, self.many = few, many
+
+    async def ask(self, calls: Sequence[Call], *, many: bool) -> list[Any]:
+        """The replies, in order, as `Lines.ask`."""
+        return await (self.many if many else self.few).ask(calls)
+
+    def drop(self) -> None:
+        """Ends all connections, with what is on its way."""
+        self.few.drop()
+        self.many.drop()
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self.few.close()
+        await self.many.close()
+
+
+async def _shard_of(connection: AbstractConnection) -> str:
+    """What a primary and those who may take its place have in common; of an old Redis what is its own."""
+    for word in ("MYSHARDID", "MYID"):
+        try:
+            await connection.send_command("CLUSTER", word)
+            told: bytes = await connection.read_response()
+        except ResponseError:
+            continue
+        return told.decode()
+    raise RedisConnectionError("this Redis is of no cluster")

@@ -12,6 +12,7 @@ to write past Redis, what the others see would be stale.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -23,6 +24,9 @@ from store.mongo import Mongo
 _log = structlog.get_logger()
 
 DEPLOYMENT = "deployment"
+CLUSTER = "cluster"
+"""The run id of a cluster, whose parts have theirs."""
+
 AWAY = ""
 """The run id while the deployment does without Redis."""
 
@@ -31,7 +35,7 @@ UNSEEN_MS = 4_000
 
 _SAID_MS = 1_000
 _NOW = {"$toLong": "$$NOW"}
-_ROW = {"gen": 1, "run": 1, "seen": 1, "now": _NOW}
+_ROW = {"gen": 1, "run": 1, "runs": 1, "seen": 1, "now": _NOW}
 
 
 class Spare(Protocol):
@@ -42,8 +46,8 @@ class Spare(Protocol):
 
 
 class Generations:
-    """One process's view of the generation. `deployment` {_id 1, gen, run: of the Redis that gen lives in, since: when it began, seen:
-    when a server last heard of that Redis}, the times by MongoDB's clock."""
+    """One process's view of the generation. `deployment` {_id 1, gen, run: of the Redis that gen lives in, runs: of a cluster's parts,
+    by shard, since: when it began, seen: when a server last heard of that Redis}, the times by MongoDB's clock."""
 
     def __init__(self, mongo: Mongo, cache: Cache, spare: Spare | None) -> None:
         self._mongo = mongo
@@ -51,11 +55,18 @@ class Generations:
         self._spare = spare
         self._lock = asyncio.Lock()
         self._run: str | None = None
+        self._shards: dict[str, str] = {}
         self.number = 0
         cache.admit = self.admit
 
-    async def admit(self, run: str) -> None:
-        """Settles which generation a Redis of this run id is used under. Raises Unreachable where MongoDB can't tell."""
+    async def admit(self, run: str, shard: str = "") -> None:
+        """Settles which generation a Redis of this run id is used under. Raises Unreachable where MongoDB can't tell.
+
+        shard: which part of a cluster it is. A part that comes new holds nothing that is old; of one that was there, the run id tells.
+        """
+        if shard:
+            await self._admit_shard(run, shard)
+            return
         async with self._lock:
             while run != self._run:
                 row = await self._read()
@@ -65,6 +76,28 @@ class Generations:
                     if "gen" in row:
                         _log.warning("Redis is another one, or was restarted: nothing that it held counts")
                     self._enter(run, row.get("gen", 0) + 1)
+
+    async def _admit_shard(self, run: str, shard: str) -> None:
+        async with self._lock:
+            while self._shards.get(shard) != run or self._run != CLUSTER:
+                row = await self._read()
+                was = row.get("gen", 0)
+                held = row.get("runs", {}).get(shard) if row.get("run") == CLUSTER else None
+                if row.get("run") != CLUSTER or held not in (None, run):
+                    if await self._begin(row, CLUSTER, {shard: run}) and was:
+                        _log.warning(
+                            "a node of Redis that is another or was restarted: nothing that Redis held counts", run=run
+                        )
+                elif held is None:
+                    here = {"_id": 1, "gen": was, "run": CLUSTER, f"runs.{shard}": {"$exists": False}}
+                    await self._mongo.update_one(DEPLOYMENT, here, {"$set": {f"runs.{shard}": run}})
+                else:
+                    if (self._run, self.number) != (CLUSTER, was):
+                        # Other nodes have to be admitted to this one too.
+                        self._shards.clear()
+                        self._cache.drop()
+                    self._shards[shard] = run
+                    self._enter(CLUSTER, was)
 
     async def begin(self) -> None:
         """Begins the next generation: all that Redis holds is to be forgotten, by all servers within a second or two. Raises
@@ -140,12 +173,13 @@ class Generations:
             raise Unreachable("the deployment was not opened yet")
         return rows[0]
 
-    async def _begin(self, row: dict[str, Any], run: str) -> bool:
+    async def _begin(self, row: dict[str, Any], run: str, runs: Mapping[str, str] | None = None) -> bool:
         """Whether it was this process that began the generation after the row's."""
         known = {name: row.get(name, {"$exists": False}) for name in ("gen", "seen")}
         if run != AWAY:
             del known["seen"]
-        change = {"gen": row.get("gen", 0) + 1, "run": run, "since": _NOW, "seen": _NOW}
+        parts = {"$literal": runs or {}}
+        change = {"gen": row.get("gen", 0) + 1, "run": run, "runs": parts, "since": _NOW, "seen": _NOW}
         return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | known, [{"$set": change}]))
 
     def _enter(self, run: str, number: int) -> None:

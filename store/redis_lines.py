@@ -55,12 +55,14 @@ def _plain(word: Any) -> str | int | float | bytes:
 class Asked:
     """Calls of one caller, which stay together and in order, and the replies to come."""
 
-    __slots__ = ("asked_at", "calls", "replies", "size")
+    __slots__ = ("asked_at", "calls", "replies", "size", "unconnected")
 
     def __init__(self, calls: Sequence[Any], loop: asyncio.AbstractEventLoop) -> None:
         self.calls = calls
         self.size = len(calls)
         self.asked_at = loop.time()
+        self.unconnected = False
+        """Whether it failed since no connection could be made: then nothing was sent."""
         self.replies: asyncio.Future[list[Any]] = loop.create_future()
 
     def fail(self, error: Exception) -> None:
@@ -205,6 +207,10 @@ class Lines:
     async def ask(self, calls: Sequence[Any]) -> list[Any]:
         """The replies to one caller's calls, in order; an error that Redis answered is in its place. Raises RedisError and
         OSError where not all of them came."""
+        return await self.put(calls).replies
+
+    def put(self, calls: Sequence[Any]) -> Asked:
+        """The same, to be waited for later."""
         self.loop = asyncio.get_running_loop()
         asked = Asked(calls, self.loop)
         self._waiting.append(asked)
@@ -213,7 +219,7 @@ class Lines:
                 self._flush()
             else:
                 self._flush_soon()
-        return await asked.replies
+        return asked
 
     def drop(self) -> None:
         """Ends all connections, with what is on its way. What is asked from then on goes over new ones."""
@@ -299,6 +305,7 @@ class Lines:
         except (RedisError, OSError, StoreError, asyncio.CancelledError) as error:
             closed = RedisConnectionError("the connections were closed")
             for each in asked:
+                each.unconnected = isinstance(error, RedisError | OSError)
                 each.fail(closed if isinstance(error, asyncio.CancelledError) else error)
             await connection.disconnect(nowait=True)
             return

@@ -16,6 +16,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from store.cache import Cache, Call
@@ -34,6 +35,8 @@ from subscriptions.tasks import end_tasks
 _log = structlog.get_logger()
 
 _RECENT = 64
+_LOOK_SECONDS = 1.0
+"""How often a server that hears nothing looks whether it still listens at the right node."""
 
 EVERYWHERE = "*"
 """All servers, where one is named."""
@@ -180,7 +183,7 @@ class Bus:
             if server == self._hub.server:
                 self._takers[kind](body)
             else:
-                frames.append(Call("PUBLISH", (), (self._channel(server), orjson.dumps({kind: body}))))
+                frames.append(self._told(server, orjson.dumps({kind: body})))
         self.send(Parcel(), frames)
 
     async def _send(self, frames: Sequence[Call], ticks: Sequence[Tick], also: Sequence[Call]) -> None:
@@ -204,15 +207,16 @@ class Bus:
                         self._hub.receive(user, epoch, tick, previous, event)
             else:
                 body = [[event_fields(event) if event else None, recipients] for event, recipients in events]
-                calls.append(Call("PUBLISH", (), (self._channel(server), orjson.dumps({"events": body}))))
+                calls.append(self._told(server, orjson.dumps({"events": body})))
         return calls
 
-    def _channel(self, server: str) -> str:
-        return self._keys.broadcast() if server == EVERYWHERE else self._keys.channel(server)
+    def _told(self, server: str, frame: bytes) -> Call:
+        if server == EVERYWHERE:
+            return Call("PUBLISH", (), (self._keys.broadcast(), frame))
+        return self._cache.publish(self._keys.channel(server), frame)
 
     async def _publish(self, server: str, frame: Json) -> int:
-        heard = await self._cache.one(Call("PUBLISH", (), (self._keys.channel(server), orjson.dumps(frame))))
-        return int(heard)
+        return int(await self._cache.one(self._told(server, orjson.dumps(frame))))
 
     async def announce_users(self, users: Iterable[UserId]) -> None:
         """Tells every server that these users' profiles changed."""
@@ -223,7 +227,7 @@ class Bus:
         while True:
             try:
                 await self._listen_once()
-            except (RedisError, OSError) as error:
+            except (RedisError, OSError, StoreError) as error:
                 _log.warning("lost the other servers", reason=str(error))
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
@@ -232,20 +236,31 @@ class Bus:
                 self._listening.clear()
 
     async def _listen_once(self) -> None:
+        own = self._keys.channel(self._hub.server)
+        url = await self._cache.url_of(own)
         # Its own client: a blocking read must not time out, and must not be retried behind our back.
-        client: Any = Redis.from_url(self._cache.url, socket_timeout=None, retry=Retry(NoBackoff(), 0))
+        client: Any = Redis.from_url(url, socket_timeout=None, retry=Retry(NoBackoff(), 0))
         pubsub = client.pubsub()
         try:
-            await pubsub.subscribe(self._keys.channel(self._hub.server), self._keys.broadcast())
-            async for message in pubsub.listen():
-                if message["type"] == "subscribe":
+            if self._cache.is_cluster:
+                # What servers say comes by the node that holds the channel; what scripts say, from wherever they run, by all.
+                await pubsub.ssubscribe(own)
+            await pubsub.subscribe(own, self._keys.broadcast())
+            while True:
+                message = await pubsub.get_message(timeout=_LOOK_SECONDS if self._cache.is_cluster else None)
+                if message is None:
+                    if not self._cache.is_at(own, url):
+                        raise RedisConnectionError("another node holds the channel")
+                elif message["type"] == "sunsubscribe":
+                    raise RedisConnectionError("the channel has moved")
+                elif message["type"] in ("subscribe", "ssubscribe"):
                     # A fresh subscription: whatever was said before it is lost.
                     self._listening.set()
                     self._forget_users(None)
                     self._hub.resync()
                     for call in self._fresh:
                         call()
-                elif message["type"] == "message":
+                elif message["type"] in ("message", "smessage"):
                     self._take(message["data"])
         finally:
             await pubsub.aclose()

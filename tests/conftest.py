@@ -17,9 +17,12 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 from redis import Redis
+from redis.cluster import RedisCluster
 
 from server.embedded import EmbeddedServers, RunningServers
 from server.settings import Settings, load_settings
+from store.redis_nodes import parse_cluster_url
+from tests.cluster.nodes import redis_cluster
 from tests.targeting import Watch, as_sharded
 
 _LONGEST = {name: place for place, name in enumerate(("test_import_chat.py", "test_embedded.py", "test_cli.py"))}
@@ -42,6 +45,15 @@ def database_servers() -> Iterator[RunningServers]:
     """Shared by all tests of one process: those that stop or flush a server start EmbeddedServers of their own."""
     mongo_url = os.environ.get("CONFAB_TEST_MONGO_URL")
     redis_url = os.environ.get("CONFAB_TEST_REDIS_URL")
+    if ON_CLUSTER and redis_url is None:
+        with redis_cluster() as cluster, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CONFAB_TEST_REDIS_URL", cluster.url)
+            yield from _servers(mongo_url, cluster.url)
+        return
+    yield from _servers(mongo_url, redis_url)
+
+
+def _servers(mongo_url: str | None, redis_url: str | None) -> Iterator[RunningServers]:
     if mongo_url and redis_url:
         yield RunningServers(mongo_url, redis_url)
         return
@@ -94,9 +106,21 @@ def _mongo_janitor(mongo_url: str) -> Iterator[MongoClient[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def _redis_janitor(redis_url: str) -> Iterator[Redis]:
-    with Redis.from_url(redis_url) as client:
+def _redis_janitor(redis_url: str) -> Iterator[Redis | RedisCluster]:
+    with redis_client(redis_url) as client:
         yield client
+
+
+ON_CLUSTER = os.environ.get("CONFAB_TEST_REDIS") == "cluster"
+"""Whether the suite's Redis is a cluster (`make cluster`)."""
+
+of_one_redis = pytest.mark.skipif(ON_CLUSTER, reason="about one Redis, not a cluster")
+
+
+def redis_client(url: str) -> Redis | RedisCluster:
+    """For one Redis, or for a cluster of them."""
+    cluster = parse_cluster_url(url)
+    return Redis.from_url(url) if cluster is None else RedisCluster.from_url(cluster.of(cluster.seeds[0]))
 
 
 _dropper = ThreadPoolExecutor(1, thread_name_prefix="dropper")
@@ -116,8 +140,14 @@ def own_database(janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
     drop_soon(janitor, name)
 
 
+def tell_redis(url: str, *words: str) -> None:
+    """Gives Redis a command, in a cluster each of its nodes."""
+    with redis_client(url) as client:
+        client.execute_command(*words, **({"target_nodes": "all"} if isinstance(client, RedisCluster) else {}))
+
+
 @contextmanager
-def own_prefix(janitor: Redis) -> Iterator[str]:
+def own_prefix(janitor: Redis | RedisCluster) -> Iterator[str]:
     """A key prefix that nobody else has; its keys are deleted afterwards."""
     prefix = f"t{secrets.token_hex(6)}:"
     yield prefix
@@ -134,7 +164,7 @@ def mongo_database_name(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator
 
 
 @pytest.fixture
-def redis_prefix(_redis_janitor: Redis) -> Iterator[str]:
+def redis_prefix(_redis_janitor: Redis | RedisCluster) -> Iterator[str]:
     """A key prefix that is this test's own."""
     with own_prefix(_redis_janitor) as prefix:
         yield prefix
@@ -156,7 +186,7 @@ def settings_with(
 
 @pytest.fixture(scope="module")
 def module_settings(
-    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[dict[str, Any]], _redis_janitor: Redis
+    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[dict[str, Any]], _redis_janitor: Redis | RedisCluster
 ) -> Iterator[Settings]:
     """The same for a whole module, whose tests keep out of each other's way."""
     with own_database(_mongo_janitor) as database, own_prefix(_redis_janitor) as prefix:

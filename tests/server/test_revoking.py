@@ -18,7 +18,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import OKPAlgorithm
 from pymongo import MongoClient
-from redis import Redis
 
 from resolvers.callers import Caller, CallerRole
 from resolvers.errors import Unauthenticated, Unavailable
@@ -37,6 +36,7 @@ from store.mongo import Mongo
 from subscriptions.engine import Json
 from subscriptions.revocations import Revocations
 from subscriptions.transport_ws import ConnectionRefusedByAuth
+from tests.conftest import tell_redis
 from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import PATIENCE, serving, until
 from tests.server.tokens import NOW, SECRET, bearer, signed
@@ -132,8 +132,7 @@ async def test_a_server_that_was_not_told_notices_by_itself(
     async with open_services(settings) as services:
         rows, known = services.app.store.revocations, services.revocations
         await rows.revoke(ALICE, 2_000)
-        with Redis.from_url(settings.redis_url) as client:
-            client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+        tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await until(lambda: known.is_revoked(ALICE, 1.9))
         assert not known.is_revoked(ALICE, 2.0)
     monkeypatch.setattr("subscriptions.revocations.LOOK_SECONDS", 0.05)

@@ -14,6 +14,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from store.cache import Cache, Call
 from store.errors import Unreachable
 from store.redis_lines import Lines, packed
+from tests.conftest import of_one_redis
+
+pytestmark = of_one_redis
 
 
 class Relay:

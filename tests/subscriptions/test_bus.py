@@ -6,7 +6,6 @@ import asyncio
 
 import orjson
 import pytest
-from redis import Redis
 
 from resolvers.callers import Caller, CallerRole
 from resolvers.messages import NewMessage, send_message
@@ -18,6 +17,7 @@ from store.records import Message, MessageKind
 from subscriptions.engine import Json
 from subscriptions.events import Event, MessageCreated, event_fields
 from subscriptions.mailboxes import Delivered, Mailbox, Room
+from tests.conftest import tell_redis
 from tests.mailboxes import next_item
 
 ANNA, BEN = UserId("anna"), UserId("ben")
@@ -44,8 +44,7 @@ async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed_nor_
         mailbox = await two.app.hub.attach(BEN, Room(10))
         await _send(one, "heard")
         assert await _hears(mailbox) == "heard"
-        with Redis.from_url(settings.redis_url) as client:
-            client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+        tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await _send(one, "said to nobody")
         assert await _hears(mailbox) == "said to nobody"
         two.app.bus.on("broken", lambda frame: frame / 0)

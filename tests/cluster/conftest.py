@@ -1,0 +1,24 @@
+"""A cluster of the module's own: its slots move, and its nodes die."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from store.cache import Cache
+from tests.cluster.nodes import OwnCluster, redis_cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[OwnCluster]:
+    """Three primaries. The first has a replica."""
+    with redis_cluster(primaries=3, replicas=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def cache(cluster: OwnCluster, request: pytest.FixtureRequest) -> AsyncIterator[Cache]:
+    cache = Cache(cluster.url, prefix=f"{request.node.name}:")
+    yield cache
+    await cache.close()

@@ -1,0 +1,168 @@
+"""A Redis Cluster of embedded servers: real nodes, slots that can be moved, nodes that can be ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from server.embedded import launch
+from server.embedded.binaries import find_redis
+from server.embedded.ports import pick_free
+
+SLOTS = 16_384
+_PATIENCE_SECONDS = 20.0
+_NODE_TIMEOUT_MS = 600
+
+
+class ClusterNode:
+    """One server process."""
+
+    def __init__(self, folder: Path, taken: Sequence[int]) -> None:
+        self.port = pick_free(*taken)
+        bus = pick_free(*taken, self.port)
+        home = folder / str(self.port)
+        home.mkdir()
+        command = [str(find_redis().path), "--dir", str(home), "--port", str(self.port), "--bind", "127.0.0.1"]
+        command += ["--save", "", "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-port", str(bus)]
+        command += ["--cluster-node-timeout", str(_NODE_TIMEOUT_MS), "--repl-diskless-sync-delay", "0"]
+        self.bus = bus
+        # What ends it where these tests are ended.
+        command = [sys.executable, launch.__file__, str(os.getpid()), *command]
+        with (home / "log").open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.client = Redis(port=self.port, socket_timeout=5)
+
+    def run(self, *words: str | int) -> object:
+        return self.client.execute_command(*words)
+
+    @property
+    def id(self) -> str:
+        answer = self.run("CLUSTER", "MYID")
+        return answer.decode() if isinstance(answer, bytes) else str(answer)
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self.client.close()
+
+
+class OwnCluster:
+    """Primaries with equal shares of the slots; the replicas, if there are any, follow the first."""
+
+    def __init__(self, folder: Path, primaries: int, replicas: int) -> None:
+        self.nodes: list[ClusterNode] = []
+        for _ in range(primaries + replicas):
+            self.nodes.append(ClusterNode(folder, [port for node in self.nodes for port in (node.port, node.bus)]))
+        self.primaries, self.replicas = self.nodes[:primaries], self.nodes[primaries:]
+
+    def join(self) -> None:
+        for node in self.nodes:
+            until(lambda node=node: _answers(node))
+        for i, node in enumerate(self.primaries):
+            # Every node begins in an epoch of its own: they need not settle whose slots are whose.
+            node.run("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+            share = range(i * SLOTS // len(self.primaries), (i + 1) * SLOTS // len(self.primaries))
+            node.run("CLUSTER", "ADDSLOTSRANGE", share[0], share[-1])
+        first = self.nodes[0]
+        for node in self.nodes[1:]:
+            first.run("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus)
+        until(lambda: all(_knows(node, len(self.nodes)) for node in self.nodes))
+        for replica in self.replicas:
+            replica.run("CLUSTER", "REPLICATE", first.id)
+        until(lambda: all(b"master_link_status:up" in _info(replica) for replica in self.replicas))
+        until(lambda: all(_is_well(node) for node in self.nodes))
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.primaries)
+
+    def owner(self, slot: int) -> ClusterNode:
+        """The primary that has a slot, as the first living one says."""
+        for first, last, (_, port, *_), *_ in self.nodes[-1].client.execute_command("CLUSTER SLOTS"):
+            if first <= slot <= last:
+                return next(node for node in self.nodes if node.port == port)
+        raise AssertionError("nobody has it")
+
+    def begin_move(self, slot: int) -> tuple[ClusterNode, ClusterNode]:
+        """A slot begins to move. From where, and to where."""
+        source = self.owner(slot)
+        target = next(node for node in self.primaries if node is not source)
+        target.run("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        source.run("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+        return source, target
+
+    def move_keys(self, slot: int, source: ClusterNode, target: ClusterNode, most: int = 1_000) -> int:
+        """Moves keys of a slot that moves. Answers how many."""
+        keys = source.run("CLUSTER", "GETKEYSINSLOT", slot, most)
+        assert isinstance(keys, list)
+        if keys:
+            source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+        return len(keys)
+
+    def end_move(self, slot: int, source: ClusterNode, target: ClusterNode) -> None:
+        while self.move_keys(slot, source, target):
+            pass
+        for node in (target, source, *(node for node in self.primaries if node not in (source, target))):
+            node.run("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+
+@contextmanager
+def redis_cluster(primaries: int = 3, replicas: int = 0) -> Iterator[OwnCluster]:
+    """A cluster that is nobody else's."""
+    folder = Path(tempfile.mkdtemp(prefix="confab-cluster-"))
+    cluster = OwnCluster(folder, primaries, replicas)
+    try:
+        cluster.join()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def until(check: object) -> None:
+    """Waits for something to be so."""
+    assert callable(check)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not check():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def _answers(node: ClusterNode) -> bool:
+    with suppress(RedisError, OSError):
+        return bool(node.client.ping())
+    return False
+
+
+def _info(node: ClusterNode) -> bytes:
+    told = node.client.execute_command("CLUSTER INFO")
+    replication = node.client.info("replication")
+    return str(told).encode() + b"\n" + "\n".join(f"{k}:{v}" for k, v in replication.items()).encode()
+
+
+def _knows(node: ClusterNode, count: int) -> bool:
+    told = node.client.execute_command("CLUSTER NODES")
+    return len(told) == count if isinstance(told, dict) else len(str(told).strip().splitlines()) == count
+
+
+def _is_well(node: ClusterNode) -> bool:
+    told = node.client.execute_command("CLUSTER INFO")
+    return told.get("cluster_state") == "ok" if isinstance(told, dict) else "cluster_state:ok" in str(told)

@@ -1,0 +1,225 @@
+"""On a Redis Cluster callers notice nothing of nodes: not of which holds what, nor that slots move, nor that one dies and is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+from redis.crc import key_slot
+
+from resolvers.callers import Caller, CallerRole
+from resolvers.history import list_messages
+from resolvers.messages import NewMessage, send_message
+from server.services import open_services
+from server.settings import Settings
+from store.cache import Cache, Call
+from store.errors import Unreachable
+from store.ids import UserId, partition_of, private_id
+from store.keys import Keys
+from store.redis_nodes import parse_cluster_url
+from subscriptions.events import MessageCreated
+from subscriptions.mailboxes import Delivered, Room
+from tests.cluster.nodes import OwnCluster
+from tests.conftest import of_one_redis
+from tests.mailboxes import next_item
+
+ANNA, BEN = UserId("anna"), UserId("ben")
+
+
+def slot_of(key: str) -> int:
+    return key_slot(key.encode())
+
+
+def lock(keys: Keys, user: str) -> Call:
+    """A script on keys of a user, of which one is named."""
+    return Call("lock", keys.user(UserId(user)), (1, "owner", "server", 60_000))
+
+
+async def test_what_is_asked_of_all_nodes_is_answered_in_the_order_of_the_questions(cache: Cache) -> None:
+    keys = [f"{cache.keys.space}{number}" for number in range(300)]
+    await cache.run([Call("SET", (key,), (number,)) for number, key in enumerate(keys)])
+    trips = cache.trips
+    assert await cache.run([Call("GET", (key,)) for key in keys]) == [b"%d" % number for number in range(300)]
+    assert cache.trips == trips + 1
+    refused = await cache.attempt([Call("GET", (keys[0],)), Call("HGET", (keys[1],), ("f",)), Call("GET", (keys[2],))])
+    assert (refused[0], refused[2]) == (b"0", b"2") and isinstance(refused[1], Exception)
+
+
+async def test_a_slot_that_has_moved_is_found_where_it_is(cluster: OwnCluster, cache: Cache) -> None:
+    key = f"{cache.keys.space}{{moves}}"
+    await cache.one(Call("SET", (key,), ("kept",)))
+    url = await cache.url_of(key)
+    cluster.end_move(slot_of(key), *cluster.begin_move(slot_of(key)))
+    assert await cache.one(Call("GET", (key,))) == b"kept"
+    assert not cache.is_at(key, url)
+    assert await cache.one(lock(cache.keys, "moves")) is not None
+
+
+async def test_while_a_slot_moves_a_script_waits_and_changes_nothing_by_halves(
+    cluster: OwnCluster, cache: Cache
+) -> None:
+    user = cache.keys.of_user(UserId("u"), "")
+    here, there = f"{user}here", f"{user}there"
+    await cache.run([lock(cache.keys, "u"), *(Call("SET", (key,), (1,)) for key in (there, here))])
+    slot = slot_of(user)
+    source, target = cluster.begin_move(slot)
+    source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", there)
+    held = [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)]
+    # What has one key is asked where that is, and what is new is made where the slot goes.
+    assert await cache.run([Call("INCR", (key,)) for key in (there, here, f"{user}new")]) == [2, 2, 1]
+    held[1] = sorted([*held[1], f"{user}new".encode()])
+    script = asyncio.create_task(cache.one(lock(cache.keys, "u")))
+    done, _ = await asyncio.wait({script}, timeout=0.1)
+    assert not done
+    assert [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)] == held
+    cluster.end_move(slot, source, target)
+    assert (await script)[0] == 0
+    assert await cache.run([Call("GET", (key,)) for key in (there, here)]) == [b"2", b"2"]
+
+
+async def test_nodes_that_forgot_the_scripts_are_given_them_again(cluster: OwnCluster, cache: Cache) -> None:
+    calls = [lock(cache.keys, f"u{number}") for number in range(12)]
+    await cache.run(calls)
+    for node in cluster.primaries:
+        node.run("SCRIPT", "FLUSH")
+    assert [answer[0] for answer in await cache.run(calls)] == [0] * 12
+
+
+async def test_a_script_never_runs_on_keys_of_more_than_one_node_and_says_so(cache: Cache) -> None:
+    keys = cache.keys.user(UserId("u0")) + cache.keys.user(UserId("u1"))
+    with pytest.raises(Unreachable, match="CROSSSLOT"):
+        await cache.one(Call("membership", keys, ("x",)))
+
+
+@pytest.fixture
+def settings(settings_with: Callable[..., Settings], cluster: OwnCluster) -> Settings:
+    return settings_with(redis_url=cluster.url)
+
+
+async def test_messages_are_sent_and_heard_while_the_slots_of_all_that_is_about_them_move(
+    cluster: OwnCluster, settings: Settings
+) -> None:
+    async with open_services(settings) as one, open_services(settings) as two:
+        for user in (ANNA, BEN):
+            await one.sign_in(Caller(user, CallerRole.USER, 2e9))
+        mailbox = await two.app.hub.attach(BEN, Room(100))
+        conversation = private_id(ANNA, BEN)
+        keys = one.app.store.keys
+        moving = [keys.outbox(partition_of(conversation)), keys.user(ANNA)[0], keys.user(BEN)[0],
+                  keys.channel(two.app.hub.server)]  # fmt: skip
+        sent, over = 0, asyncio.Event()
+
+        async def chatter() -> None:
+            nonlocal sent
+            while not over.is_set():
+                sent += 1
+                await send_message(one.app, ANNA, NewMessage(BEN, None, f"{sent}"))
+
+        chatting = asyncio.create_task(chatter())
+        for name in moving:
+            slot = slot_of(name)
+            source, target = cluster.begin_move(slot)
+            await asyncio.sleep(0.05)
+            while await asyncio.to_thread(cluster.move_keys, slot, source, target, 1):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            await asyncio.to_thread(cluster.end_move, slot, source, target)
+            await asyncio.sleep(0.05)
+        over.set()
+        await chatting
+        assert sent > 4
+        page = await list_messages(one.app, ANNA, conversation, first=100, after=None, last=None, before=None)
+        assert page is not None
+        assert [edge.node.text for edge in page.edges] == [f"{number}" for number in range(1, min(sent, 100) + 1)]
+        # It hears again at the node that its channel went to.
+        await send_message(one.app, ANNA, NewMessage(BEN, None, "last"))
+        async with asyncio.timeout(5):
+            while True:
+                item = await next_item(mailbox)
+                if (
+                    isinstance(item, Delivered)
+                    and isinstance(item.event, MessageCreated)
+                    and item.event.message.text == "last"
+                ):
+                    break
+
+
+async def test_a_node_that_dies_is_replaced_and_what_it_held_does_not_count(
+    cluster: OwnCluster, settings: Settings
+) -> None:
+    async with open_services(settings) as services:
+        store = services.app.store
+        for user in (ANNA, BEN):
+            await services.sign_in(Caller(user, CallerRole.USER, 2e9))
+        first, *others = cluster.primaries
+        for number in range(40):
+            # Each shard makes itself known.
+            await store.cache.one(Call("SET", (f"{store.keys.space}{number}",), (1,)))
+        generation = store.deployment.generations.number
+        await send_message(services.app, ANNA, NewMessage(BEN, None, "before"))
+        first.kill()
+        began = time.monotonic()
+        # Another node is asked as ever.
+        kept = next(
+            f"{store.keys.space}{n}" for n in range(9999) if cluster.owner(slot_of(f"{store.keys.space}{n}")) in others
+        )
+        await store.cache.one(Call("GET", (kept,)))
+        assert time.monotonic() - began < 0.5
+        for text in ("after", "and after"):
+            async with asyncio.timeout(10):
+                while True:
+                    try:
+                        await send_message(services.app, ANNA, NewMessage(BEN, None, text, key=text))
+                        break
+                    except Unreachable:
+                        await asyncio.sleep(0.05)
+        for number in range(40):
+            await store.cache.one(Call("SET", (f"{store.keys.space}{number}",), (1,)))
+        assert store.deployment.generations.number > generation
+        page = await list_messages(
+            services.app, ANNA, private_id(ANNA, BEN), first=9, after=None, last=None, before=None
+        )
+        assert page is not None
+        assert [edge.node.text for edge in page.edges] == ["before", "after", "and after"]
+
+
+async def test_where_no_node_answers_nobody_waits() -> None:
+    cache = Cache("redis+cluster://127.0.0.1:1,127.0.0.1:2")
+    began = time.monotonic()
+    with pytest.raises(Unreachable):
+        await cache.one(Call("PING", ()))
+    assert time.monotonic() - began < 1
+    await cache.close()
+
+
+@of_one_redis
+async def test_a_redis_that_is_no_cluster_says_so(redis_url: str) -> None:
+    cache = Cache(redis_url.replace("redis://", "redis+cluster://"))
+    with pytest.raises(Unreachable, match="is of no cluster"):
+        await cache.one(Call("PING", ()))
+    await cache.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "first"),
+    [
+        ("redis+cluster://a:1,b:2", "redis://a:1"),
+        ("redis+cluster://a,b/0", "redis://a:6379"),
+        ("rediss+cluster://me:p%40ss@a:1,b:2?ssl_ca_certs=x", "rediss://me:p%40ss@a:1?ssl_ca_certs=x"),
+        ("redis+cluster://[::1]:7,b", "redis://[::1]:7"),
+    ],
+)
+def test_the_address_of_a_cluster_names_some_of_its_nodes(url: str, first: str) -> None:
+    cluster = parse_cluster_url(url)
+    assert cluster is not None
+    assert cluster.of(cluster.seeds[0]) == first
+    assert parse_cluster_url("redis://a:1/0") is None
+
+
+@pytest.mark.parametrize(
+    "url", ["redis+cluster://", "http+cluster://a:1", "redis+cluster://a:x", "redis+cluster://a:1/3"]
+)
+def test_what_names_no_node_of_a_cluster_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse_cluster_url(url)
