@@ -25,7 +25,7 @@ from bench.session_data import Row, insert_people
 from resolvers.cursors import encode_page
 from server.embedded import EmbeddedServers
 from server.services import open_services
-from server.settings import load_settings
+from server.settings import UNLIMITED, load_settings
 from tests.processes import serving_processes
 
 _CREATE = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id memberCount } }"
@@ -271,7 +271,11 @@ async def measure_costs(databases: EmbeddedServers, folder: Path, crowd: Crowd, 
 async def count_trips(databases: EmbeddedServers, crowd: Crowd) -> dict[str, Trips]:
     """What requests wait for: the least of some."""
     settings = load_settings(
-        mongo_url=databases.mongo_url, redis_url=databases.redis_url, mongo_database=_NAME, redis_prefix=f"{_NAME}:"
+        **UNLIMITED,
+        mongo_url=databases.mongo_url,
+        redis_url=databases.redis_url,
+        mongo_database=_NAME,
+        redis_prefix=f"{_NAME}:",
     )
     trips: dict[str, Trips] = {}
     async with open_services(settings) as services:

@@ -31,7 +31,7 @@ from server.chat_people import make_plan
 from server.embedded import EmbeddedServers
 from server.import_chat import import_chat
 from server.services import Services, open_services
-from server.settings import load_settings
+from server.settings import UNLIMITED, load_settings
 from store.ids import ConversationId, UserId, group_id
 from store.rows import MEMBERS, MESSAGES, RECEIPTS, members_of, seq_of_receipt
 
@@ -204,7 +204,11 @@ async def _main(arguments: argparse.Namespace) -> None:
     try:
         with EmbeddedServers(folder / "databases") as databases:
             settings = load_settings(
-                mongo_url=databases.mongo_url, redis_url=databases.redis_url, mongo_database=_NAME, log_level="ERROR"
+                **UNLIMITED,
+                mongo_url=databases.mongo_url,
+                redis_url=databases.redis_url,
+                mongo_database=_NAME,
+                log_level="ERROR",
             )
             async with open_services(settings) as services:
                 group = await live_through(services, arguments.day, folder)

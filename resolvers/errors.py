@@ -23,17 +23,22 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+A_MOMENT_MS = 1_000
+"""When to try again what only the client's own doing makes possible, such as ending one of its streams."""
+
 
 class ConfabError(Exception):
-    """A failure with a code of the contract. `field` names the one input at fault, if there is one."""
+    """A failure with a code of the contract. `field` names the one input at fault, if there is one; `retry_after_ms` says in how
+    many milliseconds another try may do, where that is known."""
 
     code: ClassVar[str]
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, field: str | None = None) -> None:
+    def __init__(self, message: str, *, field: str | None = None, retry_after_ms: int | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
+        self.retry_after_ms = retry_after_ms
 
 
 class Unauthenticated(ConfabError):

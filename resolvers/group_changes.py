@@ -31,6 +31,7 @@ from resolvers.group_rules import (
     check_removal,
     check_target,
 )
+from resolvers.rate_limits import check_rate
 from resolvers.users import access_users
 from store.conversations import Standing
 from store.errors import Superseded
@@ -176,6 +177,7 @@ async def dismiss_group(app: Confab, actor: UserId, group: str) -> None:
 async def delete_conversation(app: Confab, actor: UserId, conversation: str) -> None:
     """Ends a group, which stays readable to those who were in it. Raises NotFound, NotAMember, Forbidden,
     PrivateCannotDelete, InvalidInput for a subBiz."""
+    check_rate(app.store.rate_limits.group_changes, actor)
     wanted = ConversationId(conversation)
     if kind_of(conversation) is ConversationKind.SUB_BIZ and await app.store.sessions.find(actor, wanted) is not None:
         raise InvalidInput("this does not apply to a subBiz", field="conversationId")
@@ -196,7 +198,9 @@ async def _end(app: Confab, actor: UserId, conversation: ConversationId, how: st
 
 
 async def _access_group(app: Confab, viewer: UserId, group: str) -> ConversationId:
-    """A group that the viewer is or was in: others learn nothing of it. Raises NotFound."""
+    """A group that the viewer is or was in, to be changed: others learn nothing of it. Raises NotFound, NotAMember,
+    RateLimited."""
+    check_rate(app.store.rate_limits.group_changes, viewer)
     access = await access_conversation(app, viewer, group) if kind_of(group) is ConversationKind.GROUP else None
     if access is None:
         raise NotFound("there is no such group", field="groupId")

@@ -19,6 +19,7 @@ from resolvers.errors import (
 )
 from resolvers.group_rules import MEMBER, OWNER
 from resolvers.pages import Edge, Page, check_page_size
+from resolvers.rate_limits import check_rate
 from resolvers.users import access_users, check_user_ids
 from store.ids import ConversationId, ConversationKind, UserId, group_id, kind_of
 from store.records import GroupInfo, Member
@@ -45,7 +46,7 @@ class NewGroup:
 async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     """Makes a group. Everybody's session is ACTIVE at once; the same key of the same creator answers the first group.
 
-    Raises InvalidInput, NotFound, GroupTooSmall, GroupFull: nothing is stored then.
+    Raises InvalidInput, NotFound, GroupTooSmall, GroupFull, RateLimited: nothing is stored then.
     """
     check_name(new.name, "name")
     check_avatar_url(new.avatar_url)
@@ -59,6 +60,7 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
         raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="memberIds")
     if new.key is not None and (first := await _find_first(app, creator, new.key)) is not None:
         return first
+    check_rate(app.store.rate_limits.group_changes, creator)
     others = await access_users(app, [user for user in new.members if user != creator], "memberIds")
     now = app.store.clock.now_ms()
     conversation = group_id(app.store.ids.next())

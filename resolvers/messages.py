@@ -10,8 +10,9 @@ import orjson
 from resolvers.app import Confab
 from resolvers.checks import check_content, check_key, check_sub_biz
 from resolvers.conversations import access_conversation
-from resolvers.errors import Forbidden, InvalidInput, NotAMember, NotFound, Unavailable
+from resolvers.errors import Forbidden, InvalidInput, NotAMember, NotFound, RateLimited, Unavailable
 from resolvers.idempotency import await_twin, claim_message
+from resolvers.rate_limits import check_rate
 from resolvers.visibility import is_visible
 from store.claims import Claim
 from store.ids import (
@@ -62,13 +63,15 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
     """Sends a message, durable before this returns. Sending reads the conversation.
 
     The same key with the same input answers the original message. Raises InvalidInput, NotFound, NotAMember, Forbidden,
-    IdempotencyConflict: nothing is stored then. Unavailable or Unreachable: it may have been stored; the same key tells.
+    IdempotencyConflict, RateLimited: nothing is stored then. Unavailable or Unreachable: it may have been stored; the same key tells.
     """
     check_content(new.content)
     if new.kind is MessageKind.SYSTEM:
         raise InvalidInput("SYSTEM messages are written by the server only", field="contentType")
     check_key(new.key)
     check_sub_biz(new.sub_biz)
+    if new.key is None:
+        check_rate(app.store.rate_limits.sends, sender)
     conversation = await _resolve_destination(app, sender, new)
     mentions = _check_mentions(conversation, new)
     reply_to = await _access_reply(app, sender, conversation, new.reply_to) if new.reply_to is not None else None
@@ -92,8 +95,10 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
     if isinstance(found, Message):
         return Answer(found, None, replayed=True)
     try:
+        # Not before: a replay is answered however often it is asked for.
+        check_rate(app.store.rate_limits.sends, sender)
         return await _send(app, replace(message, id=found), opens=opens)
-    except (InvalidInput, NotFound, NotAMember, Forbidden):
+    except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited):
         await app.store.claims.release(sender, message.key, claim)
         raise
 

@@ -9,6 +9,7 @@ from resolvers.checks import check_content
 from resolvers.conversations import Access, access_conversation
 from resolvers.errors import Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout
 from resolvers.group_rules import is_moderator
+from resolvers.rate_limits import check_rate
 from resolvers.visibility import is_visible, visible_ranges
 from store.ids import ConversationId, UserId, parse_message_id, parse_private
 from store.records import Message, MessageKind
@@ -20,9 +21,10 @@ _FIELD = "messageId"
 async def edit_message(app: Confab, user: UserId, message: str, content: str) -> Message:
     """Gives the user's own message another content; the same one again changes nothing. All who can see the message see it.
 
-    Raises InvalidInput, NotFound, NotAMember, Forbidden: nothing is changed then.
+    Raises InvalidInput, NotFound, NotAMember, Forbidden, RateLimited: nothing is changed then.
     """
     check_content(content)
+    check_rate(app.store.rate_limits.sends, user)
     found, _ = await _access_message(app, user, message)
     if found.sender != user:
         raise Forbidden("only its sender may edit a message", field=_FIELD)
@@ -38,8 +40,9 @@ async def edit_message(app: Confab, user: UserId, message: str, content: str) ->
 async def recall_message(app: Confab, user: UserId, message: str) -> Message:
     """Withholds a message's content from everybody, from now on; one that is recalled already stays as it is.
 
-    Raises InvalidInput, NotFound, NotAMember, Forbidden, RecallTimeout: nothing is changed then.
+    Raises InvalidInput, NotFound, NotAMember, Forbidden, RecallTimeout, RateLimited: nothing is changed then.
     """
+    check_rate(app.store.rate_limits.sends, user)
     found, access = await _access_message(app, user, message)
     moderates = access.member is not None and is_moderator(access.member)
     if found.sender != user and not moderates:

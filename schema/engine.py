@@ -32,7 +32,8 @@ from graphql.validation.rules import overlapping_fields_can_be_merged
 
 from resolvers.app import Confab
 from resolvers.callers import Caller
-from resolvers.errors import Unauthenticated
+from resolvers.errors import RateLimited, Unauthenticated
+from resolvers.rate_limits import check_rate
 from schema.compiled import CompiledOperation, Kept, compile_operation
 from schema.context import Context, Loaders
 from schema.errors import NO_REQUEST, ErrorCode, format_error
@@ -215,10 +216,15 @@ class Engine:
         return Context(self._app, viewer, context.request_id, loaders, context.connection, context.room)
 
     def _check(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> None:
-        """Raises RequestRefused: nobody asks, or too much is asked for."""
+        """Raises RequestRefused: nobody asks, or too often, or too much is asked for."""
         if context.caller is None and not (prepared.introspects_only and self._open_introspection):
             refusal = Unauthenticated(NEEDS_TOKEN)
             raise _refused([GraphQLError(refusal.message, original_error=refusal)])
+        if isinstance(context.caller, Caller):
+            try:
+                check_rate(self._app.store.rate_limits.operations, context.caller.user_id)
+            except RateLimited as often:
+                raise _refused([GraphQLError(often.message, original_error=often)]) from often
         given = request.variables or {}
         # One that is null takes the default of the argument, one that is not there that of the variable.
         pages = tuple([given.get(name, _NOT_GIVEN) for name in prepared.pages])

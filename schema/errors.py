@@ -64,6 +64,8 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
             extensions: dict[str, Any] = {"code": original.code, "retryable": original.retryable}
             if original.field is not None:
                 extensions["field"] = original.field
+            if original.retry_after_ms is not None:
+                extensions["retryAfterMs"] = original.retry_after_ms
             formatted["message"] = original.message
         case StoreError():
             _log.warning("the store could not carry it out", request_id=request_id, reason=str(original))

@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from resolvers.rate_limits import check_rate
 from server.admission import Admission
 from server.auth import Authenticator
 from server.collecting import collect_less_often
@@ -113,7 +114,11 @@ async def _routes(
     )
     socket = TransportWS(
         services.engine,
-        socket_authenticate(admission.authenticate, services.sign_in),
+        socket_authenticate(
+            admission.authenticate,
+            services.sign_in,
+            lambda caller: check_rate(services.app.store.rate_limits.connections, caller.user_id),
+        ),
         TransportLimits(
             init_timeout=settings.ws_init_timeout,
             ping_interval=settings.ws_ping_interval,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,19 +94,23 @@ class Form:
         if "errors" not in result:
             return self.answer(result, 200)
         codes = _codes(result.get("errors", ()))
+        later = retry_after(result["errors"])
         if codes == {"UNAUTHENTICATED"} and not any((result.get("data") or {}).values()):
             return self.answer(result, 401, {"www-authenticate": 'Bearer realm="confab"'})
+        if codes == {"RATE_LIMITED"} and self.tells_by_status and not any((result.get("data") or {}).values()):
+            return self.answer(result, 429, later)
         if "data" in result or not self.tells_by_status:
-            return self.answer(result, 200)
-        return self.answer(result, status_of(result["errors"]))
+            return self.answer(result, 200, later)
+        return self.answer(result, status_of(result["errors"]), later)
 
     def failure(self, failure: ConfabError) -> Answer:
         """Why nothing ran."""
-        errors = [error(failure.message, failure.code, retryable=failure.retryable, field=failure.field)]
+        more = {"field": failure.field, "retryAfterMs": failure.retry_after_ms}
+        errors = [error(failure.message, failure.code, retryable=failure.retryable, **more)]
         if isinstance(failure, Unauthenticated):
             challenge = f'Bearer realm="confab", error="invalid_token", error_description="{failure.message}"'
             return self.answer({"errors": errors}, 401, {"www-authenticate": challenge})
-        return self.answer({"errors": errors}, status_of(errors) if self.tells_by_status else 200)
+        return self.answer({"errors": errors}, status_of(errors) if self.tells_by_status else 200, retry_after(errors))
 
     def bad_request(self, bad: BadRequest) -> Answer:
         """What was wrong with the request."""
@@ -121,6 +126,13 @@ def is_worth_another_try(errors: list[Json]) -> bool:
     """Whether clients of an event stream should come back, as they do after these statuses. An error that is told as an
     event is the operation's last word."""
     return status_of(errors) in (401, 429, 503)
+
+
+def retry_after(errors: list[Json]) -> dict[str, str] | None:
+    """When to come back, in whole seconds, where an error says so."""
+    waits = [(each.get("extensions") or {}).get("retryAfterMs") for each in errors]
+    longest = max((wait for wait in waits if wait is not None), default=None)
+    return {"retry-after": str(math.ceil(longest / 1000))} if longest is not None else None
 
 
 def _codes(errors: list[Json] | tuple[()]) -> set[Any]:

@@ -25,7 +25,7 @@ from server.chat_people import IMPORTER, Plan, Say, make_plan
 from server.chat_replay import Counts, Replay
 from server.cli_errors import CommandError
 from server.services import Services, open_services
-from server.settings import Settings
+from server.settings import UNLIMITED, Settings
 from store.errors import StoreError
 from store.ids import ConversationId, partition_of
 from store.imports import ImportStore
@@ -69,7 +69,7 @@ async def run_import(settings: Settings, path: Path, group: str) -> Summary:
             show(done)
 
         try:
-            async with open_services(settings) as services:
+            async with open_services(settings.model_copy(update=UNLIMITED)) as services:
                 summary = await import_chat(services, chat, plan, group, tell)
         except StoreError as error:
             _say_stopped(console, reached, chat)

@@ -23,6 +23,7 @@ from store.cache import Cache, Call
 from store.clock import Clock, DeploymentClock, SystemClock
 from store.errors import StoreError
 from store.mongo import Mongo
+from store.rate_limits import RatesPerMinute
 from store.store import Store, build_store
 from subscriptions.bus import Bus
 from subscriptions.delivery import Delivery
@@ -76,8 +77,12 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     """The parts, working for the time of the block. A database that can't be reached is waited for in the background."""
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
+    rates = RatesPerMinute(
+        settings.rate_sends, settings.rate_group_changes, settings.rate_connections, settings.rate_operations
+    )
     spare = SpareRedis()
-    store = build_store(mongo, cache, DeploymentClock(clock or SystemClock()), settings.data_center, spare)
+    told = DeploymentClock(clock or SystemClock())
+    store = build_store(mongo, cache, told, settings.data_center, rates=rates, spare=spare)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
@@ -111,6 +116,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await typing.close()
         await hub.close()
         await bus.close()
+        await store.rate_limits.close()
         await _release(store, settings.data_center)
         await store.deployment.close()
         await spare.close()

@@ -186,6 +186,16 @@ class Settings(BaseSettings):
     sse_max_streams_per_user: int = Field(100, ge=1, le=1_000_000)
     """Of those, one user's; beyond that: RATE_LIMITED."""
 
+    rate_sends: int = Field(600, ge=0, le=1_000_000)
+    """Messages that a user may send, edit and recall a minute over all servers, half of that at once; 0: as many as they like.
+    The other rates likewise."""
+    rate_group_changes: int = Field(240, ge=0, le=1_000_000)
+    """Groups made and changed."""
+    rate_connections: int = Field(600, ge=0, le=1_000_000)
+    """WebSockets and event streams opened."""
+    rate_operations: int = Field(12_000, ge=0, le=1_000_000)
+    """Operations of any kind."""
+
     max_group_members: int = Field(5000, ge=3, le=1_000_000)
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """How long people may recall their own messages."""
@@ -195,6 +205,10 @@ class Settings(BaseSettings):
     log_format: Annotated[Literal["json", "console"], BeforeValidator(_lower)] = "json"
     development: bool = False
     """Set by `confab dev`: the development secret is good, and the demo may be seeded."""
+
+
+UNLIMITED = {"rate_sends": 0, "rate_group_changes": 0, "rate_connections": 0, "rate_operations": 0}
+"""For programs that do the work of many as one user: imports, benchmarks, tests."""
 
 
 def load_settings(**overrides: Any) -> Settings:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from resolvers.callers import Caller
-from resolvers.errors import Unauthenticated
+from resolvers.errors import RateLimited, Unauthenticated
 from server.auth import bearer_token
-from subscriptions.close_codes import FORBIDDEN
+from subscriptions.close_codes import FORBIDDEN, TRY_AGAIN_LATER
 from subscriptions.engine import Json
 from subscriptions.transport_ws import Authenticate, Authenticated, ConnectionRefusedByAuth
 
 
 def socket_authenticate(
-    authenticate: Callable[[str], Awaitable[Caller]], sign_in: Callable[[Caller], Awaitable[None]]
+    authenticate: Callable[[str], Awaitable[Caller]],
+    sign_in: Callable[[Caller], Awaitable[None]],
+    count: Callable[[Caller], None] = lambda caller: None,
 ) -> Authenticate:
     """Judges the payload of a connection_init by its `Authorization` (or `authorization`): "Bearer <token>".
 
     Without one the connection is nobody's. A token that is refused closes with 4403 and the reason: clients come
-    back after that, perhaps with a new token.
+    back after that, perhaps with a new token. `count` raises RateLimited for users who open too many: 1013, with when to come
+    back.
     """
 
     async def judge(payload: Json | None) -> Authenticated:
@@ -29,11 +32,16 @@ def socket_authenticate(
             token = bearer_token(header)
             if token is None:
                 return Authenticated(None)
-            await sign_in(await authenticate(token))
+            caller = await authenticate(token)
+            count(caller)
+            await sign_in(caller)
             # Signing in may have taken a while, and what is revoked ends none but the connections that are there.
             caller = await authenticate(token)
         except Unauthenticated as refused:
             raise ConnectionRefusedByAuth(FORBIDDEN.because(refused.message)) from refused
+        except RateLimited as often:
+            later = f"Try again later: too many connections were opened; retry in {often.retry_after_ms} ms"
+            raise ConnectionRefusedByAuth(TRY_AGAIN_LATER.because(later)) from often
         return Authenticated(caller, caller.expires_at, caller.user_id)
 
     return judge

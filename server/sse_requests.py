@@ -20,7 +20,7 @@ from server.http_request import (
     request_of,
     stream_token,
 )
-from server.http_response import HEADERS, Form
+from server.http_response import HEADERS, Form, retry_after
 from server.mutations import Mutations
 from server.request_log import REQUEST_ID_KEY
 from server.sse_operations import begin, refused
@@ -107,7 +107,7 @@ class StreamRequests:
             request_id = str(request.scope.get(REQUEST_ID_KEY, ""))
             outcome = await self._single.perform(token, caller, operation, parameters, request_id)
         if "errors" in outcome:
-            return form.answer({"errors": outcome["errors"]}, outcome["status"])
+            return form.answer({"errors": outcome["errors"]}, outcome["status"], retry_after(outcome["errors"]))
         return Response(status_code=outcome["status"], headers=HEADERS)
 
 

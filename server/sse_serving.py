@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from resolvers.callers import Caller
+from resolvers.rate_limits import check_rate
 from server.mutations import Mutations
 from server.services import Services
 from server.settings import Settings
@@ -33,8 +34,12 @@ async def event_streams(
         max_operations=settings.ws_max_subscriptions,
         queue=settings.ws_queue,
     )
-    streams = SSEStreams(limits, check=check)
     engine, store = services.engine, services.app.store
+
+    def count(caller: Caller) -> None:
+        check_rate(store.rate_limits.connections, caller.user_id)
+
+    streams = SSEStreams(limits, check=check, count=count)
     single = SingleConnections(
         engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls
     )

@@ -15,7 +15,7 @@ import orjson
 import structlog
 
 from resolvers.callers import Caller, CallerRole
-from resolvers.errors import NotFound
+from resolvers.errors import A_MOMENT_MS, NotFound
 from server.http_request import BadRequest, parse_json, request_of
 from server.http_response import internal_error, status_of
 from server.mutations import Mutations
@@ -163,7 +163,9 @@ class SingleConnections:
             case Waiting.EXISTS:
                 return _operation_exists()
             case Waiting.FULL:
-                return _outcome(429, "Open the event stream first.", "RATE_LIMITED", retryable=True)
+                return _outcome(
+                    429, "Open the event stream first.", "RATE_LIMITED", retryable=True, retryAfterMs=A_MOMENT_MS
+                )
         place = await self._places.find(token)
         # Opened meanwhile, and perhaps before it could be seen waiting.
         if (place is None or place.server is not None) and await self._places.withdraw(token, operation):
@@ -193,7 +195,7 @@ class SingleConnections:
         except OperationExists:
             return _operation_exists()
         except TooManyOperations as many:
-            return _outcome(429, str(many), "RATE_LIMITED", retryable=True)
+            return _outcome(429, str(many), "RATE_LIMITED", retryable=True, retryAfterMs=A_MOMENT_MS)
         try:
             responses = await self._start(question, stream)
         except RequestRefused as refusal:

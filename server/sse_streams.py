@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from resolvers.callers import Caller
-from resolvers.errors import RateLimited, Unavailable
+from resolvers.errors import A_MOMENT_MS, RateLimited, Unavailable
 from server.sse_stream import SSEStream, StreamLimits
 from store.ids import UserId
 
@@ -23,14 +23,16 @@ class SSEStreams:
         limits: StreamLimits,
         *,
         check: Callable[[Caller], None] = lambda caller: None,
+        count: Callable[[Caller], None] = lambda caller: None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
         """`check` raises Unauthenticated for a caller whose token is good no more: a request may take its time between its
-        first byte and its stream. `clock` answers seconds since the epoch, `rng` spreads the end of streams when the
-        server stops."""
+        first byte and its stream. `count` raises RateLimited for users who open too many. `clock` answers
+        seconds since the epoch, `rng` spreads the end of streams when the server stops."""
         self.limits = limits
         self._check = check
+        self._count = count
         self._clock = clock
         self._rng = rng if rng is not None else random.Random()
         self._streams: set[SSEStream] = set()
@@ -60,7 +62,9 @@ class SSEStreams:
             raise Unavailable("The server has as many event streams as it can take, please try again later.")
         if caller is not None and self._of_user[caller.user_id] >= self.limits.max_streams_per_user:
             most = self.limits.max_streams_per_user
-            raise RateLimited(f"You may have {most} event streams at a time.")
+            raise RateLimited(f"You may have {most} event streams at a time.", retry_after_ms=A_MOMENT_MS)
+        if caller is not None:
+            self._count(caller)
 
         def ended(stream: SSEStream) -> None:
             self._forget(stream)

@@ -35,7 +35,7 @@ _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
     (*_USER, "_changes.lua"): ("load_finish",),
     ("_plain.lua", *_USER, "_changes.lua"): ("apply",),
     ("_conversation.lua",): ("reserve", "change_group", "committed", "head_load_begin", "head_load_finish", "head_drop", "revised"),
-    (): ("claim", "claim_release", "typing", "membership"),
+    (): ("claim", "claim_release", "typing", "membership", "rate_count"),
 }  # fmt: skip
 
 

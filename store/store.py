@@ -18,6 +18,7 @@ from store.locks import UserLocks
 from store.messages import MessageStore
 from store.mongo import Mongo
 from store.owed import Owed
+from store.rate_limits import RateLimits, RatesPerMinute
 from store.receipts import ReceiptStore
 from store.revisions import RevisionStore
 from store.revocations import RevocationStore
@@ -53,10 +54,17 @@ class Store:
     event_streams: EventStreamStore
     owed: Owed
     turns: Turns
+    rate_limits: RateLimits
 
 
 def build_store(
-    mongo: Mongo, cache: Cache, clock: DeploymentClock, data_center: int, spare: Spare | None = None
+    mongo: Mongo,
+    cache: Cache,
+    clock: DeploymentClock,
+    data_center: int,
+    *,
+    rates: RatesPerMinute | None = None,
+    spare: Spare | None = None,
 ) -> Store:
     """Puts the repositories together. Opens nothing. spare: asked while Redis is away."""
     keys = cache.keys
@@ -87,4 +95,5 @@ def build_store(
         event_streams=EventStreamStore(cache, keys),
         owed=owed,
         turns=Turns(),
+        rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
     )

@@ -58,7 +58,7 @@ class ConnectionContext:
     room: Room = field(default_factory=Room)
 
 
-def error(message: str, code: str, *, retryable: bool = False, **more: str | None) -> Json:
+def error(message: str, code: str, *, retryable: bool = False, **more: str | int | None) -> Json:
     """A formatted GraphQL error with the contract's extensions. Those that are None are left out."""
     present = {name: value for name, value in more.items() if value is not None}
     return {"message": message, "extensions": {"code": code, "retryable": retryable, **present}}

@@ -20,10 +20,14 @@ from redis import Redis
 from redis.cluster import RedisCluster
 
 from server.embedded import EmbeddedServers, RunningServers
-from server.settings import Settings, load_settings
+from server.settings import UNLIMITED, Settings, load_settings, variable
 from store.redis_nodes import parse_cluster_url
 from tests.cluster.nodes import redis_cluster
 from tests.targeting import Watch, as_sharded
+
+for _rate in UNLIMITED:
+    # A test is a user who does more than any person. Those about rates set them.
+    os.environ.setdefault(variable(_rate), "0")
 
 _LONGEST = {name: place for place, name in enumerate(("test_import_chat.py", "test_embedded.py", "test_cli.py"))}
 

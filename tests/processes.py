@@ -17,7 +17,7 @@ import httpx
 import jwt
 
 from server.embedded import EmbeddedServers, launch, ports
-from server.settings import variable
+from server.settings import UNLIMITED, variable
 from tests.server.tokens import SECRET
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +69,8 @@ class ServerProcess:
 async def serving_processes(
     databases: EmbeddedServers, count: int, folder: Path, database: str, *, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[Sequence[ServerProcess]]:
-    """Servers on one database, for the time of the block. They also end when this process dies. settings: by field."""
+    """Servers on one database, for the time of the block. They also end when this process dies. settings: by field;
+    without them users' rates are not limited."""
     servers: list[ServerProcess] = []
     try:
         for number in range(count):
@@ -102,7 +103,7 @@ def start_server(
         "CONFAB_REDIS_URL": databases.redis_url,
         "CONFAB_REDIS_PREFIX": f"{database}:",
         "CONFAB_JWT_SECRET": SECRET,
-        **{variable(field): value for field, value in (settings or {}).items()},
+        **{variable(field): str(value) for field, value in (UNLIMITED | dict(settings or {})).items()},
     }
     return launch_server([sys.executable, *python, "serve", "--port", str(port)], port, log, environment)
 

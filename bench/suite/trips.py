@@ -18,7 +18,7 @@ from bench.asking import InsideAsker
 from bench.suite.operations import Ask, Operation
 from server.embedded import EmbeddedServers
 from server.services import open_services
-from server.settings import load_settings
+from server.settings import UNLIMITED, load_settings
 
 Trips = tuple[int, int]
 Count = Callable[[], Trips]
@@ -50,6 +50,7 @@ async def least_trips(operation: Operation, count: Count, runs: int = _RUNS) -> 
 async def confab_inside(databases: EmbeddedServers, database: str) -> AsyncIterator[tuple[Ask, Count]]:
     """Confab's parts in this process."""
     settings = load_settings(
+        **UNLIMITED,
         mongo_url=databases.mongo_url,
         redis_url=databases.redis_url,
         mongo_database=database,

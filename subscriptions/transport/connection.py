@@ -28,6 +28,9 @@ from subscriptions.transport.writing import FrameWriter, PeerGone, socket_of
 
 log = structlog.get_logger(__name__)
 
+_A_MOMENT_MS = 1_000
+"""When to try again what only the client's own doing makes possible."""
+
 _MAX_ID_LENGTH = 1024
 """Characters of an operation's id, which is sent again with each of its events."""
 
@@ -267,7 +270,7 @@ class Connection:
             raise RequestRefused([error("The server restarts.", "UNAVAILABLE", retryable=True)])
         if len(self._operations) + len(self._abandoned) >= self._limits.max_subscriptions:
             message = f"A connection may have {self._limits.max_subscriptions} operations at work."
-            raise RequestRefused([error(message, "RATE_LIMITED", retryable=True)])
+            raise RequestRefused([error(message, "RATE_LIMITED", retryable=True, retryAfterMs=_A_MOMENT_MS)])
         if len(frame.id) > _MAX_ID_LENGTH:
             message = f"An operation's id has at most {_MAX_ID_LENGTH} characters."
             raise RequestRefused([error(message, "INVALID_INPUT")])

@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from redis import Redis
 
 from server.services import open_services
-from server.settings import load_settings
+from server.settings import UNLIMITED, load_settings
 from tests.clock import ManualClock
 from tests.invariants.session_model import Json, Op, date_time
 from tests.schema.api import PATIENCE_SECONDS, Api, refusal_of
@@ -105,7 +105,11 @@ class World:
         self.clocks = (ManualClock(), ManualClock())
         self._prefix, self._database = f"t{mark}:", f"test_{mark}"
         self._settings = load_settings(
-            mongo_url=mongo_url, redis_url=redis_url, mongo_database=self._database, redis_prefix=self._prefix
+            **UNLIMITED,
+            mongo_url=mongo_url,
+            redis_url=redis_url,
+            mongo_database=self._database,
+            redis_prefix=self._prefix,
         )
         self._mongo, self._redis = mongo, redis
         self._runner = asyncio.Runner()

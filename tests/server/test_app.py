@@ -38,8 +38,9 @@ class App:
     http: httpx.AsyncClient
     sockets: AsyncExitStack
 
-    async def ask(self, query: str, user: str | None = None) -> httpx.Response:
-        headers = {"authorization": bearer(sub=user, exp=time.time() + 60)} if user else {}
+    async def ask(self, query: str, user: str | None = None, **headers: str) -> httpx.Response:
+        if user:
+            headers["authorization"] = bearer(sub=user, exp=time.time() + 60)
         return await self.http.post("/graphql", json={"query": query}, headers=headers)
 
     async def data(self, query: str, user: str) -> Json:
