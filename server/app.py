@@ -26,6 +26,7 @@ from server.http_response import DIRECT_KEY
 from server.logs import configure_logging
 from server.mutations import Mutations
 from server.open_files import room_for_sockets
+from server.origins import OriginGuard
 from server.request_log import REQUEST_ID_HEADER, RequestLog
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
@@ -147,10 +148,14 @@ async def _routes(
         return {"server": "stopping"} if stopping.has_begun else await services.check()
 
     stack.push_async_callback(settle)
-    application.go_straight(http, socket.asgi)
+    # A public secret signs tokens in development: no page may come near them under a name of its own.
+    hosts = (*settings.allowed_hosts, settings.host) if settings.allowed_hosts or settings.development else None
+    guarded_http = OriginGuard(http, settings.cors_origins, hosts)
+    guarded_socket = OriginGuard(socket.asgi, settings.cors_origins, hosts)
+    application.go_straight(guarded_http, guarded_socket)
     return [
-        Route(GRAPHQL_PATH, http),
-        WebSocketRoute(GRAPHQL_PATH, socket.serve),
+        Route(GRAPHQL_PATH, guarded_http),
+        WebSocketRoute(GRAPHQL_PATH, guarded_socket),
         *(graphiql.routes() if graphiql is not None else ()),
         *health_routes(check),
     ]
@@ -165,7 +170,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
                 allow_origins=settings.cors_origins,
                 allow_methods=["GET", "POST", "PUT", "DELETE"],
                 allow_headers=["authorization", "content-type", REQUEST_ID_HEADER, TOKEN_HEADER],
-                expose_headers=[REQUEST_ID_HEADER],
+                expose_headers=[REQUEST_ID_HEADER, "retry-after"],
             )
         )
     return middleware

@@ -65,6 +65,7 @@ class GraphiQL:
             "vary": "accept",
             "content-security-policy": _content_security_policy(None if self.self_hosted else CDN),
             "x-content-type-options": "nosniff",
+            "x-frame-options": "DENY",
             "referrer-policy": "no-referrer",
             "cross-origin-opener-policy": "same-origin",
         }

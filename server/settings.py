@@ -28,7 +28,8 @@ MIN_SECRET_BYTES = 32
 _CREDENTIALS = re.compile(r"\A(?P<scheme>[a-z+]*://)?.*@", re.DOTALL)
 _DATABASE = re.compile(r"[A-Za-z0-9_-]{1,63}\Z")
 _KEY_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{0,64}\Z")
-_ORIGIN = re.compile(r"https?://[^\s/?#@,*]+\Z")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,*]+\Z")
+_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\Z")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -122,6 +123,13 @@ def _origins(value: object) -> object:
     raise ValueError("origins such as https://chat.example.org, separated by commas, without a path")
 
 
+def _host_names(value: object) -> object:
+    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if isinstance(names, list | tuple) and all(isinstance(name, str) and _HOST_NAME.match(name) for name in names):
+        return tuple(names)
+    raise ValueError("names such as chat.example.org, separated by commas, without a port")
+
+
 def _upper(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
@@ -158,7 +166,10 @@ class Settings(BaseSettings):
     jwt_issuer: str | None = None
 
     cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)] = ()
-    """Pages of these origins may call the API from a browser. In the environment: separated by commas."""
+    """Pages of these origins may call the API from a browser, beside the server's own. In the environment: separated by commas."""
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_host_names)] = ()
+    """Names that the server is called by, beside localhost and addresses; it answers to no other then. None: to any, but for
+    `confab dev`."""
 
     introspection: bool = True
     """Whether introspection is answered without a token."""

@@ -18,6 +18,7 @@ from tests.schema.conftest import OpenApi
 from tests.server.test_app import ServeApp
 from tests.server.tokens import bearer
 
+RENAME = "mutation ($id: ID!, $name: String) { updateGroup(groupId: $id, input: {name: $name}) { id } }"
 ALICE = UserId("alice")
 A_MINUTE = 8
 """Four at once, then one every 7.5 s."""
@@ -181,7 +182,7 @@ async def test_groups_changed_too_often_stay_as_they_are(strict: Api) -> None:
     alice, bob, carol = await strict.people("alice", "bob", "carol")
     group = await strict.create_group(alice, bob, carol)
     for name in ("one", "two", "three"):
-        await strict.data(alice, 'mutation ($id: ID!) { updateGroup(groupId: $id, input: {name: "%s"}) { id } }' % name, id=group)  # fmt: skip
+        await strict.data(alice, RENAME, id=group, name=name)
     calls = [
         'updateGroup(groupId: $id, input: {name: "four"}) { id }',
         "inviteMembers(groupId: $id, userIds: [$target]) { id }",

@@ -124,7 +124,7 @@ async def test_pages_of_a_set_origin_may_call_and_no_others(serve_app: ServeApp)
         assert "access-control-allow-origin" not in refused.headers
         answer = await app.http.post("/graphql", json={"query": "{ __typename }"}, headers={"origin": ORIGIN})
         assert answer.headers["access-control-allow-origin"] == ORIGIN
-        assert answer.headers["access-control-expose-headers"].lower() == "x-request-id"
+        assert answer.headers["access-control-expose-headers"].lower() == "x-request-id, retry-after"
         assert answer.headers["x-request-id"]
 
 

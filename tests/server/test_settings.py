@@ -57,6 +57,7 @@ def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_pat
         "jwt_audience": "chat",
         "jwt_issuer": "https://id.example.org/",
         "cors_origins": "https://chat.example.org, http://localhost:3000",
+        "allowed_hosts": "chat.example.org, confab",
         "introspection": "false",
         "graphiql": "0",
         "max_body_bytes": "1024",
