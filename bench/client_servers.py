@@ -26,6 +26,7 @@ from tests.server.tokens import SECRET
 _NAME = "bench_clients"
 
 _SETTINGS = {
+    "introspection": "true",
     "ws_init_timeout": "1",
     "ws_ping_interval": "1",
     "ws_queue": "100",

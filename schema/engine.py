@@ -1,6 +1,6 @@
 """The GraphQL engine: documents are parsed and validated once, operations run over graphql-core.
 
-Nothing but introspection runs for nobody. Every failure leaves as `schema.errors` tells.
+Nothing but introspection, where it is on, runs for nobody. Every failure leaves as `schema.errors` tells.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from graphql.validation.rules import overlapping_fields_can_be_merged
 
 from resolvers.app import Confab
 from resolvers.callers import Caller
-from resolvers.errors import RateLimited, Unauthenticated
+from resolvers.errors import Forbidden, RateLimited, Unauthenticated
 from resolvers.rate_limits import check_rate
 from schema.compiled import CompiledOperation, Kept, compile_operation
 from schema.context import Context, Loaders
@@ -66,6 +66,7 @@ _CHARACTERS_CACHED = 4_000_000
 _SIZES = 64
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.25
+INTROSPECTION_IS_OFF = "The schema can't be asked for here: introspection is off."
 _NOT_GIVEN = object()
 
 EventExecution = Callable[[object, Context], Any]
@@ -79,7 +80,9 @@ class PreparedOperation:
     document: DocumentNode
     operation_name: str | None
     kind: OperationKind
-    introspects_only: bool
+    is_about_schema: bool
+    """Nothing but __schema, __type and __typename is asked for."""
+    asks_for_schema: bool
     selection: SelectionText | None
     """A subscription's."""
     compiled: CompiledOperation | None
@@ -93,10 +96,10 @@ class PreparedOperation:
 class Engine:
     """Executes operations over one process's parts."""
 
-    def __init__(self, app: Confab, *, open_introspection: bool, limits: QueryLimits | None = None) -> None:
+    def __init__(self, app: Confab, *, introspection: bool, limits: QueryLimits | None = None) -> None:
         self._app = app
         self._limits = limits or QueryLimits()
-        self._open_introspection = open_introspection
+        self._introspection = introspection
         self._schema = SCHEMA._schema
         self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
         self._characters = 0
@@ -113,11 +116,13 @@ class Engine:
         document = self._parse(request.query)
         operation = _pick(document, request.operation_name)
         kind: OperationKind = operation.operation.value
+        roots = _root_fields(document, operation)
         prepared = PreparedOperation(
             document,
             request.operation_name,
             kind,
-            _introspects_only(document, operation),
+            all(name.startswith("__") for name in roots),
+            bool(roots & {"__schema", "__type"}),
             selection_text(document, operation) if kind == "subscription" else None,
             compile_operation(SCHEMA, document, request.operation_name, hide_suggestions=True, kept=self._kept),
             page_variables(document),
@@ -216,8 +221,11 @@ class Engine:
         return Context(self._app, viewer, context.request_id, loaders, context.connection, context.room)
 
     def _check(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> None:
-        """Raises RequestRefused: nobody asks, or too often, or too much is asked for."""
-        if context.caller is None and not (prepared.introspects_only and self._open_introspection):
+        """Raises RequestRefused: what is not to be told is asked, or nobody asks, or too often, or too much is asked for."""
+        if prepared.asks_for_schema and not self._introspection:
+            off = Forbidden(INTROSPECTION_IS_OFF)
+            raise _refused([GraphQLError(off.message, original_error=off)])
+        if context.caller is None and not prepared.is_about_schema:
             refusal = Unauthenticated(NEEDS_TOKEN)
             raise _refused([GraphQLError(refusal.message, original_error=refusal)])
         if isinstance(context.caller, Caller):
@@ -284,20 +292,20 @@ def _pick(document: DocumentNode, name: str | None) -> OperationDefinitionNode:
     return operations[0]
 
 
-def _introspects_only(document: DocumentNode, operation: OperationDefinitionNode) -> bool:
-    """Whether all root fields are __schema, __type or __typename, through fragments too."""
+def _root_fields(document: DocumentNode, operation: OperationDefinitionNode) -> set[str]:
+    """The names of an operation's root fields, through fragments too."""
     fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
+    names: set[str] = set()
     seen: set[str] = set()
     waiting: list[SelectionSetNode] = [operation.selection_set]
     while waiting:
         for selection in waiting.pop().selections:
             match selection:
                 case FieldNode(name=name):
-                    if not name.value.startswith("__"):
-                        return False
+                    names.add(name.value)
                 case InlineFragmentNode(selection_set=inner):
                     waiting.append(inner)
                 case FragmentSpreadNode(name=name) if name.value not in seen:
                     seen.add(name.value)
                     waiting.append(fragments[name.value].selection_set)
-    return True
+    return names

@@ -24,6 +24,7 @@ from server.settings import DEVELOPMENT_SECRET, Settings, load_settings
 DEMO_USERS = ("alice", "bob", "carol")
 TOKEN_DAYS = 30
 
+_EASY = {"log_format": "console", "introspection": True, "graphiql": True}
 _KEYS = {"jwt_secret", "jwks_url", "jwks_file"}
 
 
@@ -33,8 +34,9 @@ def development_settings(**overrides: Any) -> Settings:
     found = load_settings(**overrides)
     if not found.model_fields_set & _KEYS:
         overrides["jwt_secret"] = DEVELOPMENT_SECRET
-    if "log_format" not in found.model_fields_set:
-        overrides["log_format"] = "console"
+    for field, easy in _EASY.items():
+        if field not in found.model_fields_set:
+            overrides[field] = easy
     return load_settings(**overrides)
 
 

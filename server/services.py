@@ -97,7 +97,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
-    engine = Engine(app, open_introspection=settings.introspection, limits=query_limits)
+    engine = Engine(app, introspection=settings.introspection, limits=query_limits)
     opening = [asyncio.create_task(_open(store, settings.data_center)), asyncio.create_task(revocations.open())]
     try:
         # The usual case is quick, and who starts a server wants it to work with its first request.

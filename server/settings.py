@@ -171,9 +171,10 @@ class Settings(BaseSettings):
     """Names that the server is called by, beside localhost and addresses; it answers to no other then. None: to any, but for
     `confab dev`."""
 
-    introspection: bool = True
-    """Whether introspection is answered without a token."""
-    graphiql: bool = True
+    introspection: bool = False
+    """Whether the schema may be asked for, by anybody, with or without a token. On in `confab dev`, like `graphiql`."""
+    graphiql: bool = False
+    """Whether browsers get GraphiQL, which asks for the schema."""
     max_body_bytes: int = Field(1_048_576, ge=1024, le=67_108_864)
     max_query_depth: int = Field(15, ge=1, le=1000)
     max_query_aliases: int = Field(30, ge=0, le=10_000)

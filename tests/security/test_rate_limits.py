@@ -83,9 +83,8 @@ async def test_what_is_let_through_by_many_at_once_has_to_be_made_up_for(server:
     assert [limit.take(ALICE) for limit in servers for _ in range(4)] == [0] * 12
     for limit in servers:
         await limit.settle()
-    last = servers[2]
-    # Twelve were taken, four are free: eight of 7.5 s are to pass, and one for the next.
-    assert 67_000 < last.take(ALICE) <= 67_501
+    # Twelve were taken, four are free: eight of 7.5 s are to pass, and one for the next. Whoever was counted last knows it all.
+    assert 67_000 < max(limit.take(ALICE) for limit in servers) <= 67_501
 
 
 async def test_refusals_cost_nothing(server: Callable[..., RateLimit], seconds: Seconds) -> None:

@@ -16,6 +16,7 @@ from pymongo import MongoClient
 
 from schema.engine import Engine
 from server.app import create_app
+from server.cli_dev import development_settings
 from server.cli_serving import _config
 from server.settings import Settings
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
@@ -175,22 +176,38 @@ async def test_requests_sent_at_once_are_answered_in_turn_and_the_last_one_ends_
 async def test_where_no_origin_is_set_no_page_may_call(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         response = await preflight(app, ORIGIN)
-    assert response.status_code == 405
+    assert response.status_code == 403
     assert "access-control-allow-origin" not in response.headers
 
 
-@pytest.mark.parametrize("is_open", [True, False])
-async def test_introspection_without_a_token_is_answered_only_where_it_is_open(
-    serve_app: ServeApp, is_open: bool
-) -> None:
-    async with serve_app(introspection=is_open) as app:
-        response = await app.ask(INTROSPECTION)
-        if is_open:
-            assert response.json() == {"data": {"__schema": {"queryType": {"name": "Query"}}}}
-        else:
-            assert (response.status_code, "data" in response.json()) == (401, False)
-            assert response.json()["errors"][0]["extensions"]["code"] == "UNAUTHENTICATED"
-        assert (await app.data(INTROSPECTION, "alice"))["__schema"] == {"queryType": {"name": "Query"}}
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_the_schema_is_told_only_where_introspection_is_on(serve_app: ServeApp, is_on: bool) -> None:
+    hidden = '{ ...R } fragment R on Query { ... { a: __type(name: "User") { name } } __typename }'
+    async with serve_app(introspection=is_on) as app:
+        for user in (None, "alice"):
+            for query in (INTROSPECTION, hidden):
+                answer = (await app.ask(query, user)).json()
+                if is_on:
+                    assert "errors" not in answer, query
+                else:
+                    assert "data" not in answer, query
+                    assert answer["errors"][0]["extensions"]["code"] == "FORBIDDEN", query
+            assert (await app.ask("{ __typename }", user)).json() == {"data": {"__typename": "Query"}}
+
+
+async def test_nothing_is_told_of_the_schema_unless_it_is_set(serve_app: ServeApp) -> None:
+    async with serve_app() as app:
+        assert (await app.ask(INTROSPECTION, "alice")).json()["errors"][0]["extensions"]["code"] == "FORBIDDEN"
+        assert (await app.http.get("/graphql", headers=BROWSER)).status_code == 400
+        near = await app.ask("{ mee { id } sesions { totalUnread } user(idd: 1) { id } }", "alice")
+        assert "id you mean" not in near.text and near.json()["errors"]
+
+
+def test_who_tries_confab_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = development_settings()
+    assert (tried.introspection, tried.graphiql) == (True, True)
+    monkeypatch.setenv("CONFAB_INTROSPECTION", "false")
+    assert development_settings().introspection is False
 
 
 @pytest.mark.parametrize("is_on", [True, False])
