@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server.http_response import Form, MediaType
+from server.http_request import MediaType
+from server.http_response import Form
 from subscriptions.engine import error
 
 _FOREIGN = "Pages of this origin may not call this server: CONFAB_CORS_ORIGINS names those that may."
