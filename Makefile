@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PORT ?=
 DATA_DIR ?= .data
 BENCH ?=
+FUZZ ?=
 TEST_PROCESSES ?= 2
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
@@ -21,11 +22,12 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test bench budgets lint schema clean graphiql-assets
+.PHONY: help run test fuzz bench budgets lint schema clean graphiql-assets
 
 help:
 	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
 	@echo "make test    the whole test suite, on servers of its own (TEST_PROCESSES=2)"
+	@echo "make fuzz    operations at random, for as long as FUZZ='--seconds 300 --seed 7' says, and whether any was INTERNAL"
 	@echo "make bench   what Confab costs beside a baseline and the floor, in some minutes (BENCH='private lone')"
 	@echo "make budgets round trips and CPU of some operations, in 15 s; fails above budget"
 	@echo "make lint    style, types and layers"
@@ -37,6 +39,9 @@ run: $(VENV)/installed-run | graphiql-assets
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest $(PARALLEL)
+
+fuzz: $(VENV)/installed-dev
+	$(BIN)/python -m tests.security.fuzzing $(FUZZ)
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m bench $(BENCH)
