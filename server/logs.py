@@ -88,7 +88,7 @@ def _configure_libraries(settings: Settings, target: TextIO, rendering: list[Pro
         logger.propagate = True
     # The line per request is ours, with the request's id.
     logging.getLogger("uvicorn.access").disabled = True
-    for name in ("httpx", "httpcore", "pymongo"):
+    for name in ("httpx", "httpcore", "pymongo", "websockets", "asyncio"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 

@@ -68,7 +68,9 @@ async def _reason(probe: Awaitable[object]) -> str | None:
     except TimeoutError:
         return f"no answer within {_CHECK_SECONDS:g} s"
     except StoreError as error:
-        return str(error)[:200]
+        # Anybody may ask; where the databases are is for the log.
+        _log.info("a database can't be reached", reason=str(error))
+        return "can't be reached"
     return None
 
 

@@ -9,7 +9,10 @@ StoreError
 
 from __future__ import annotations
 
-from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
+from collections.abc import Mapping
+from typing import Any
+
+from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, PyMongoError
 from redis.exceptions import RedisError
 
 _DUPLICATE_KEY = 11000
@@ -52,6 +55,14 @@ class translated:  # read as a verb, and a class because a generator costs ten t
                 return
             case BulkWriteError(details=details):
                 if details["writeConcernErrors"] or any(e["code"] != _DUPLICATE_KEY for e in details["writeErrors"]):
-                    raise Unreachable(f"a batch of writes was not confirmed: {details['writeErrors'][:1]}") from error
+                    raise Unreachable(f"a batch of writes was not confirmed: {_codes(details)}") from None
+            case OperationFailure(code=code):
+                # Its text may quote what was to be stored, and ends up in the log.
+                raise Unreachable(f"{type(error).__name__}: code {code}") from None
             case PyMongoError() | RedisError() | OSError():
                 raise Unreachable(f"{type(error).__name__}: {error}") from error
+
+
+def _codes(details: Mapping[str, Any]) -> str:
+    failures = [*details["writeErrors"], *details["writeConcernErrors"]]
+    return "codes " + ", ".join(str(code) for code in sorted({failure.get("code", 0) for failure in failures}))

@@ -220,7 +220,7 @@ class Mongo:
         failures = answer.get("writeErrors", ())
         doubt = answer.get("writeConcernError") or next((f for f in failures if f["code"] != _DUPLICATE_KEY), None)
         if doubt is not None:
-            raise Unreachable(f"a batch of writes was not confirmed: {doubt}")
+            raise Unreachable(f"a batch of writes was not confirmed: code {doubt.get('code')}")
         return [failure["index"] for failure in failures]
 
     async def bulk_write_aside(self, collection: str, operations: Sequence[Any]) -> None:

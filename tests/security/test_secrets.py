@@ -1,0 +1,155 @@
+"""Secrets, and what people write, are nowhere but where they belong: not in any line of the log, however much it says, nor in answers."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from pymongo.errors import BulkWriteError, OperationFailure
+
+from server.app import create_app
+from server.logs import configure_logging
+from server.settings import Settings
+from store.errors import Unreachable, translated
+from store.mongo import Mongo
+from tests.protocol.peer import Peer, open_socket
+from tests.server.test_app import ServeApp
+from tests.server.test_logs import restored
+from tests.server.tokens import SECRET, bearer, signed
+
+__all__ = ["restored"]
+
+TEXT = "zq-what-people-write"
+KEY = "zq-idempotency-key"
+ODD = "zq-odd"
+"""In places where nothing of the kind belongs."""
+
+SEND = f'mutation {{ sendMessage(input: {{toUserId: "bob", content: "{TEXT}", idempotencyKey: "{KEY}"}}) {{ message {{ id }} }} }}'
+INSIDE = (
+    "Traceback",
+    'File "',
+    "pymongo",
+    "redis.exceptions",
+    "site-packages",
+    "/store/",
+    "ServerSelection",
+    "127.0.0.1",
+    "Errno",
+)
+
+
+@pytest.fixture
+def log(restored: None) -> io.StringIO:
+    stream = io.StringIO()
+    configure_logging(Settings(log_level="DEBUG"), stream)
+    return stream
+
+
+def check(told: str, *secrets: str) -> None:
+    for secret in secrets:
+        assert secret not in told, (
+            f"{secret} is told: ...{told[max(0, told.find(secret) - 300) : told.find(secret) + 60]}"
+        )
+
+
+async def test_no_line_holds_a_secret_or_what_people_write(
+    serve_app: ServeApp, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = time.time() + 60
+    tokens = {user: signed(sub=user, exp=soon) for user in ("alice", "bob")}
+    forged = tokens["alice"][:-3] + "zzz"
+    answers = []
+    async with serve_app(log_level="DEBUG", graphiql=True) as app:
+
+        async def post(content: Any, token: str = tokens["alice"], **more: Any) -> httpx.Response:
+            headers = {"authorization": f"Bearer {token}", "content-type": "application/json"} | more.pop("headers", {})
+            answer = await app.http.post("/graphql", json=content, headers=headers, **more)
+            answers.append(answer.text)
+            return answer
+
+        await post({"query": "{ me { id } }"}, tokens["bob"])
+        assert "errors" not in (await post({"query": SEND})).json()
+        for token in (forged, "zq-no-token", signed(sub="alice", exp=1)):
+            await post({"query": SEND}, token)
+        await post({"query": SEND.replace("content", ODD)})
+        await post({"query": f"{{ {ODD} }}", "variables": {ODD: TEXT}})
+        await post({"query": "query ($a: Int) { me { id } }", "variables": {"a": TEXT}})
+        headers = {"content-type": "application/json", "authorization": f"Basic {tokens['alice']}"}
+        await app.http.post("/graphql", content=f'{{"query": "{TEXT}', headers=headers)
+        await app.http.get(
+            "/graphql", params={"query": f'{{ user(id: "{TEXT}") {{ id }} }}', "token": "zq-stream-token"}
+        )
+        reserved = (await app.http.put("/graphql", headers={"authorization": f"Bearer {tokens['alice']}"})).text
+        stream = {"authorization": f"Bearer {tokens['alice']}", "x-graphql-event-stream-token": reserved}
+        await app.http.post("/graphql", json={"query": SEND, "extensions": {"operationId": "1"}}, headers=stream)
+        await app.http.delete(f"/graphql?token={reserved}&operationId=1", headers=stream)
+        for payload in ({"Authorization": f"Bearer {tokens['alice']}"}, {"Authorization": f"Bearer {forged}"}):
+            async with open_socket(f"ws://127.0.0.1:{app.served.port}/graphql?token={tokens['bob']}") as socket:
+                peer = Peer(socket)
+                await peer.send({"type": "connection_init", "payload": payload | {"password": "zq-password"}})
+                if "ack" in (await socket.recv() if payload["Authorization"].endswith(tokens["alice"]) else ""):  # type: ignore[operator]
+                    await peer.subscribe("1", SEND.replace(KEY, KEY + "2"))
+                    await socket.recv()
+                    await peer.subscribe("2", f'mutation {{ renewAuth(token: "{forged}") }}')
+                    await peer.send(f'{{"{TEXT}')
+        # Failures of all kinds: of the database, with the document in the driver's words, and defects of ours.
+        write_error = {"index": 0, "code": 121, "errmsg": TEXT, "op": {"t": TEXT}}
+
+        async def refused(*_: Any, **__: Any) -> Any:
+            with translated():
+                raise BulkWriteError({"writeErrors": [write_error], "writeConcernErrors": []})
+
+        async def broken(*_: Any, **__: Any) -> Any:
+            raise ZeroDivisionError("in the middle of it")
+
+        for failing, code in ((refused, "UNAVAILABLE"), (broken, "INTERNAL")):
+            monkeypatch.setattr(Mongo, "find", failing)
+            answer = await post({"query": '{ messages(conversationId: "p_alice_bob") { edges { node { content } } } }'})
+            assert answer.json()["errors"][0]["extensions"]["code"] == code
+        monkeypatch.undo()
+        assert set(answer.json()["errors"][0]) <= {"message", "locations", "path", "extensions"}
+    told = log.getvalue()
+    assert told.count('"event":"request"') > 10 and "in the middle of it" in told
+    check(told, TEXT, KEY, ODD, SECRET, reserved, "zq-password", "zq-stream-token", "zq-no-token", "idempotency")
+    check(told, *tokens.values(), forged, *(token.split(".")[2] for token in tokens.values()))
+    for answer_text in answers:
+        check(answer_text, SECRET, *INSIDE, "in the middle of it", tokens["alice"], forged)
+
+
+def test_what_a_driver_quotes_of_a_document_stays_with_the_driver() -> None:
+    details = {"index": 0, "code": 121, "errmsg": TEXT, "op": {"t": TEXT}}
+    for failure in (
+        BulkWriteError({"writeErrors": [details], "writeConcernErrors": []}),
+        OperationFailure(TEXT, 121, {"errmsg": TEXT}),
+    ):
+        with pytest.raises(Unreachable) as caught, translated():
+            raise failure
+        assert TEXT not in str(caught.value) and "121" in str(caught.value)
+        assert caught.value.__suppress_context__
+
+
+async def test_passwords_of_databases_that_are_away_are_told_to_nobody(
+    settings_with: Callable[..., Settings], log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.services._CHECK_SECONDS", 0.3)
+    settings = settings_with(
+        jwt_secret=SECRET,
+        mongo_url="mongodb://zq-user:zq-password@127.0.0.1:1/?directConnection=true&appName=zq-option",
+        redis_url="redis://zq-user:zq-password@127.0.0.1:1/0",
+    )
+    app = create_app(settings)
+    async with app.router.lifespan_context(app):
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://confab") as client:
+            ready = await client.get("/readyz")
+            headers = {"authorization": bearer(sub="alice", exp=time.time() + 60)}
+            answer = await client.post("/graphql", json={"query": "{ me { id } }"}, headers=headers)
+    assert ready.status_code == 503
+    assert answer.json()["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
+    for told in (ready.text, answer.text):
+        check(told, "zq-", *INSIDE)
+    assert "127.0.0.1" in log.getvalue()
+    check(log.getvalue() + repr(settings), "zq-password", "zq-user", "zq-option", SECRET)
