@@ -101,8 +101,9 @@ async def _routes(
 ) -> list[BaseRoute]:
     graphiql = GraphiQL() if settings.graphiql else None
     mutations = Mutations()
+    most_sockets, most_streams = room_for_sockets(settings.ws_max_connections, settings.sse_max_streams)
     streams, events = await stack.enter_async_context(
-        event_streams(settings, services, mutations, check=admission.check)
+        event_streams(settings, services, mutations, most_streams, check=admission.check)
     )
     http = GraphQLHTTP(
         services.engine,
@@ -123,7 +124,7 @@ async def _routes(
         TransportLimits(
             init_timeout=settings.ws_init_timeout,
             ping_interval=settings.ws_ping_interval,
-            max_connections=room_for_sockets(settings.ws_max_connections),
+            max_connections=most_sockets,
             max_connections_per_user=settings.ws_max_connections_per_user,
             max_subscriptions=settings.ws_max_subscriptions,
             queue=settings.ws_queue,

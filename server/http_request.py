@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ from subscriptions.request import InvalidRequest, graphql_request
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _LONGEST_ID = 256
 _USUAL_LENGTH = 256
+BODY_SECONDS = 30.0
+"""For the body of a request to come, once it has begun."""
+
 _TOO_LARGE = "The body has more than {limit} bytes."
 
 
@@ -177,8 +181,16 @@ async def _read_body(request: Request, limit: int) -> bytes:
     if declared.isdecimal() and int(declared) > limit:
         raise BadRequest(_TOO_LARGE.format(limit=limit), status=413)
     body: bytes | bytearray = b""
+    late, until = None, 0.0
     while True:
-        message = await request.receive()
+        if late is None:
+            message = await request.receive()
+        else:
+            try:
+                async with late:
+                    message = await request.receive()
+            except TimeoutError:
+                raise BadRequest(f"The body did not come within {BODY_SECONDS:g} s.", status=408) from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk: bytes = message.get("body", b"")
@@ -187,6 +199,8 @@ async def _read_body(request: Request, limit: int) -> bytes:
             raise BadRequest(_TOO_LARGE.format(limit=limit), status=413)
         if not message.get("more_body", False):
             return bytes(body)
+        until = until or asyncio.get_running_loop().time() + BODY_SECONDS
+        late = asyncio.timeout_at(until)
 
 
 def _appended(body: bytes | bytearray, chunk: bytes) -> bytearray:

@@ -12,15 +12,16 @@ except ImportError:  # Not on Windows, which has no such limit.
 log = structlog.get_logger(__name__)
 
 RESERVED = 500
-"""Files that are no WebSocket: both databases, HTTP requests, logs. Without any left, not even those would work."""
+"""Files that are no WebSocket and no event stream: both databases, HTTP requests, logs. Without any left, not even those would work."""
 
 
-def room_for_sockets(wanted: int) -> int:
-    """How many of the `wanted` sockets may be open at once, having raised what this process may open if need be."""
+def room_for_sockets(*wanted: int) -> list[int]:
+    """How many of the `wanted` sockets of each kind may be open at once, having raised what this process may open if need be. Where
+    that is not enough for all, each kind has its share."""
     if resource is None:
-        return wanted
+        return list(wanted)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + RESERVED
+    needed = sum(wanted) + RESERVED
     if soft != resource.RLIM_INFINITY and soft < needed:
         # Some systems allow less than the hard limit they tell.
         raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
@@ -30,7 +31,8 @@ def room_for_sockets(wanted: int) -> int:
         except (OSError, ValueError):
             pass
     if soft == resource.RLIM_INFINITY or soft >= needed:
-        return wanted
+        return list(wanted)
     room = max(1, soft - RESERVED)
-    log.info("fewer_sockets_than_set", wanted=wanted, room=room, open_files=soft)
-    return room
+    shares = [max(1, room * each // sum(wanted)) for each in wanted]
+    log.info("fewer_sockets_than_set", wanted=wanted, room=shares, open_files=soft)
+    return shares

@@ -21,15 +21,16 @@ async def event_streams(
     settings: Settings,
     services: Services,
     mutations: Mutations,
+    max_streams: int,
     *,
     check: Callable[[Caller], None] = lambda caller: None,
 ) -> AsyncIterator[tuple[SSEStreams, StreamRequests]]:
     """The streams and what answers requests for them, at work for the time of the block. What is open then is ended.
 
-    `check`: see SSEStreams.
+    `max_streams` at once. `check`: see SSEStreams.
     """
     limits = StreamLimits(
-        max_streams=settings.sse_max_streams,
+        max_streams=max_streams,
         max_streams_per_user=settings.sse_max_streams_per_user,
         max_operations=settings.ws_max_subscriptions,
         queue=settings.ws_queue,

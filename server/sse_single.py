@@ -77,7 +77,8 @@ class SingleConnections:
     # --- what clients ask
 
     async def reserve(self, caller: Caller) -> str:
-        """A token for a stream that is to be opened within a minute."""
+        """A token for a stream that is to be opened within a minute. Raises RateLimited."""
+        self._streams.count_reserved(caller)
         token = secrets.token_urlsafe(24)
         await self._places.reserve(token, caller.user_id)
         return token

@@ -63,7 +63,7 @@ class SSEStreams:
         if caller is not None and self._of_user[caller.user_id] >= self.limits.max_streams_per_user:
             most = self.limits.max_streams_per_user
             raise RateLimited(f"You may have {most} event streams at a time.", retry_after_ms=A_MOMENT_MS)
-        if caller is not None:
+        if caller is not None and not lasting:
             self._count(caller)
 
         def ended(stream: SSEStream) -> None:
@@ -77,6 +77,10 @@ class SSEStreams:
         if caller is not None:
             self._of_user[caller.user_id] += 1
         return stream
+
+    def count_reserved(self, caller: Caller) -> None:
+        """One that lasts is about to be reserved, which counts like opening one. Raises RateLimited."""
+        self._count(caller)
 
     def _forget(self, stream: SSEStream) -> None:
         self._streams.discard(stream)

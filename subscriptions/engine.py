@@ -34,11 +34,21 @@ class LiveConnection(Protocol):
         """Whom a token speaks for, as the authenticator says it. Changes nothing; raises whatever the authenticator does."""
         ...
 
-    def renew(self, expires_at: float | None, caller: object | None) -> bool:
+    @property
+    def caller(self) -> object | None:
+        """Who starts operations now."""
+        ...
+
+    def asked_to_renew(self) -> int:
+        """A number past that of every renewal asked for before."""
+        ...
+
+    def renew(self, expires_at: float | None, caller: object | None, asked: int | None = None) -> bool:
         """A new token: `caller` is who starts operations from now on, `expires_at` when the connection ends (seconds since
         the epoch; None: never). Operations at work go on.
 
-        False, and nothing is changed, where that time has passed or the connection has ended.
+        False, and nothing is changed, where that time has passed or the connection has ended. Nothing is changed either where
+        one was renewed with that was asked for later than this one, by `asked`: the client's last word counts.
         """
         ...
 

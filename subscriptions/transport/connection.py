@@ -77,6 +77,7 @@ class Connection:
             host.limits.pong_timeout,
             lambda: self.close(close_codes.KEEP_ALIVE_TIMEOUT),
         )
+        self._renewals = self._renewed = 0
         self._authentication: asyncio.Task[None] | None = None
         self._context: ConnectionContext | None = None
         self._operations: dict[str, Operation] = {}
@@ -124,15 +125,25 @@ class Connection:
         """Whom a token speaks for. Changes nothing; raises whatever the authenticator does."""
         return await self._host.judge(token)
 
-    def renew(self, expires_at: float | None, caller: object | None) -> bool:
+    def asked_to_renew(self) -> int:
+        """A number past that of every renewal asked for before."""
+        self._renewals += 1
+        return self._renewals
+
+    def renew(self, expires_at: float | None, caller: object | None, asked: int | None = None) -> bool:
         """A new token: `caller` is who starts operations from now on, `expires_at` when the connection ends
         (seconds since the epoch; None: never). Operations at work go on.
 
-        False, and nothing is changed, where that time has passed or the connection has ended."""
+        False, and nothing is changed, where that time has passed or the connection has ended. `asked`: nothing is changed where one was
+        renewed with that was asked for later."""
         if not self._running or self._closing is not None or self._context is None:
             return False
         if expires_at is not None and expires_at <= self._host.clock():
             return False
+        if asked is not None:
+            if asked < self._renewed:
+                return True
+            self._renewed = asked
         self._context = replace(self._context, caller=caller)
         self._end_at(expires_at)
         return True

@@ -327,7 +327,7 @@ async def test_past_the_limit_an_operation_is_rate_limited_and_the_connection_st
     await peer.subscribe("3", "query hello")
     frame = await peer.receive()
     assert (frame["id"], frame["type"]) == ("3", "error")
-    assert frame["payload"][0]["extensions"] == {"code": "RATE_LIMITED", "retryable": True}
+    assert frame["payload"][0]["extensions"] == {"code": "RATE_LIMITED", "retryable": True, "retryAfterMs": 1000}
     await peer.complete("2")
     await script.until("cancelled")
     await peer.subscribe("3", "query hello")

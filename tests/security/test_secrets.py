@@ -142,11 +142,11 @@ async def test_passwords_of_databases_that_are_away_are_told_to_nobody(
         redis_url="redis://zq-user:zq-password@127.0.0.1:1/0",
     )
     app = create_app(settings)
-    async with app.router.lifespan_context(app):
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://confab") as client:
-            ready = await client.get("/readyz")
-            headers = {"authorization": bearer(sub="alice", exp=time.time() + 60)}
-            answer = await client.post("/graphql", json={"query": "{ me { id } }"}, headers=headers)
+    over = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://confab")
+    async with app.router.lifespan_context(app), over as client:
+        ready = await client.get("/readyz")
+        headers = {"authorization": bearer(sub="alice", exp=time.time() + 60)}
+        answer = await client.post("/graphql", json={"query": "{ me { id } }"}, headers=headers)
     assert ready.status_code == 503
     assert answer.json()["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
     for told in (ready.text, answer.text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,6 +46,7 @@ class Live:
     url: str
     clock: Any
     sockets: AsyncExitStack
+    transport: TransportWS
 
     async def connect(self, user: str, **claims: Any) -> Peer:
         peer = Peer(await self.sockets.enter_async_context(open_socket(self.url)))
@@ -113,7 +114,7 @@ async def live(services: Services, clock: Any, _mongo_janitor: MongoClient[Json]
     config = uvicorn.Config(app, ws=DirectWebSocketProtocol, ws_ping_interval=None, lifespan="off", log_config=None)
     async with serving(config) as served, AsyncExitStack() as sockets:
         database = _mongo_janitor[services.app.store.mongo._database.name]
-        yield Live(services, database, f"ws://127.0.0.1:{served.port}", clock, sockets)
+        yield Live(services, database, f"ws://127.0.0.1:{served.port}", clock, sockets, transport)
 
 
 async def test_subscriptions_go_on_past_the_first_expiry_and_end_with_the_second(live: Live) -> None:
@@ -152,6 +153,24 @@ async def test_a_token_that_is_refused_changes_nothing(live: Live, token: str, c
     assert list(live.database["users"].find()) == before
     await live.pass_time(SOON)
     assert await alice.closed() == (4403, "Token expired")
+
+
+async def test_of_two_tokens_asked_for_at_once_the_last_one_counts(live: Live) -> None:
+    judge, first_is_asked = live.transport._host.judge, asyncio.Event()
+
+    async def slowly(token: str) -> object:
+        if not first_is_asked.is_set():
+            first_is_asked.set()
+            await asyncio.sleep(SOON)
+        return await judge(token)
+
+    live.transport._host = replace(live.transport._host, judge=slowly)
+    alice = await live.connect("alice", exp=NOW + 60)
+    for id, expires in (("first", NOW + 100), ("last", NOW + 200)):
+        await alice.subscribe(id, RENEW, variables={"token": signed(sub="alice", exp=expires)})
+    told = [await alice.receive() for _ in range(4)]
+    assert [frame["id"] for frame in told] == ["last", "last", "first", "first"]
+    assert [frame["payload"]["data"]["renewAuth"] for frame in told[::2]] == [spelt(NOW + 200)] * 2
 
 
 async def test_what_the_new_token_allows_counts_from_then_on(live: Live) -> None:
