@@ -19,6 +19,7 @@ from server.admission import Admission
 from server.auth import Authenticator
 from server.collecting import collect_less_often
 from server.graphiql import GraphiQL
+from server.guarded_engine import GuardedEngine
 from server.health import health_routes
 from server.http import GraphQLHTTP
 from server.http_request import TOKEN_HEADER
@@ -30,6 +31,8 @@ from server.origins import OriginGuard
 from server.request_log import REQUEST_ID_HEADER, RequestLog
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
+from server.shedding import LEAST_OPERATIONS, SHEDDING_STATE, Shedding
+from server.shedding_http import SheddingHTTP
 from server.socket_auth import socket_authenticate
 from server.sse_serving import event_streams
 from server.stopping import STOPPING_STATE, Stopping
@@ -53,13 +56,16 @@ def create_app(settings: Settings | None = None) -> Starlette:
     authenticator = Authenticator(settings)
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Stopping]]:
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, object]]:
         async with AsyncExitStack() as stack:
             services = await stack.enter_async_context(open_services(settings))
             admission = Admission(authenticator, services.revocations)
             stopping = Stopping()
-            app.router.routes = await _routes(application, settings, services, admission, stopping, stack)
-            yield {STOPPING_STATE: stopping}
+            shedding = Shedding(settings.max_operations, LEAST_OPERATIONS)
+            app.router.routes = await _routes(application, settings, services, admission, stopping, shedding, stack)
+            shedding.open()
+            stack.callback(shedding.close)
+            yield {STOPPING_STATE: stopping, SHEDDING_STATE: shedding}
 
     application = _Application(
         lifespan=lifespan, middleware=_middleware(settings), shares_origins=bool(settings.cors_origins)
@@ -77,9 +83,9 @@ class _Application(Starlette):
         self._shares_origins = shares_origins
         self._straight: dict[str, ASGIApp] = {}
 
-    def go_straight(self, http: ASGIApp, websocket: ASGIApp) -> None:
+    def go_straight(self, http: ASGIApp, websocket: ASGIApp, shedding: Shedding) -> None:
         """From now on."""
-        self._straight = {"http": RequestLog(http), "websocket": RequestLog(websocket)}
+        self._straight = {"http": SheddingHTTP(RequestLog(http), shedding), "websocket": RequestLog(websocket)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         straight = self._straight.get(scope["type"]) if scope.get("path") == GRAPHQL_PATH else None
@@ -97,16 +103,18 @@ async def _routes(
     services: Services,
     admission: Admission,
     stopping: Stopping,
+    shedding: Shedding,
     stack: AsyncExitStack,
 ) -> list[BaseRoute]:
     graphiql = GraphiQL() if settings.graphiql else None
     mutations = Mutations()
+    engine = GuardedEngine(services.engine, shedding, mutations, settings.operation_seconds)
     most_sockets, most_streams = room_for_sockets(settings.ws_max_connections, settings.sse_max_streams)
     streams, events = await stack.enter_async_context(
-        event_streams(settings, services, mutations, most_streams, check=admission.check)
+        event_streams(settings, services, engine, mutations, most_streams, check=admission.check)
     )
     http = GraphQLHTTP(
-        services.engine,
+        engine,
         admission.authenticate,
         services.sign_in,
         events,
@@ -115,10 +123,11 @@ async def _routes(
         page=graphiql.page if graphiql is not None else None,
     )
     socket = TransportWS(
-        services.engine,
+        engine,
         socket_authenticate(
             admission.authenticate,
             services.sign_in,
+            shedding,
             lambda caller: check_rate(services.app.store.rate_limits.connections, caller.user_id),
         ),
         TransportLimits(
@@ -153,9 +162,9 @@ async def _routes(
     hosts = (*settings.allowed_hosts, settings.host) if settings.allowed_hosts or settings.development else None
     guarded_http = OriginGuard(http, settings.cors_origins, hosts)
     guarded_socket = OriginGuard(socket.asgi, settings.cors_origins, hosts)
-    application.go_straight(guarded_http, guarded_socket)
+    application.go_straight(guarded_http, guarded_socket, shedding)
     return [
-        Route(GRAPHQL_PATH, guarded_http),
+        Route(GRAPHQL_PATH, SheddingHTTP(guarded_http, shedding)),
         WebSocketRoute(GRAPHQL_PATH, guarded_socket),
         *(graphiql.routes() if graphiql is not None else ()),
         *health_routes(check),

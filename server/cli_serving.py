@@ -139,6 +139,7 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
         log_config=None,
         log_level="warning",
         access_log=False,
+        timeout_keep_alive=settings.keep_alive_seconds,
         server_header=False,
         # Nothing here looks at the client's address.
         proxy_headers=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -33,9 +32,6 @@ from store.errors import StoreError
 from subscriptions.engine import (
     ConnectionContext,
     GraphQLEngine,
-    GraphQLRequest,
-    Json,
-    Prepared,
     RequestRefused,
 )
 
@@ -51,8 +47,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 class GraphQLHTTP:
     """The ASGI application behind /graphql for HTTP.
 
-    Whatever is sent, the answer is a GraphQL response, or a stream of them; a failure of ours is INTERNAL and says no more. A
-    mutation that has begun runs to its end, also when the client has gone.
+    Whatever is sent, the answer is a GraphQL response, or a stream of them; a failure of ours is INTERNAL and says no more.
     """
 
     def __init__(
@@ -144,7 +139,7 @@ class GraphQLHTTP:
             await self._sign_in(caller)
         if as_events:
             return await self._events.begin(prepared, asked, context)
-        return form.result(await self._execute(prepared, asked, context))
+        return form.result(await self._engine.execute(prepared, asked, context))
 
     async def _caller(self, request: Request) -> Caller | None:
         token = bearer_token(request.headers.get("authorization"))
@@ -153,12 +148,6 @@ class GraphQLHTTP:
         caller = await self._authenticate(token)
         bind_contextvars(user=caller.user_id)
         return caller
-
-    async def _execute(self, prepared: Prepared, asked: GraphQLRequest, context: ConnectionContext) -> Json:
-        execution = self._engine.execute(prepared, asked, context)
-        if prepared.kind != "mutation":
-            return await execution
-        return await asyncio.shield(self._mutations.begin(execution))
 
 
 def _id_of(request: Request) -> str:

@@ -63,10 +63,11 @@ class Answer:
 
     def _answer_directly(self, scope: Scope) -> bool:
         answer: Answering | None = scope.get("extensions", {}).get(ANSWER_EXTENSION)
-        if answer is None or self.headers or scope["method"] == "HEAD":
+        if answer is None or scope["method"] == "HEAD":
             return False
         more = f"content-length: {len(self.body)}\r\n{REQUEST_ID_HEADER}: {scope[REQUEST_ID_KEY]}\r\n"
-        if not answer(self.status, _USUAL_LINES[self.media_type] + more.encode("latin-1"), self.body):
+        lines = more.encode("latin-1") + (_lines(self.headers) if self.headers else b"")
+        if not answer(self.status, _USUAL_LINES[self.media_type] + lines, self.body):
             return False
         scope[STATUS_KEY] = self.status
         return True

@@ -46,7 +46,7 @@ class RequestLog:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        request_id = _offered(scope) or self._new_id()
+        request_id = offered_id(scope) or self._new_id()
         scope[REQUEST_ID_KEY] = request_id
         bind_contextvars(request_id=request_id)
         try:
@@ -88,8 +88,8 @@ class RequestLog:
                 log.info("request", **line)
 
 
-def _offered(scope: Scope) -> str | None:
-    """The client's own id, if it is one."""
+def offered_id(scope: Scope) -> str | None:
+    """The client's own id for its request, if it sent a well-formed one."""
     for name, value in scope["headers"]:
         if name == _HEADER:
             offered = value.decode("latin-1")

@@ -207,6 +207,12 @@ class Settings(BaseSettings):
     """WebSockets and event streams opened."""
     rate_operations: int = Field(12_000, ge=0, le=1_000_000)
     """Operations of any kind."""
+    max_operations: int = Field(500, ge=1, le=100_000)
+    """Operations under way at once in a process, fewer while it is behind; beyond that they are refused: UNAVAILABLE."""
+    operation_seconds: float = Field(20.0, gt=0, le=600)
+    """What one may take in all, until its client is told UNAVAILABLE."""
+    keep_alive_seconds: int = Field(75, ge=1, le=3600)
+    """How long a connection over which nothing is asked stays open: longer than those before us keep theirs."""
 
     max_group_members: int = Field(5000, ge=3, le=1_000_000)
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)

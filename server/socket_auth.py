@@ -7,21 +7,25 @@ from collections.abc import Awaitable, Callable
 from resolvers.callers import Caller
 from resolvers.errors import RateLimited, Unauthenticated
 from server.auth import bearer_token
+from server.shedding import Shedding
 from subscriptions.close_codes import FORBIDDEN, TRY_AGAIN_LATER
 from subscriptions.engine import Json
 from subscriptions.transport_ws import Authenticate, Authenticated, ConnectionRefusedByAuth
+
+OVERLOADED = TRY_AGAIN_LATER.because("Try again later: overloaded")
 
 
 def socket_authenticate(
     authenticate: Callable[[str], Awaitable[Caller]],
     sign_in: Callable[[Caller], Awaitable[None]],
+    shedding: Shedding,
     count: Callable[[Caller], None] = lambda caller: None,
 ) -> Authenticate:
     """Judges the payload of a connection_init by its `Authorization` (or `authorization`): "Bearer <token>".
 
     Without one the connection is nobody's. A token that is refused closes with 4403 and the reason: clients come
-    back after that, perhaps with a new token. `count` raises RateLimited for users who open too many: 1013, with when to come
-    back.
+    back after that, perhaps with a new token. Counts as an operation: one too many closes with 1013. `count` raises RateLimited
+    for users who open too many: 1013, with when to come back.
     """
 
     async def judge(payload: Json | None) -> Authenticated:
@@ -32,11 +36,17 @@ def socket_authenticate(
             token = bearer_token(header)
             if token is None:
                 return Authenticated(None)
-            caller = await authenticate(token)
-            count(caller)
-            await sign_in(caller)
-            # Signing in may have taken a while, and what is revoked ends none but the connections that are there.
-            caller = await authenticate(token)
+            if not shedding.enter():
+                shedding.shed.connections += 1
+                raise ConnectionRefusedByAuth(OVERLOADED)
+            try:
+                caller = await authenticate(token)
+                count(caller)
+                await sign_in(caller)
+                # Signing in may have taken a while, and what is revoked ends none but the connections that are there.
+                caller = await authenticate(token)
+            finally:
+                shedding.leave()
         except Unauthenticated as refused:
             raise ConnectionRefusedByAuth(FORBIDDEN.because(refused.message)) from refused
         except RateLimited as often:

@@ -14,12 +14,14 @@ from server.sse_requests import StreamRequests
 from server.sse_single import SingleConnections
 from server.sse_stream import StreamLimits
 from server.sse_streams import SSEStreams
+from subscriptions.engine import GraphQLEngine
 
 
 @asynccontextmanager
 async def event_streams(
     settings: Settings,
     services: Services,
+    engine: GraphQLEngine,
     mutations: Mutations,
     max_streams: int,
     *,
@@ -35,7 +37,7 @@ async def event_streams(
         max_operations=settings.ws_max_subscriptions,
         queue=settings.ws_queue,
     )
-    engine, store = services.engine, services.app.store
+    store = services.app.store
 
     def count(caller: Caller) -> None:
         check_rate(store.rate_limits.connections, caller.user_id)

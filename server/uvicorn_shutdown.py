@@ -14,6 +14,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.supervisors import Multiprocess
 
+from server.shedding import HANDSHAKE_REFUSED, SHEDDING_STATE
 from server.stopping import STOPPING_STATE
 from server.uvicorn_http import AbortingHTTPProtocol
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
@@ -46,6 +47,14 @@ class HttpProtocol(AbortingHTTPProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.loop.call_later(FIRST_REQUEST_SECONDS, self._end_if_mute)
+
+    def handle_websocket_upgrade(self) -> None:
+        shedding = self.app_state.get(SHEDDING_STATE)
+        if shedding is not None and shedding.refuse_connection():
+            self.transport.write(HANDSHAKE_REFUSED)
+            self.transport.close()
+        else:
+            super().handle_websocket_upgrade()
 
     def _end_if_mute(self) -> None:
         # Not among the connections: ended, or a WebSocket by now.

@@ -45,7 +45,7 @@ class Load:
             if transport == "http":
                 clients.append(HttpClient(port, token))
                 continue
-            socket = SocketClient(_opening(port, token, ()), Heard())
+            socket = SocketClient(opening_of(port, token, ()), Heard())
             await loop.create_connection(partial(_itself, socket), "127.0.0.1", port)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await socket.ready
@@ -91,7 +91,7 @@ class Load:
 
         async def one(token: str) -> Subscriber:
             since = time.perf_counter()
-            opening = _opening(port, token, subscriptions)
+            opening = opening_of(port, token, subscriptions)
             _, subscriber = await loop.create_connection(lambda: Subscriber(opening, heard), "127.0.0.1", port)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await subscriber.ready
@@ -151,7 +151,8 @@ def _itself(socket: SocketClient) -> SocketClient:
     return socket
 
 
-def _opening(port: int, token: str, subscriptions: Sequence[str]) -> Opening:
+def opening_of(port: int, token: str, subscriptions: Sequence[str]) -> Opening:
+    """How a user's WebSocket begins."""
     init = orjson.dumps({"type": "connection_init", "payload": {"Authorization": token}}).decode()
     return Opening(f"127.0.0.1:{port}", "/graphql", init, subscriptions)
 

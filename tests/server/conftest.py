@@ -18,15 +18,18 @@ from starlette.routing import Route
 from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated
 from server.auth import Authenticator
+from server.guarded_engine import GuardedEngine
 from server.http import GraphQLHTTP
 from server.mutations import Mutations
 from server.request_log import RequestLog
 from server.settings import Settings
+from server.shedding import Shedding
 from server.sse_requests import StreamRequests
 from server.sse_single import SingleConnections
 from server.sse_stream import StreamLimits
 from server.sse_streams import SSEStreams
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
+from tests.server.served_app import ServeApp, serving_app
 from tests.server.tokens import NOW, SECRET
 
 
@@ -43,6 +46,12 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def serve_app(settings_with: Callable[..., Settings]) -> ServeApp:
+    """The application with other settings."""
+    return lambda **changed: serving_app(settings_with(jwt_secret=SECRET, **changed))
 
 
 @pytest.fixture
@@ -174,8 +183,9 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     mutations, streams = Mutations(), SSEStreams(limits, clock=clock)
     nowhere: Any = None
     single = SingleConnections(engine, streams, mutations, nowhere, "here", nowhere)
+    guarded = GuardedEngine(engine, Shedding(100, 100), mutations, 20)
     endpoint = GraphQLHTTP(
-        engine,
+        guarded,
         authenticator.authenticate,
         sign_in,
         StreamRequests(engine, streams, single, mutations, max_body_bytes=max_body_bytes),

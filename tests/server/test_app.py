@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,71 +13,16 @@ import pytest
 from pymongo import MongoClient
 
 from schema.engine import Engine
-from server.app import create_app
 from server.cli_dev import development_settings
-from server.cli_serving import _config
 from server.settings import Settings
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
-from tests.protocol.peer import Peer, open_socket
-from tests.protocol.serving import PATIENCE, Served, serving
-from tests.server.tokens import SECRET, bearer
+from tests.protocol.serving import PATIENCE
+from tests.server.served_app import LIVE, SEND, App, ServeApp
+from tests.server.tokens import bearer
 
 ORIGIN = "https://chat.example.org"
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 INTROSPECTION = "{ __schema { queryType { name } } }"
-LIVE = "subscription { messageEvents { __typename ... on MessageCreated { message { content sender { id } } } } }"
-SEND = 'mutation { sendMessage(input: {toUserId: "bob", content: "hello"}) { message { id } } }'
-
-
-@dataclass
-class App:
-    """The application being served, and clients for it."""
-
-    served: Served
-    http: httpx.AsyncClient
-    sockets: AsyncExitStack
-
-    async def ask(self, query: str, user: str | None = None, **headers: str) -> httpx.Response:
-        if user:
-            headers["authorization"] = bearer(sub=user, exp=time.time() + 60)
-        return await self.http.post("/graphql", json={"query": query}, headers=headers)
-
-    async def data(self, query: str, user: str) -> Json:
-        """What a query answers that has nothing to complain of."""
-        answer = (await self.ask(query, user)).json()
-        assert "errors" not in answer, answer
-        found = answer["data"]
-        assert isinstance(found, dict)
-        return found
-
-    async def socket(self) -> Peer:
-        """A WebSocket on which nothing was said yet."""
-        url = f"ws://127.0.0.1:{self.served.port}/graphql"
-        return Peer(await self.sockets.enter_async_context(open_socket(url)))
-
-    async def signed_in(self, user: str, **claims: Any) -> Peer:
-        """A user's WebSocket."""
-        peer = await self.socket()
-        await peer.init({"Authorization": bearer(sub=user, exp=time.time() + 60, **claims)})
-        return peer
-
-
-ServeApp = Callable[..., AbstractAsyncContextManager[App]]
-
-
-@pytest.fixture
-def serve_app(settings_with: Callable[..., Settings]) -> ServeApp:
-    """`async with serve_app(graphiql=False) as app`: served as `confab serve` does it, but within this process."""
-
-    @asynccontextmanager
-    async def serve_one(**changed: Any) -> AsyncIterator[App]:
-        settings = settings_with(jwt_secret=SECRET, **changed)
-        async with serving(_config(create_app(settings), settings, 1)) as served, AsyncExitStack() as sockets:
-            url = f"http://127.0.0.1:{served.port}"
-            async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
-                yield App(served, http, sockets)
-
-    return serve_one
 
 
 async def test_a_message_sent_over_http_arrives_over_the_websocket(serve_app: ServeApp) -> None:

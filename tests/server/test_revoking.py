@@ -30,6 +30,7 @@ from server.cli_serving import _config
 from server.revoking import revoke_tokens
 from server.services import open_services
 from server.settings import Settings
+from server.shedding import Shedding
 from server.socket_auth import socket_authenticate
 from store.ids import UserId
 from store.mongo import Mongo
@@ -173,7 +174,7 @@ async def test_who_is_revoked_while_signing_in_does_not_come_in() -> None:
         revoked = True
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(authenticate, sign_in)({"Authorization": bearer()})
+        await socket_authenticate(authenticate, sign_in, Shedding(1, 1))({"Authorization": bearer()})
     assert (caught.value.close.code, caught.value.close.reason) == (4403, "The token was revoked.")
 
 

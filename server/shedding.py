@@ -1,0 +1,148 @@
+"""How much a process takes on: so many operations at a time that it still answers them soon (ADR 25).
+
+What it can't take is refused at once and cheaply, so that what it does take is served at its best rate. How late the event loop
+is tells how much that is: whatever a process has too much of, its loop has no time for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+SHEDDING_STATE = "confab.shedding"
+"""Key in the lifespan's state for the application's Shedding, where its server finds it."""
+
+TICK_SECONDS = 0.02
+"""How often one looks how late the loop is."""
+
+WINDOW_SECONDS = 0.1
+"""Over which the loop has to be late each time, three times at least: one long step (a large group, garbage) is no overload."""
+
+_LOOKS = 3
+
+LATE_SECONDS = 0.05
+"""What every step of an operation may wait for its turn. An operation has about ten."""
+
+VERY_LATE_SECONDS = 0.25
+"""Past this nobody new is let in: a WebSocket costs as much as several operations, and brings more of them."""
+
+LONGEST_STEP_SECONDS = 1.0
+"""Nor within a step of the loop that takes longer: thousands may knock in one."""
+
+LEAST_OPERATIONS = 64
+"""Under way at once, however late the loop is: what goes to the databases together costs least."""
+
+_LESS, _MORE = 0.85, 1.05
+_SAY_SECONDS = 5.0
+
+HANDSHAKE_REFUSED = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
+"""To who wants to open a WebSocket: browsers and clients take it for a connection that was lost, and come back."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Shed:
+    """What was refused so far."""
+
+    operations: int = 0
+    connections: int = 0
+
+
+class Shedding:
+    """What a process has under way, and whether it takes more. `open` before use, `close` in the end.
+
+    Whoever begins an operation asks `enter`, and calls `leave` when it has ended.
+    """
+
+    def __init__(self, most: int, least: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`most` operations under way while the loop is in time, never fewer than `least`. clock: seconds; unlike the loop's
+        it goes on within a step."""
+        self._most = most
+        self._least = min(least, most)
+        self._clock = clock
+        self._due = clock() + TICK_SECONDS
+        self._window_ends = self._due + WINDOW_SECONDS
+        self._least_late = math.inf
+        self._looks = 0
+        self._standing = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._said = Shed()
+        self._say_at = 0.0
+        self.limit = most
+        """Operations that may be under way now."""
+        self.under_way = 0
+        self.shed = Shed()
+        self.on_tick: Callable[[float], None] = lambda late: None
+        """Told how late (seconds) the loop was, each time one looked."""
+
+    def open(self) -> None:
+        """Begins to look at the loop."""
+        self._due = self._clock() + TICK_SECONDS
+        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+
+    def close(self) -> None:
+        """Stops."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another operation would be refused."""
+        return self.under_way >= self.limit
+
+    def enter(self) -> bool:
+        """Counts an operation in. False: it is to be refused, and was not counted."""
+        if self.under_way >= self.limit:
+            return False
+        self.under_way += 1
+        return True
+
+    def leave(self) -> None:
+        """One that was counted in has ended."""
+        self.under_way -= 1
+
+    def refuse_connection(self) -> bool:
+        """Whether somebody who wants to connect is to be refused; counted then. Also told within a step that takes long."""
+        refused = self._standing > VERY_LATE_SECONDS or self._clock() - self._due > LONGEST_STEP_SECONDS
+        self.shed.connections += refused
+        return refused
+
+    def _tick(self) -> None:
+        loop, now = asyncio.get_running_loop(), self._clock()
+        self.look(now)
+        self._timer = loop.call_later(TICK_SECONDS, self._tick)
+
+    def look(self, now: float) -> None:
+        """The loop's turn has come, at this time of the clock."""
+        late = max(0.0, now - self._due)
+        self._due = now + TICK_SECONDS
+        self._least_late = min(self._least_late, late)
+        self._looks += 1
+        self.on_tick(late)
+        if now < self._window_ends or self._looks < _LOOKS:
+            return
+        self._standing, self._least_late = self._least_late, math.inf
+        self._looks = 0
+        if self._standing > LATE_SECONDS:
+            self.limit = max(self._least, int(min(self.limit, self.under_way) * _LESS))
+        elif self.limit < self._most:
+            self.limit = min(self._most, int(self.limit * _MORE) + 1)
+        self._window_ends = now + WINDOW_SECONDS
+        self._say(now)
+
+    def _say(self, now: float) -> None:
+        """A line for many that were refused: one each would cost more than they do."""
+        operations = self.shed.operations - self._said.operations
+        connections = self.shed.connections - self._said.connections
+        if (operations or connections) and now >= self._say_at:
+            log.warning("shedding", operations=operations, connections=connections, limit=self.limit)
+            self._said = Shed(self.shed.operations, self.shed.connections)
+            self._say_at = now + _SAY_SECONDS

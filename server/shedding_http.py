@@ -1,0 +1,40 @@
+"""What a request over HTTP is answered that comes while the process has too much to do."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from resolvers.errors import Unavailable
+from server.guarded_engine import OVERLOADED
+from server.http_request import MediaType
+from server.http_response import Answer
+from server.request_log import REQUEST_ID_KEY, new_request_id, offered_id
+from server.shedding import Shedding
+from subscriptions.engine import encode, error
+
+_HEADERS = {"retry-after": "1"}
+_BODY = encode({"errors": [error(OVERLOADED, Unavailable.code, retryable=Unavailable.retryable)]})
+_ANSWERS = {media_type: Answer(media_type, _BODY, 503, _HEADERS) for media_type in MediaType}
+_GRAPHQL = MediaType.GRAPHQL.value.encode()
+
+
+class SheddingHTTP:
+    """An ASGI application before another: 503 to requests that are too many, also to those older clients who get 200 for the
+    errors of an operation: nobody has looked at theirs. Neither is the body read, nor the token judged."""
+
+    def __init__(self, app: ASGIApp, shedding: Shedding) -> None:
+        self._app = app
+        self._shedding = shedding
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._shedding.is_full:
+            self._shedding.shed.operations += 1
+            await _refuse(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    scope.setdefault(REQUEST_ID_KEY, offered_id(scope) or new_request_id())
+    accepts_graphql = any(name == b"accept" and _GRAPHQL in value for name, value in scope["headers"])
+    await _ANSWERS[MediaType.GRAPHQL if accepts_graphql else MediaType.JSON](scope, receive, send)

@@ -1,0 +1,67 @@
+"""The whole application as `confab serve` serves it, but within the test's process, and clients for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from server.app import create_app
+from server.cli_serving import _config
+from server.settings import Settings
+from subscriptions.engine import Json
+from tests.protocol.peer import Peer, open_socket
+from tests.protocol.serving import PATIENCE, Served, serving
+from tests.server.tokens import bearer
+
+LIVE = "subscription { messageEvents { __typename ... on MessageCreated { message { content sender { id } } } } }"
+SEND = 'mutation { sendMessage(input: {toUserId: "bob", content: "hello"}) { message { id } } }'
+
+
+@dataclass
+class App:
+    """The application being served, and clients for it."""
+
+    served: Served
+    http: httpx.AsyncClient
+    sockets: AsyncExitStack
+
+    async def ask(self, query: str, user: str | None = None, **headers: str) -> httpx.Response:
+        if user:
+            headers["authorization"] = bearer(sub=user, exp=time.time() + 60)
+        return await self.http.post("/graphql", json={"query": query}, headers=headers)
+
+    async def data(self, query: str, user: str) -> Json:
+        """What a query answers that has nothing to complain of."""
+        answer = (await self.ask(query, user)).json()
+        assert "errors" not in answer, answer
+        found = answer["data"]
+        assert isinstance(found, dict)
+        return found
+
+    async def socket(self) -> Peer:
+        """A WebSocket on which nothing was said yet."""
+        url = f"ws://127.0.0.1:{self.served.port}/graphql"
+        return Peer(await self.sockets.enter_async_context(open_socket(url)))
+
+    async def signed_in(self, user: str, **claims: Any) -> Peer:
+        """A user's WebSocket."""
+        peer = await self.socket()
+        await peer.init({"Authorization": bearer(sub=user, exp=time.time() + 60, **claims)})
+        return peer
+
+
+ServeApp = Callable[..., AbstractAsyncContextManager[App]]
+"""`async with serve_app(graphiql=False) as app`: with these settings."""
+
+
+@asynccontextmanager
+async def serving_app(settings: Settings) -> AsyncIterator[App]:
+    async with serving(_config(create_app(settings), settings, 1)) as served, AsyncExitStack() as sockets:
+        url = f"http://127.0.0.1:{served.port}"
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
+            yield App(served, http, sockets)

@@ -1,0 +1,215 @@
+"""A process with more to do than it can: what it refuses and how, and that the rest goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from schema.engine import Engine
+from server.shedding import LONGEST_STEP_SECONDS, SHEDDING_STATE, TICK_SECONDS, WINDOW_SECONDS, Shedding
+from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
+from tests.protocol.serving import PATIENCE, until
+from tests.server.served_app import LIVE, SEND, App, ServeApp
+from tests.server.tokens import bearer
+
+HISTORY = '{ messages(conversationId: "p_alice_bob") { edges { node { seq } } } }'
+FULL = {"code": "UNAVAILABLE", "retryable": True}
+
+
+class Time:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_late(self, shedding: Shedding, late: float, seconds: float) -> None:
+        """For so long every tick comes so late."""
+        until = self.now + seconds
+        while self.now < until:
+            self.now += TICK_SECONDS + late
+            shedding.look(self.now)
+
+
+def test_a_loop_that_is_late_all_the_time_takes_less_and_never_less_than_the_least() -> None:
+    clock = Time()
+    shedding = Shedding(100, 20, clock)
+    taken = sum(shedding.enter() for _ in range(150))
+    assert taken == shedding.under_way == 100
+    clock.pass_late(shedding, 0.06, 0.2)
+    assert 20 < shedding.limit < 100
+    assert not shedding.enter()
+    clock.pass_late(shedding, 0.06, 10)
+    assert shedding.limit == 20
+    clock.pass_late(shedding, 0.0, 10)
+    assert shedding.limit == 100
+
+
+def test_one_long_step_is_no_overload() -> None:
+    clock = Time()
+    shedding = Shedding(100, 20, clock)
+    for _ in range(5):
+        clock.pass_late(shedding, 0.5, TICK_SECONDS)
+        clock.pass_late(shedding, 0.0, WINDOW_SECONDS)
+    assert shedding.limit == 100
+    assert not shedding.refuse_connection()
+
+
+def test_nobody_new_is_let_in_while_the_loop_is_very_late_or_within_a_step_that_takes_too_long() -> None:
+    clock = Time()
+    shedding = Shedding(100, 20, clock)
+    clock.pass_late(shedding, 0.1, 1)
+    assert not shedding.refuse_connection()
+    clock.pass_late(shedding, 0.3, 1)
+    assert shedding.refuse_connection()
+    clock.pass_late(shedding, 0.0, 1)
+    assert not shedding.refuse_connection()
+    clock.now += LONGEST_STEP_SECONDS + TICK_SECONDS + 0.01
+    assert shedding.refuse_connection()
+    assert shedding.shed.connections == 2
+
+
+class Gate:
+    """Mutations wait here once they have begun."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.opened = asyncio.Event()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    held, execute = Gate(), Engine.execute
+
+    async def waiting(self: Engine, prepared: Any, request: GraphQLRequest, context: ConnectionContext) -> Json:
+        if prepared.kind == "mutation":
+            held.begun.set()
+            await held.opened.wait()
+        return await execute(self, prepared, request, context)
+
+    monkeypatch.setattr(Engine, "execute", waiting)
+    return held
+
+
+async def seqs(app: App) -> list[int]:
+    history = (await app.data(HISTORY, "alice"))["messages"]
+    return [edge["node"]["seq"] for edge in history["edges"]]
+
+
+def shedding_of(app: App) -> Shedding:
+    shedding = app.served.server.lifespan.state[SHEDDING_STATE]
+    assert isinstance(shedding, Shedding)
+    return shedding
+
+
+@pytest.mark.parametrize("origin", [{}, {"origin": "https://chat.example.org"}])
+async def test_a_full_process_refuses_requests_with_503_and_when_to_come_back_and_does_nothing(
+    serve_app: ServeApp, gate: Gate, origin: dict[str, str]
+) -> None:
+    async with serve_app(max_operations=1, cors_origins=("https://chat.example.org",)) as app:
+        await app.data("{ me { id } }", "bob")
+        first = asyncio.create_task(app.data(SEND, "alice"))
+        await asyncio.wait_for(gate.begun.wait(), PATIENCE)
+        for accept in ("application/json", "application/graphql-response+json", "text/event-stream"):
+            headers = {"authorization": bearer(sub="alice"), "accept": accept, "x-request-id": "mine"} | origin
+            refused = await app.http.post("/graphql", json={"query": SEND}, headers=headers)
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+            assert refused.json()["errors"][0]["extensions"] == FULL
+            assert refused.headers["x-request-id"] == "mine"
+            assert refused.headers.get("access-control-allow-origin") == origin.get("origin")
+        assert (await app.http.get("/healthz")).status_code == 200
+        assert (await app.http.get("/readyz")).status_code == 200
+        assert shedding_of(app).shed.operations == 3
+        gate.opened.set()
+        await first
+        assert await seqs(app) == [1]
+
+
+async def test_a_refused_request_with_a_long_body_leaves_the_connection_good_for_the_next(
+    serve_app: ServeApp, gate: Gate
+) -> None:
+    async with serve_app(max_operations=1) as app:
+        await app.data("{ me { id } }", "bob")
+        first = asyncio.create_task(app.data(SEND, "alice"))
+        await asyncio.wait_for(gate.begun.wait(), PATIENCE)
+        one = httpx.Limits(max_connections=1)
+        async with httpx.AsyncClient(base_url=app.http.base_url, limits=one, timeout=PATIENCE) as client:
+            for _ in range(3):
+                assert (await client.post("/graphql", content=b"x" * 500_000)).status_code == 503
+            gate.opened.set()
+            await first
+            authorization = {"authorization": bearer(sub="alice")}
+            answer = await client.post("/graphql", json={"query": "{ me { id } }"}, headers=authorization)
+            assert answer.json() == {"data": {"me": {"id": "alice"}}}
+
+
+async def test_a_full_process_refuses_operations_on_a_socket_and_the_socket_stays(
+    serve_app: ServeApp, gate: Gate
+) -> None:
+    async with serve_app(max_operations=1) as app:
+        await app.data("{ me { id } }", "bob")
+        alice = await app.signed_in("alice")
+        await alice.subscribe("first", SEND)
+        await asyncio.wait_for(gate.begun.wait(), PATIENCE)
+        for id, query in (("second", SEND), ("third", LIVE), ("fourth", "{ me { id } }")):
+            await alice.subscribe(id, query)
+            refused = await alice.receive()
+            assert (refused["id"], refused["type"], refused["payload"][0]["extensions"]) == (id, "error", FULL)
+        assert await alice.is_alive()
+        newcomer = await app.socket()
+        await newcomer.send({"type": "connection_init", "payload": {"Authorization": bearer(sub="bob")}})
+        assert await newcomer.closed() == (1013, "Try again later: overloaded")
+        gate.opened.set()
+        assert (await alice.receive())["id"] == "first"
+        assert (await alice.receive())["type"] == "complete"
+        await alice.subscribe("fifth", LIVE)
+        assert (await alice.receive())["type"] == "next"
+        assert await seqs(app) == [1]
+
+
+async def test_who_wants_to_connect_to_a_process_that_is_far_behind_is_told_to_come_back(serve_app: ServeApp) -> None:
+    async with serve_app() as app:
+        shedding_of(app).refuse_connection = lambda: True  # type: ignore[method-assign]
+        headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+        answer = await app.http.get("/graphql", headers=headers | {"sec-websocket-key": "Y2hlYXAgc3Vic2NyaWJlcg=="})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+
+async def test_a_mutation_that_takes_too_long_is_unavailable_and_goes_on_to_its_end(
+    serve_app: ServeApp, gate: Gate
+) -> None:
+    async with serve_app(operation_seconds=0.05) as app:
+        await app.data("{ me { id } }", "bob")
+        answer = (await app.ask(SEND, "alice")).json()
+        assert answer["errors"][0]["extensions"] == FULL
+        alice = await app.signed_in("alice")
+        await alice.subscribe("late", SEND)
+        assert (await alice.receive())["payload"]["errors"][0]["extensions"] == FULL
+        shedding = shedding_of(app)
+        assert shedding.under_way == 2
+        gate.opened.set()
+        await until(lambda: not shedding.under_way)
+        assert await seqs(app) == [1, 2]
+
+
+async def test_a_query_that_takes_too_long_is_given_up(serve_app: ServeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    async def for_ever(*_: Any) -> Json:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("ended")
+        return {}
+
+    async with serve_app(operation_seconds=0.05) as app:
+        monkeypatch.setattr(Engine, "execute", for_ever)
+        answer = (await app.ask("{ me { id } }", "alice")).json()
+        assert (answer["data"], answer["errors"][0]["extensions"]) == (None, FULL)
+        assert ended == ["ended"]
+        assert shedding_of(app).under_way == 0
