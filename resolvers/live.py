@@ -181,6 +181,7 @@ class _MessageView:
         """What happened since a cursor, in one part, and that it is all."""
         missed = await _patiently(partial(_missed, app, mailbox, since))
         if missed is None:
+            app.hub.resets += 1
             yield [Told(_BEGIN_ANEW, self._seen)]
             return
         self._seen = missed.until

@@ -122,7 +122,9 @@ async def changed_since(app: Confab, user: UserId, cursor: Position | None, size
     if has_more:
         began = snapshot.clock if cursor is None else began
         end = Position(snapshot.epoch, snapshot.sessions[size - 1].active_ts, began=began)
-    return Delta(sessions, end, has_more, snapshot.total_unread, reset=asked and cursor is None)
+    reset = asked and cursor is None
+    app.hub.resets += reset
+    return Delta(sessions, end, has_more, snapshot.total_unread, reset=reset)
 
 
 def _now(snapshot: Snapshot) -> Position:

@@ -80,6 +80,7 @@ class PreparedOperation:
     document: DocumentNode
     operation_name: str | None
     kind: OperationKind
+    root: str
     is_about_schema: bool
     """Nothing but __schema, __type and __typename is asked for."""
     asks_for_schema: bool
@@ -121,6 +122,7 @@ class Engine:
             document,
             request.operation_name,
             kind,
+            next(iter(roots)) if len(roots) == 1 else "several",
             all(name.startswith("__") for name in roots),
             bool(roots & {"__schema", "__type"}),
             selection_text(document, operation) if kind == "subscription" else None,

@@ -25,6 +25,7 @@ from server.http import GraphQLHTTP
 from server.http_request import TOKEN_HEADER
 from server.http_response import DIRECT_KEY
 from server.logs import configure_logging
+from server.metrics_operations import OperationMeter
 from server.mutations import Mutations
 from server.open_files import room_for_sockets
 from server.origins import OriginGuard
@@ -108,7 +109,10 @@ async def _routes(
 ) -> list[BaseRoute]:
     graphiql = GraphiQL() if settings.graphiql else None
     mutations = Mutations()
-    engine = GuardedEngine(services.engine, shedding, mutations, settings.operation_seconds)
+    app = services.app
+    shedding.behind = lambda: app.delivery.depths[2] + app.bus.under_way + app.receipts.under_way
+    meter = OperationMeter()
+    engine = GuardedEngine(services.engine, shedding, mutations, settings.operation_seconds, meter)
     most_sockets, most_streams = room_for_sockets(settings.ws_max_connections, settings.sse_max_streams)
     streams, events = await stack.enter_async_context(
         event_streams(settings, services, engine, mutations, most_streams, check=admission.check)
@@ -144,6 +148,14 @@ async def _routes(
     )
     stopping.drain_by(socket.drain)
     stopping.drain_by(streams.drain)
+    if settings.metrics_port is not None:
+        # Not loaded where nobody wants it.
+        from server.metrics import Metrics, Parts
+        from server.metrics_serving import serving_metrics
+
+        metrics = Metrics(Parts(app, meter, shedding, lambda: socket.connection_count, lambda: streams.count))
+        where = (settings.metrics_host, settings.metrics_port, settings.metrics_ports)
+        await stack.enter_async_context(serving_metrics(metrics, *where))
     admission.watch(socket.close_where)
     admission.watch(lambda is_over, _close: streams.end_where(is_over))
     await admission.open()

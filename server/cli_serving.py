@@ -7,6 +7,7 @@ import contextlib
 import errno
 import logging
 import math
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from server.cli_errors import CommandError
 from server.collecting import collect_less_often
-from server.settings import Settings
+from server.settings import Settings, variable
 
 if TYPE_CHECKING:
     import uvicorn
@@ -107,6 +108,8 @@ def serve_with_workers(factory: str, settings: Settings, sock: socket.socket, wo
 
     from server.uvicorn_shutdown import Supervisor
 
+    # They are alike, and cannot all listen on one port.
+    os.environ.setdefault(variable("metrics_ports"), str(workers))
     with contextlib.closing(sock):
         supervisor = Supervisor(_config(factory, settings, workers), sockets=[sock])
         supervisor.run()

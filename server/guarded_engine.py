@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from resolvers.errors import Unavailable
+from server.metrics_operations import OK, OperationMeter, code_of, code_of_errors
 from server.mutations import Mutations
 from server.shedding import Shedding
 from subscriptions.engine import (
@@ -19,6 +21,9 @@ from subscriptions.engine import (
 )
 
 OVERLOADED = "The server has more to do than it can, please try again."
+_LEFT = "LEFT"
+"""How an operation ended for whose outcome nobody waited."""
+
 _TOO_LATE = "The service takes too long, please try again."
 
 
@@ -33,31 +38,56 @@ class GuardedEngine:
     try again. Events of subscriptions don't count: what makes them was counted.
     """
 
-    def __init__(self, engine: GraphQLEngine, shedding: Shedding, mutations: Mutations, seconds: float) -> None:
-        """seconds: what an operation may take in all, until the client is told something."""
+    def __init__(
+        self,
+        engine: GraphQLEngine,
+        shedding: Shedding,
+        mutations: Mutations,
+        seconds: float,
+        meter: OperationMeter | None = None,
+    ) -> None:
+        """seconds: what an operation may take in all, until the client is told something. All are counted at the meter."""
         self._engine = engine
         self._shedding = shedding
         self._mutations = mutations
         self._seconds = seconds
+        self._meter = meter or OperationMeter()
 
     def prepare(self, request: GraphQLRequest) -> Prepared:
         """See GraphQLEngine. Where the process is full the document is not even parsed."""
         if self._shedding.is_full:
             raise self._refused()
-        return self._engine.prepare(request)
+        try:
+            return self._engine.prepare(request)
+        except RequestRefused as refusal:
+            self._meter.refuse(code_of_errors(refusal.errors))
+            raise
 
     async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""
         if not self._shedding.enter():
             raise self._refused()
         execution = self._counted(prepared, request, context)
+        began, code = time.perf_counter(), _LEFT
         try:
             async with asyncio.timeout(self._seconds):
                 if prepared.kind == "mutation":
-                    return await asyncio.shield(self._mutations.begin(execution))
-                return await execution
+                    response = await asyncio.shield(self._mutations.begin(execution))
+                else:
+                    response = await execution
+            code = code_of(response)
+            return response
         except TimeoutError:
+            code = Unavailable.code
             return {"data": None, "errors": _unavailable(_TOO_LATE)}
+        except RequestRefused as refusal:
+            code = code_of_errors(refusal.errors)
+            raise
+        except Exception:
+            code = "INTERNAL"
+            raise
+        finally:
+            self._meter.take(prepared.root, prepared.kind, code, time.perf_counter() - began)
 
     async def _counted(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
         try:
@@ -69,13 +99,24 @@ class GuardedEngine:
         """See GraphQLEngine."""
         if not self._shedding.enter():
             raise self._refused()
+        began, code = time.perf_counter(), _LEFT
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._engine.subscribe(prepared, request, context)
+                stream = await self._engine.subscribe(prepared, request, context)
+            code = OK
+            return stream
         except TimeoutError as late:
+            code = Unavailable.code
             raise RequestRefused(_unavailable(_TOO_LATE)) from late
+        except RequestRefused as refusal:
+            code = code_of_errors(refusal.errors)
+            raise
+        except Exception:
+            code = "INTERNAL"
+            raise
         finally:
             self._shedding.leave()
+            self._meter.take(prepared.root, prepared.kind, code, time.perf_counter() - began)
 
     def _refused(self) -> RequestRefused:
         self._shedding.shed.operations += 1

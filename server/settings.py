@@ -214,6 +214,12 @@ class Settings(BaseSettings):
     keep_alive_seconds: int = Field(75, ge=1, le=3600)
     """How long a connection over which nothing is asked stays open: longer than those before us keep theirs."""
 
+    metrics_port: int | None = Field(None, ge=1, le=65535)
+    """Where Prometheus may ask (/metrics); nowhere unless set."""
+    metrics_host: str = Field("127.0.0.1", min_length=1)
+    metrics_ports: int = Field(1, ge=1, le=256)
+    """How many ports there are from that one on. Each process takes one: set by `confab serve --workers`."""
+
     max_group_members: int = Field(5000, ge=3, le=1_000_000)
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """How long people may recall their own messages."""

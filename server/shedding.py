@@ -37,6 +37,10 @@ LONGEST_STEP_SECONDS = 1.0
 LEAST_OPERATIONS = 64
 """Under way at once, however late the loop is: what goes to the databases together costs least."""
 
+MOST_BEHIND = 20_000
+"""What is still to be done for operations that were answered (the rest of large groups, receipts, frames to other servers): more of that,
+and nothing new is taken until it is done."""
+
 _LESS, _MORE = 0.85, 1.05
 _SAY_SECONDS = 5.0
 
@@ -80,6 +84,9 @@ class Shedding:
         """Operations that may be under way now."""
         self.under_way = 0
         self.shed = Shed()
+        self.behind: Callable[[], int] = lambda: 0
+        """How much is still to be done for operations that were answered."""
+        self._is_behind = False
         self.on_tick: Callable[[float], None] = lambda late: None
         """Told how late (seconds) the loop was, each time one looked."""
 
@@ -96,11 +103,11 @@ class Shedding:
     @property
     def is_full(self) -> bool:
         """Whether another operation would be refused."""
-        return self.under_way >= self.limit
+        return self.under_way >= self.limit or self._is_behind
 
     def enter(self) -> bool:
         """Counts an operation in. False: it is to be refused, and was not counted."""
-        if self.under_way >= self.limit:
+        if self.is_full:
             return False
         self.under_way += 1
         return True
@@ -126,6 +133,7 @@ class Shedding:
         self._due = now + TICK_SECONDS
         self._least_late = min(self._least_late, late)
         self._looks += 1
+        self._is_behind = self.behind() > MOST_BEHIND
         self.on_tick(late)
         if now < self._window_ends or self._looks < _LOOKS:
             return

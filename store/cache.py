@@ -107,6 +107,11 @@ class Cache:
         self.trips = 0
         self.aside = 0
 
+    @property
+    def waiting(self) -> int:
+        """Callers whose commands were not sent yet."""
+        return self._redis.waiting
+
     def drop(self) -> None:
         """Ends all connections, with what is on its way. What is asked from then on goes over new ones."""
         self._redis.drop()

@@ -29,6 +29,7 @@ from store.group_changes import DISMISSED
 from store.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 from store.keys import Keys
 from store.loading import CLAIM_MS, SingleFlight, until_settled
+from store.measures import Looked
 from store.mongo import Document, Mongo
 from store.records import GroupInfo, Head, Member, Message, member_from, message_from
 from store.rows import CONVERSATIONS, MEMBERS, SESSIONS, members_of, session_row_id
@@ -70,6 +71,9 @@ class ConversationStore:
         self._cache = cache
         self._keys = keys
         self._flights = SingleFlight()
+        self.heads = Looked()
+        self.groups = Looked()
+        """With their memberships."""
         self._member_lists: dict[ConversationId, _MemberList] = {}
         self._heads: dict[ConversationId, tuple[Sequence[bytes | None], Head]] = {}
 
@@ -101,6 +105,8 @@ class ConversationStore:
                 missing.append(conversation)
             else:
                 heads[conversation] = self._head_from(conversation, row)
+        self.heads.misses += len(missing)
+        self.heads.hits += len(wanted) - len(missing)
         return missing
 
     async def load(self, conversations: Sequence[ConversationId], *, with_members: bool) -> set[ConversationId]:
@@ -254,13 +260,17 @@ class ConversationStore:
             if call.name == "HMGET":
                 if answer[0] is None:
                     missing.append(conversation)
+                    self.heads.misses += 1
                 else:
                     found[conversation] = (self._head_from(conversation, answer), None)
+                    self.heads.hits += 1
                 continue
             whole, text, *row = answer
             if not whole:
                 missing.append(conversation)
+                self.groups.misses += 1
                 continue
+            self.groups.hits += 1
             shown = self._head_from(conversation, row)
             found[conversation] = (shown, _member_of(shown.ended_at, viewer, text) if text else None)
         return missing

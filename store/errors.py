@@ -9,6 +9,7 @@ StoreError
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, 
 from redis.exceptions import RedisError
 
 _DUPLICATE_KEY = 11000
+
+failures: Counter[str] = Counter()
+"""By database, how often a call to it failed in this process."""
 
 
 class StoreError(Exception):
@@ -58,8 +62,10 @@ class translated:  # read as a verb, and a class because a generator costs ten t
                     raise Unreachable(f"a batch of writes was not confirmed: {_codes(details)}") from None
             case OperationFailure(code=code):
                 # Its text may quote what was to be stored, and ends up in the log.
+                failures["mongodb"] += 1
                 raise Unreachable(f"{type(error).__name__}: code {code}") from None
             case PyMongoError() | RedisError() | OSError():
+                failures["mongodb" if isinstance(error, PyMongoError) else "redis"] += 1
                 raise Unreachable(f"{type(error).__name__}: {error}") from error
 
 

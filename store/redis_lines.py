@@ -228,6 +228,11 @@ class Lines:
         for line in list(self._lines):
             line.close()
 
+    @property
+    def waiting(self) -> int:
+        """Callers whose commands were not sent yet."""
+        return len(self._waiting)
+
     async def close(self) -> None:
         """Ends all connections, with what is on its way."""
         self.drop()

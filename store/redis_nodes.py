@@ -81,6 +81,9 @@ class Node(Protocol):
     few: Lines
     many: Lines
 
+    @property
+    def waiting(self) -> int: ...
+
     def drop(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -110,6 +113,11 @@ class Nodes:
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed_at = 0.0
         self._leaving: set[asyncio.Task[None]] = set()
+
+    @property
+    def waiting(self) -> int:
+        """Callers whose commands were not sent yet."""
+        return sum(node.waiting for node in self._nodes.values())
 
     def drop(self) -> None:
         """Ends all connections, with what is on its way."""

@@ -16,6 +16,7 @@ from store.errors import Unreachable
 from store.ids import ConversationId, UserId
 from store.keys import Keys
 from store.loading import CLAIM_MS, SingleFlight, until_settled
+from store.measures import Looked
 from store.records import Session, session_from
 from store.session_rows import SessionRows, Tick
 
@@ -97,6 +98,8 @@ class SessionStore:
         self._keys = keys
         self._clock = clock
         self._flights = SingleFlight()
+        self.looked = Looked()
+        """For states."""
 
     async def list_page(self, user: UserId, name: str, limit: int, after: tuple[int, str] | None) -> Snapshot:
         """Valid sessions of a list in display order, after a position and the conversation at it. One round trip when warm."""
@@ -191,7 +194,9 @@ class SessionStore:
             call = Call(script, self._keys.user(user), (self._clock.now_ms(), *args))
             answer: list[Any] = await self._cache.one(call)
             if answer:
+                self.looked.hits += 1
                 return answer
+            self.looked.misses += 1
             await self.load(user)
         raise Unreachable("the cache does not keep what is put into it")
 

@@ -175,6 +175,11 @@ class Bus:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
+    @property
+    def under_way(self) -> int:
+        """Round trips after an answer that are not done yet."""
+        return len(self._sending)
+
     def tell(self, kind: str, bodies: Mapping[str, Any]) -> None:
         """Gives servers (EVERYWHERE: all of them, this one as any other) a frame of a kind: this server's own at once, what
         goes to others after this returned. What can't be sent is lost."""

@@ -124,6 +124,11 @@ class Delivery:
         finally:
             forget_scope()
 
+    @property
+    def depths(self) -> tuple[int, int, int, int]:
+        """Messages waiting to be committed, to be shown, to reach the rest of large groups; and all that are under way."""
+        return len(self._waiting), len(self._durable), len(self._lane), len(self._under_way)
+
     def find(self, message: int) -> asyncio.Future[Sent] | None:
         """The outcome of a message that is under way on this process."""
         parcelled = self._under_way.get(message)

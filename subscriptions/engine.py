@@ -88,6 +88,11 @@ class Prepared(Protocol):
     @property
     def kind(self) -> OperationKind: ...
 
+    @property
+    def root(self) -> str:
+        """The name of its one root field; "several" where there are more."""
+        ...
+
 
 def encode(response: Json) -> bytes:
     """A response map as JSON in UTF-8."""

@@ -88,6 +88,8 @@ class Hub:
         self._clock = clock
         self._feeds: dict[UserId, _Feed] = {}
         self._mutes: list[tuple[int, UserId]] = []
+        self.resets = 0
+        """How often somebody was told to begin anew."""
 
     async def attach(self, user: UserId, room: Room) -> Mailbox:
         """A mailbox that gets every event of the user after its `start`. Raises Unreachable."""
@@ -115,6 +117,11 @@ class Hub:
         if feed is not None:
             feed.mailboxes.discard(mailbox)
             self._drop_if_idle(feed)
+
+    @property
+    def mailboxes(self) -> int:
+        """Subscribers to events here."""
+        return sum(len(feed.mailboxes) for feed in self._feeds.values())
 
     def hears(self, user: UserId) -> bool:
         """Whether a connection here listens to what happens to the user."""

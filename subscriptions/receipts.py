@@ -57,6 +57,11 @@ class ReceiptNotifier:
         elif sender.old_unread:
             self._start(receipt, sender.old_read_seq, keep=False, unread=sender.old_unread > 0)
 
+    @property
+    def under_way(self) -> int:
+        """Acknowledgements whose senders are not told yet."""
+        return len(self._tasks)
+
     async def close(self) -> None:
         """Waits for what is under way; what has failed is tried once more."""
         self._closing.set()

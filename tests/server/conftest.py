@@ -69,6 +69,7 @@ def refusal() -> Callable[[Authenticator, str], Awaitable[str]]:
 @dataclass(frozen=True)
 class Operation:
     kind: OperationKind
+    root: str = "ok"
 
 
 class ScriptedStream:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from schema.engine import Engine
-from server.shedding import LONGEST_STEP_SECONDS, SHEDDING_STATE, TICK_SECONDS, WINDOW_SECONDS, Shedding
+from server.shedding import LONGEST_STEP_SECONDS, MOST_BEHIND, SHEDDING_STATE, TICK_SECONDS, WINDOW_SECONDS, Shedding
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
 from tests.protocol.serving import PATIENCE, until
 from tests.server.served_app import LIVE, SEND, App, ServeApp
@@ -72,6 +72,18 @@ def test_nobody_new_is_let_in_while_the_loop_is_very_late_or_within_a_step_that_
     clock.now += LONGEST_STEP_SECONDS + TICK_SECONDS + 0.01
     assert shedding.refuse_connection()
     assert shedding.shed.connections == 2
+
+
+def test_nothing_new_is_taken_while_too_much_is_left_to_do_for_what_was_answered() -> None:
+    clock, left = Time(), 0
+    shedding = Shedding(100, 20, clock)
+    shedding.behind = lambda: left
+    left = MOST_BEHIND + 1
+    clock.pass_late(shedding, 0.0, TICK_SECONDS)
+    assert shedding.is_full and not shedding.enter()
+    left = 0
+    clock.pass_late(shedding, 0.0, TICK_SECONDS)
+    assert shedding.enter()
 
 
 class Gate:

@@ -1,0 +1,168 @@
+"""What Prometheus is told: that it is true, that it names nobody, and where it may be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
+
+from schema.root import SCHEMA
+from server.embedded import ports
+from server.metrics import Metrics
+from server.metrics_serving import serving_metrics
+from store.messages import MessageStore
+from tests.protocol.serving import PATIENCE, until
+from tests.server.served_app import LIVE, SEND, App, ServeApp
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+async def scrape(port: int) -> Samples:
+    async with httpx.AsyncClient(timeout=PATIENCE) as client:
+        answer = await client.get(f"http://127.0.0.1:{port}/metrics")
+    assert answer.status_code == 200
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+@asynccontextmanager
+async def measured(serve_app: ServeApp, **settings: Any) -> AsyncIterator[tuple[App, Callable[..., Any]]]:
+    """The application, and how much a sample has grown since it began."""
+    port = ports.pick_free()
+    async with serve_app(metrics_port=port, **settings) as app:
+        before = await scrape(port)
+
+        async def grown(name: str, **labels: str) -> float:
+            key = (name, frozenset(labels.items()))
+            return (await scrape(port)).get(key, 0) - before.get(key, 0)
+
+        yield app, grown
+
+
+async def test_operations_are_counted_by_root_field_and_code_and_timed(serve_app: ServeApp) -> None:
+    async with measured(serve_app) as (app, grown):
+        await app.data("{ me { id } }", "bob")
+        await app.data("query Mine { ...Me } fragment Me on Query { me { id } }", "bob")
+        await app.data("{ me { id } totalUnread }", "bob")
+        await app.ask('mutation { markRead(conversationId: "g_none") { id } }', "bob")
+        await app.ask("{ nonsense }", "bob")
+        await app.ask("{ me { id } }")
+        socket = await app.signed_in("bob")
+        await socket.subscribe("live", LIVE)
+        await socket.receive()
+        count = "confab_operations_total"
+        assert await grown(count, field="me", kind="query", code="OK") == 2
+        assert await grown(count, field="several", kind="query", code="OK") == 1
+        assert await grown(count, field="markRead", kind="mutation", code="NOT_FOUND") == 1
+        assert await grown(count, field="none", kind="none", code="INVALID_INPUT") == 1
+        assert await grown(count, field="me", kind="query", code="UNAUTHENTICATED") == 1
+        assert await grown(count, field="messageEvents", kind="subscription", code="OK") == 1
+        assert await grown("confab_operation_seconds_count", field="me", kind="query") == 3
+        assert await grown("confab_connections", of="websocket") == 1
+        assert await grown("confab_subscriptions") == 1
+
+
+async def test_a_message_shows_in_commits_round_trips_and_the_caches(serve_app: ServeApp) -> None:
+    async with measured(serve_app) as (app, grown):
+        await app.data("{ me { id } }", "bob")
+        await app.data(SEND, "alice")
+        await app.data(SEND, "alice")
+        assert await grown("confab_commit_messages_count") == 2
+        assert await grown("confab_commit_messages_sum") == 2
+        assert await grown("confab_commit_seconds_count") == 2
+        await app.data("{ sessions { totalUnread } }", "bob")
+        await app.data("{ sessions { totalUnread } }", "bob")
+        assert await grown("confab_cache_total", of="state", outcome="miss") == 1
+        assert await grown("confab_cache_total", of="state", outcome="hit") == 2
+        assert await grown("confab_round_trips_total", database="mongodb") >= 3
+        assert await grown("confab_messages_waiting", stage="all") == 0
+
+
+async def test_what_is_refused_for_want_of_room_is_counted(serve_app: ServeApp) -> None:
+    async with measured(serve_app, max_operations=1) as (app, grown):
+        shedding = app.served.server.lifespan.state["confab.shedding"]
+        assert isinstance(shedding.limit, int) and shedding.enter()
+        assert (await app.ask("{ me { id } }", "alice")).status_code == 503
+        shedding.leave()
+        assert await grown("confab_shed_total", what="operation") == 1
+        await until(lambda: sum(shedding.on_tick.__self__.counts))
+        assert await grown("confab_loop_late_seconds_count") > 0
+
+
+async def test_a_message_nobody_delivered_shows_in_the_outbox_age(
+    serve_app: ServeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = ports.pick_free()
+    async with serve_app(metrics_port=port) as app:
+        await app.data("{ me { id } }", "bob")
+        age = ("confab_outbox_age_seconds", frozenset[tuple[str, str]]())
+        monkeypatch.setattr("server.metrics._AGE_EVERY", 0.0)
+        assert (await scrape(port))[age] == 0
+
+        gate, commit = asyncio.Event(), MessageStore.commit
+
+        async def later(self: MessageStore, *batch: Any, **how: Any) -> Any:
+            await gate.wait()
+            return await commit(self, *batch, **how)
+
+        monkeypatch.setattr(MessageStore, "commit", later)
+        sending = asyncio.create_task(app.ask(SEND, "alice"))
+        async with asyncio.timeout(PATIENCE):
+            while (await scrape(port))[age] <= 0:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        gate.set()
+        assert "errors" not in (await sending).json()
+
+
+async def test_no_label_names_anybody_and_fields_are_those_of_the_schema(serve_app: ServeApp) -> None:
+    port = ports.pick_free()
+    async with serve_app(metrics_port=port) as app:
+        await app.data("{ me { id } }", "bob")
+        await app.data(SEND.replace("mutation {", "mutation NameOfAnOperation {"), "alice")
+        await app.ask("{ " + " ".join(f"nonsense{number}" for number in range(5)) + " }", "alice")
+        samples = await scrape(port)
+    values = {value for _, labels in samples for _, value in labels}
+    assert not {value for value in values if re.search("alice|bob|p_|NameOfAnOperation|nonsense", value)}
+    root_types = (SCHEMA._schema.query_type, SCHEMA._schema.mutation_type, SCHEMA._schema.subscription_type)
+    known = {name for root in root_types if root is not None for name in root.fields} | {"several", "none"}
+    fields = {value for _, labels in samples for name, value in labels if name == "field"}
+    assert {"me", "sendMessage"} < fields <= known
+
+
+async def test_metrics_are_not_where_everybody_asks_and_nowhere_unless_set(serve_app: ServeApp) -> None:
+    port = ports.pick_free()
+    async with serve_app(metrics_port=port) as app, httpx.AsyncClient(timeout=PATIENCE) as client:
+        assert (await app.http.get("/metrics")).status_code == 404
+        assert (await client.get(f"http://127.0.0.1:{port}/graphql")).status_code == 404
+        assert (await client.post(f"http://127.0.0.1:{port}/metrics")).status_code == 405
+    async with serve_app():
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_each_process_takes_a_port_and_one_that_finds_none_serves_all_the_same() -> None:
+    class Nothing:
+        async def text(self) -> bytes:
+            return b"nothing\n"
+
+    nothing: Metrics = Nothing()  # type: ignore[assignment]
+    port = ports.pick_free()
+    with capture_logs() as logs:
+        async with (
+            serving_metrics(nothing, "127.0.0.1", port, 2) as first,
+            serving_metrics(nothing, "127.0.0.1", port, 2) as second,
+            serving_metrics(nothing, "127.0.0.1", port, 2) as third,
+        ):
+            assert (first, third) == (port, 0)
+            assert second in (port + 1, 0)
+    assert "metrics_not_served" in [line["event"] for line in logs]
