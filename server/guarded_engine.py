@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from resolvers.errors import Unavailable
+from server.deadlines import Deadlines
 from server.metrics_operations import OK, OperationMeter, code_of, code_of_errors
 from server.mutations import Mutations
 from server.shedding import Shedding
@@ -50,7 +51,7 @@ class GuardedEngine:
         self._engine = engine
         self._shedding = shedding
         self._mutations = mutations
-        self._seconds = seconds
+        self._deadlines = Deadlines(seconds)
         self._meter = meter or OperationMeter()
 
     def prepare(self, request: GraphQLRequest) -> Prepared:
@@ -67,12 +68,15 @@ class GuardedEngine:
         """See GraphQLEngine."""
         if not self._shedding.enter():
             raise self._refused()
-        execution = self._counted(prepared, request, context)
+        is_mutation = prepared.kind == "mutation"
         began, code = time.perf_counter(), _LEFT
         try:
-            async with asyncio.timeout(self._seconds):
-                if prepared.kind == "mutation":
-                    response = await asyncio.shield(self._mutations.begin(execution))
+            with self._deadlines.begin():
+                execution = self._engine.execute(prepared, request, context)
+                if is_mutation:
+                    work = self._mutations.begin(execution)
+                    work.add_done_callback(self._leave)
+                    response = await asyncio.shield(work)
                 else:
                     response = await execution
             code = code_of(response)
@@ -87,13 +91,12 @@ class GuardedEngine:
             code = "INTERNAL"
             raise
         finally:
+            if not is_mutation:
+                self._shedding.leave()
             self._meter.take(prepared.root, prepared.kind, code, time.perf_counter() - began)
 
-    async def _counted(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
-        try:
-            return await self._engine.execute(prepared, request, context)
-        finally:
-            self._shedding.leave()
+    def _leave(self, _ended: object) -> None:
+        self._shedding.leave()
 
     async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
         """See GraphQLEngine."""
@@ -101,7 +104,7 @@ class GuardedEngine:
             raise self._refused()
         began, code = time.perf_counter(), _LEFT
         try:
-            async with asyncio.timeout(self._seconds):
+            with self._deadlines.begin():
                 stream = await self._engine.subscribe(prepared, request, context)
             code = OK
             return stream
