@@ -49,16 +49,22 @@ class Services:
     app: Confab
     housekeeper: Housekeeper
     revocations: Revocations
+    opened: asyncio.Event
+    """Set once indexes are there, a worker number is ours and Redis knows the scripts."""
 
     async def sign_in(self, caller: Caller) -> None:
         """The caller's first authenticated request makes the user. Costs nothing after that."""
         await users.sign_in(self.app, caller)
 
     async def check(self) -> dict[str, str | None]:
-        """Which databases answer within two seconds: None, or a short reason why not."""
+        """Which databases answer within two seconds: None, or a short reason why not. And `start`, until this process has all that it
+        needs of them once."""
         store = self.app.store
         mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.one(Call("PING", ()))))
-        return {"mongodb": mongo, "redis": redis}
+        found = {"mongodb": mongo, "redis": redis}
+        if not self.opened.is_set():
+            found["start"] = "not all is there yet that the first requests need"
+        return found
 
 
 async def _reason(probe: Awaitable[object]) -> str | None:
@@ -100,14 +106,15 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
     engine = Engine(app, introspection=settings.introspection, limits=query_limits)
-    opening = [asyncio.create_task(_open(store, settings.data_center)), asyncio.create_task(revocations.open())]
+    opened = asyncio.Event()
+    opening = [asyncio.create_task(_open(store, settings.data_center, opened)), asyncio.create_task(revocations.open())]
     try:
         # The usual case is quick, and who starts a server wants it to work with its first request.
         await asyncio.wait(opening, timeout=_CHECK_SECONDS)
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, housekeeper, revocations)
+        yield Services(engine, app, housekeeper, revocations, opened)
     finally:
         await end_tasks(opening)
         await revocations.close()
@@ -126,13 +133,15 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await mongo.close()
 
 
-async def _open(store: Store, data_center: int) -> None:
-    """Indexes, the deployment's name, a worker number: until the databases are there."""
+async def _open(store: Store, data_center: int, opened: asyncio.Event) -> None:
+    """Indexes, the deployment's name, a worker number, scripts: until the databases are there."""
     pause = 0.1
     while True:
         try:
             await store.deployment.open()
             await store.deployment.lease(store.ids, data_center)
+            await store.cache.load_scripts()
+            opened.set()
             return
         except StoreError as error:
             _log.warning("waiting for the databases", reason=str(error))

@@ -120,6 +120,10 @@ class Cache:
         """Ends all connections."""
         await self._redis.close()
 
+    async def load_scripts(self) -> None:
+        """Has Redis know all scripts before they are called, which it would otherwise be taught one by one."""
+        await self.run([Call("SCRIPT", (), ("LOAD", script.source)) for script in self._scripts.values()])
+
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """All calls in one round trip, in order, not as a transaction. A call that failed raises Unreachable."""
         results = await self.attempt(calls)
@@ -253,6 +257,11 @@ class _Redis:
     async def ask(self, calls: Sequence[Call], *, many: bool) -> list[Any]:
         """The replies, in order, as `Lines.ask`."""
         return await (self.many if many else self.few).ask(calls)
+
+    @property
+    def waiting(self) -> int:
+        """Callers whose commands were not sent yet."""
+        return self.few.waiting + self.many.waiting
 
     def drop(self) -> None:
         """Ends all connections, with what is on its way."""

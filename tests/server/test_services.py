@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from motor.motor_asyncio import AsyncIOMotorClient
@@ -12,6 +13,7 @@ from pymongo import AsyncMongoClient
 
 from server.services import open_services
 from server.settings import Settings
+from store.cache import Call, read_scripts
 from store.deployment import Deployment
 from store.errors import Unreachable
 
@@ -44,8 +46,8 @@ async def test_the_process_knows_which_database_is_away_and_ends_all_the_same(
         began = time.monotonic()
         found = await services.check()
         took = time.monotonic() - began
-    assert {name for name, reason in found.items() if reason is not None} == {away}
-    assert set(found) == {"mongodb", "redis"}
+    assert {name for name, reason in found.items() if reason is not None} == {away, "start"}
+    assert set(found) == {"mongodb", "redis", "start"}
     assert took < 2
 
 
@@ -67,3 +69,28 @@ async def test_it_ends_though_a_driver_takes_its_cancellation_for_a_failure(
     async with asyncio.timeout(5), open_services(settings):
         pass
     assert lost
+
+
+async def test_it_is_ready_once_redis_knows_the_scripts_and_mongodb_the_indexes_and_not_before(
+    settings: Settings, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, lease = asyncio.Event(), Deployment.lease
+
+    async def late(self: Deployment, *given: Any) -> None:
+        await gate.wait()
+        await lease(self, *given)
+
+    monkeypatch.setattr(Deployment, "lease", late)
+    async with asyncio.timeout(10), open_services(settings) as services:
+        found = await services.check()
+        assert found.pop("start")
+        assert found == {"mongodb": None, "redis": None}
+        cache = services.app.store.cache
+        await cache.one(Call("SCRIPT", (), ("FLUSH",)))
+        gate.set()
+        await services.opened.wait()
+        assert await services.check() == {"mongodb": None, "redis": None}
+        digests = [script.digest for script in read_scripts().values()]
+        assert await cache.one(Call("SCRIPT", (), ("EXISTS", *digests))) == [1] * len(digests)
+        indexes = await services.app.store.mongo._database["messages"].index_information()
+        assert any(index.get("unique") for index in indexes.values())
