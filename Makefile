@@ -6,6 +6,7 @@ PORT ?=
 DATA_DIR ?= .data
 BENCH ?=
 FUZZ ?=
+CHAOS ?=
 TEST_PROCESSES ?= 2
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
@@ -22,7 +23,7 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test fuzz bench budgets lint schema clean graphiql-assets
+.PHONY: help run test fuzz bench budgets chaos lint schema clean graphiql-assets
 
 help:
 	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
@@ -30,6 +31,7 @@ help:
 	@echo "make fuzz    operations at random, for as long as FUZZ='--seconds 300 --seed 7' says, and whether any was INTERNAL"
 	@echo "make bench   what Confab costs beside a baseline and the floor, in some minutes (BENCH='private lone')"
 	@echo "make budgets round trips and CPU of some operations, in 15 s; fails above budget"
+	@echo "make chaos   servers, a replica set and Redis hurt at random for 10 minutes; CHAOS='--seed 7' repeats a run"
 	@echo "make lint    style, types and layers"
 	@echo "make schema  write schema/schema.graphql anew"
 	@echo "make clean   remove the virtual environment and caches; data stays"
@@ -48,6 +50,9 @@ bench: $(VENV)/installed-dev
 
 budgets: $(VENV)/installed-dev
 	$(BIN)/python -m bench.budgets
+
+chaos: $(VENV)/installed-dev
+	timeout --kill-after=10 600 $(BIN)/python -m tests.chaos $(CHAOS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

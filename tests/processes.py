@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 import jwt
@@ -27,6 +28,16 @@ _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
+
+
+class Addresses(Protocol):
+    """Where the databases are."""
+
+    @property
+    def mongo_url(self) -> str: ...
+
+    @property
+    def redis_url(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +96,19 @@ async def serving_processes(
 
 
 def start_server(
-    databases: EmbeddedServers,
+    databases: Addresses,
     port: int,
     log: Path,
     database: str,
     *,
     settings: Mapping[str, str] | None = None,
     python: Sequence[str] = ("-m", "server.cli"),
+    environment: Mapping[str, str] | None = None,
 ) -> ServerProcess:
     """A server that is about to start, to be stopped by the caller. python: what runs the command line instead of its own
-    module."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("CONFAB_")}
-    environment |= {
+    module. environment: beside the settings."""
+    given = {name: value for name, value in os.environ.items() if not name.startswith("CONFAB_")}
+    given |= {
         "PYTHONPATH": str(ROOT),
         "CONFAB_MONGO_URL": databases.mongo_url,
         "CONFAB_MONGO_DATABASE": database,
@@ -104,8 +116,9 @@ def start_server(
         "CONFAB_REDIS_PREFIX": f"{database}:",
         "CONFAB_JWT_SECRET": SECRET,
         **{variable(field): str(value) for field, value in (UNLIMITED | dict(settings or {})).items()},
+        **(environment or {}),
     }
-    return launch_server([sys.executable, *python, "serve", "--port", str(port)], port, log, environment)
+    return launch_server([sys.executable, *python, "serve", "--port", str(port)], port, log, given)
 
 
 def launch_server(command: Sequence[str], port: int, log: Path, environment: Mapping[str, str]) -> ServerProcess:

@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.invariants.soak_client import Json
-from tests.invariants.torture_device import Device, GaveUp
-from tests.invariants.torture_wire import Lost, Refused
-from tests.invariants.torture_world import Room, Sent
+from tests.chaos.device import Device, GaveUp
+from tests.chaos.history import Json
+from tests.chaos.wire import Lost, Refused
+from tests.chaos.world import Room, Sent
 from tests.processes import token
 
 # What a person does, and how often of the sum of all.
 _WEIGHTS = {
-    "send": 30, "mark_read": 14, "ack": 8, "mute": 4, "pin": 4, "set_unread": 3, "assign": 2, "delete": 3, "edit": 7,
+    "send": 28, "send_again": 3, "send_once": 3, "ask_ticks": 3, "read": 4, "mark_read": 14, "ack": 8, "mute": 4, "pin": 4, "set_unread": 3, "assign": 2, "delete": 3, "edit": 7,
     "recall": 3, "create_group": 0.7, "invite": 2, "remove": 1.5, "leave": 1, "dissolve": 0.2, "write": 6, "renew": 2,
 }  # fmt: skip
 _FAULTS = {"close": 3, "drop": 3, "stall": 3, "stall_long": 1, "go_offline": 2, "resubscribe": 2, "reinstall": 1}
@@ -25,6 +25,8 @@ _CATEGORIES = (None, "work", "family")
 # Two people act at once: who is refused with one of these did not know yet what the other one had done.
 _REFUSALS = {
     "send": {"NOT_A_MEMBER", "INVALID_INPUT", "FORBIDDEN"},
+    "send_again": {"NOT_A_MEMBER", "INVALID_INPUT", "FORBIDDEN"},
+    "send_once": {"NOT_A_MEMBER", "INVALID_INPUT", "FORBIDDEN"},
     "edit": {"NOT_A_MEMBER", "INVALID_INPUT", "NOT_FOUND"},
     "recall": {"NOT_A_MEMBER", "RECALL_TIMEOUT", "NOT_FOUND"},
     "invite": {"NOT_A_MEMBER"},
@@ -96,6 +98,44 @@ class Person:
     # --- messages
 
     async def _send(self) -> None:
+        await self.send(**self._new_message())
+
+    async def _send_again(self) -> None:
+        """With the key of one that was answered, or of one that is being sent at this moment."""
+        given = self._new_message()
+        text = self.world.text(self.device.user)
+        if self.rng.random() < 0.5:
+            await self.send(text, **given)
+            await self.send(text, **given)
+        else:
+            both = await asyncio.gather(self.send(text, **given), self.send(text, **given), return_exceptions=True)
+            for outcome in both:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+
+    async def _send_once(self) -> None:
+        """Without a key, and so but once."""
+        text = self.world.text(self.device.user)
+        self.world.tried.add(text)
+        await self.device.ask_once("sendMessage", input=self._new_message() | {"content": text})
+
+    async def _ask_ticks(self) -> None:
+        """How far one's own message is."""
+        message = self._own_message()
+        if message is not None:
+            await self.device.ask("ticks", id=message)
+
+    async def _read(self) -> None:
+        """What somebody looks at who opens a conversation, or the application."""
+        name = self._pick()
+        if name is not None and self.rng.random() < 0.7:
+            await self.device.ask("messages", id=name, last=20)
+        elif name is not None:
+            await self.device.ask("session", id=name)
+        else:
+            await self.device.ask("syncSessions", since=None)
+
+    def _new_message(self) -> Json:
         shown = self._pick()
         given: Json = {"conversationId": shown}
         if shown is None or self.rng.random() < 0.2:
@@ -112,20 +152,19 @@ class Person:
         held = self.device.view.messages.get(str(given.get("conversationId")))
         if held and self.rng.random() < 0.15:
             given["replyToId"] = self.rng.choice(list(held.values())).id
-        await self.send(**given)
+        return given
 
-    async def send(self, **given: Any) -> None:
+    async def send(self, text: str = "", **given: Any) -> None:
         """A message, with the same key until there is an answer."""
         world = self.world
-        text = world.text(self.device.user)
+        text = text or world.text(self.device.user)
         world.tried.add(text)
         began = time.time()
         answer = await self.device.ask("sendMessage", input=given | {"content": text, "idempotencyKey": text})
         message = answer["message"]
         world.tally.notes["sends answered as replays"] += answer["replayed"]
-        world.sent[text] = Sent(
-            message["id"], message["conversationId"], message["seq"], self.device.user, began, time.time()
-        )
+        sent = Sent(message["id"], message["conversationId"], message["seq"], self.device.user, began, time.time())
+        world.sent.setdefault(text, sent)
 
     def _own_message(self) -> str | None:
         """One of the newest of this user's that are shown, not recalled."""

@@ -18,7 +18,7 @@ import orjson
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from tests.invariants.soak_client import Json
+from tests.chaos.history import Json
 from tests.processes import ServerProcess, token
 from tests.protocol.peer import open_socket
 
@@ -38,24 +38,25 @@ _SESSION = """{
     id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
     status activeTs peerDeliveredSeq peerReadSeq conversation { id } lastMessage { id seq content state editCount } }"""
 _SHOWN = "id seq content state editCount"
-_MESSAGE = f"{_SHOWN} conversationId contentType mentionsAll createdAt idempotencyKey sender {{ id }} mentions {{ id }} replyTo {{ id seq }}"
+_COUNTED = "contentType mentionsAll sender { id } mentions { id }"
+_MESSAGE = f"{_SHOWN} {_COUNTED} conversationId createdAt idempotencyKey replyTo {{ id seq }}"
 
 
 def _changing(name: str, parameters: str, arguments: str) -> str:
-    return f"mutation ($id: ID!{parameters}) {{ {name}(conversationId: $id{arguments}) {{ id }} }}"
+    return f"mutation ($id: ID!{parameters}) {{ {name}(conversationId: $id{arguments}) {_SESSION} }}"
 
 
 QUERIES = {
-    "sendMessage": """mutation ($input: SendMessageInput!) { sendMessage(input: $input) {
-        replayed message { id conversationId seq } } }""",
+    "sendMessage": f"""mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{
+        replayed message {{ id conversationId seq content }} session {_SESSION} }} }}""",
     "markRead": _changing("markRead", ", $seq: Int", ", upToSeq: $seq"),
     "ackDelivered": _changing("ackDelivered", ", $seq: Int!", ", upToSeq: $seq"),
     "deleteSession": _changing("deleteSession", ", $hard: Boolean", ", hard: $hard"),
     "muteSession": _changing("muteSession", ", $muted: Boolean!, $until: DateTime", ", muted: $muted, until: $until"),
     "pinSession": _changing("pinSession", ", $priority: Int", ", priority: $priority"),
     "setUnread": _changing("setUnread", "", ""),
-    "assignCategory": """mutation ($ids: [ID!]!, $category: ID) {
-        assignCategory(conversationIds: $ids, categoryId: $category) { id } }""",
+    "assignCategory": f"""mutation ($ids: [ID!]!, $category: ID) {{
+        assignCategory(conversationIds: $ids, categoryId: $category) {_SESSION} }}""",
     "editMessage": "mutation ($id: ID!, $text: String!) { editMessage(messageId: $id, content: $text) { editCount } }",
     "recallMessage": "mutation ($id: ID!) { recallMessage(messageId: $id) { state } }",
     "createGroup": "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id } }",
@@ -71,7 +72,8 @@ QUERIES = {
         cursor hasMore totalUnread reset sessions {_SESSION} }} }}""",
     "messages": f"""query ($id: ID!, $last: Int, $first: Int, $after: String) {{
         messages(conversationId: $id, last: $last, first: $first, after: $after) {{
-        pageInfo {{ hasPreviousPage hasNextPage endCursor }} edges {{ node {{ {_SHOWN} }} }} }} }}""",
+        pageInfo {{ hasPreviousPage hasNextPage endCursor }} edges {{ node {{ {_SHOWN} {_COUNTED} }} }} }} }}""",
+    "ticks": """query ($id: ID!) { message(id: $id) { id delivery { status recipientCount deliveredCount readCount } } }""",
     "me": "{ me { id } }",
 }
 LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) {{

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 
-from tests.invariants.soak_client import Json
-from tests.invariants.torture_chain import Chain
-from tests.invariants.torture_device import Device
-from tests.invariants.torture_view import Text, text_of
-from tests.invariants.torture_world import Sent, World
+from tests.chaos.chain import Chain
+from tests.chaos.device import Device
+from tests.chaos.history import Json
+from tests.chaos.view import Text, text_of
+from tests.chaos.world import Sent, World
 
 RESET_SECONDS = 2.0
 """A message sent so soon after a reset that a lost cache led to was not told to a device, in about one of a thousand cases."""
@@ -43,15 +43,15 @@ async def read_fresh(device: Device) -> Fresh:
     return Fresh({session["conversation"]["id"]: session for session in found}, delta["totalUnread"])
 
 
-async def read_history(device: Device, name: str) -> dict[int, Text] | None:
-    """All that a user may read of a conversation, by seq."""
-    found: dict[int, Text] = {}
+async def read_history(device: Device, name: str) -> list[Json] | None:
+    """All that a user may read of a conversation, in order."""
+    found: list[Json] = []
     after = None
     while True:
         page = await device.ask("messages", id=name, first=100, after=after)
         if page is None:
             return None
-        found |= {edge["node"]["seq"]: text_of(edge["node"]) for edge in page["edges"]}
+        found += [edge["node"] for edge in page["edges"]]
         if not page["pageInfo"]["hasNextPage"]:
             return found
         after = page["pageInfo"]["endCursor"]
@@ -119,13 +119,17 @@ class Ending:
         if unsettled:
             return unsettled
         wrong = []
+        own = {key.split(" ")[0]: stretches for key, stretches in self.intervals.items() if key.split(" ")[1] == user}
+        former = {name for name, stretches in own.items() if stretches[-1][1] != -1}
         for device in devices:
-            wrong += [f"{device.name}: {s}" for s in device.view.differences(fresh.sessions, fresh.total_unread)]
+            different = device.view.differences(fresh.sessions, fresh.total_unread, former)
+            wrong += [f"{device.name}: {sentence}" for sentence in different]
         if wrong:
             return wrong
         names = {name for device in devices for name in device.view.messages} | fresh.sessions.keys()
         for name in sorted(names):
-            history = await read_history(devices[0], name)
+            nodes = await read_history(devices[0], name)
+            history = None if nodes is None else {node["seq"]: text_of(node) for node in nodes}
             stretches = self.intervals.get(f"{name} {user}", [(0, -1)])
             since = stretches[-1][0] if stretches[-1][1] == -1 else inf
             for device in devices:
@@ -139,6 +143,19 @@ class Ending:
         held = {text.id for text in (history or {}).values()}
         sent = [s for s in self._world.sent.values() if s.conversation == name and s.sender == user]
         return [f"{user}: acknowledged, and not in one's own history: {s}" for s in sent if s.id not in held]
+
+    async def note_fresh(self) -> None:
+        """What each user is shown now goes into the history of the run, whole."""
+        await asyncio.gather(*(self._note_fresh_of(user) for user in self._by_user))
+
+    async def _note_fresh_of(self, user: str) -> None:
+        device = self._by_user[user][0]
+        fresh = await read_fresh(device)
+        names = fresh.sessions.keys() | {name for d in self._by_user[user] for name in d.view.messages}
+        histories = {name: await read_history(device, name) for name in sorted(names)}
+        self._world.history.note(
+            "fresh", user=user, sessions=fresh.sessions, total=fresh.total_unread, histories=histories
+        )
 
     def check_told(self) -> int:
         """Every acknowledged message was told to each device of each member that had begun before it was sent. Answers how

@@ -1,40 +1,40 @@
-"""The torture of live delivery: many devices on several servers, which lose connections, servers and the cache at random, and
-in the end show what the server shows, built from events alone (I5).
+"""A run: people with several devices each, on several servers over a replica set and a Redis, all of which are hurt at random while
+they write, read, acknowledge, edit, recall and change groups. In the end it is proved from what they were told that nothing is wrong.
 
-`python -m tests.invariants.torture --seconds 300 --clients 50 --servers 3 --seed 1` prints what happened; 1 where anything was
-wrong. What the contract promises, and is checked all the time, stands at the top of `torture_chain`.
+`python -m tests.chaos --seconds 300 --seed 1` prints what happened; it ends with 1 where anything was wrong. Every line of the
+history is in a file then: `record` and the two judges say what is looked for, `chain` what a device is told meanwhile.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import secrets
-import shutil
 import ssl
-import tempfile
 import time
+from collections import Counter
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import httpx
-from pymongo import MongoClient
-from redis.asyncio import Redis
 
-from server.embedded import EmbeddedServers
 from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
-from tests.invariants.soak_client import Json
-from tests.invariants.torture_acts import Person
-from tests.invariants.torture_device import Device
-from tests.invariants.torture_servers import Fleet, Harm
-from tests.invariants.torture_truth import Ending, Intervals
-from tests.invariants.torture_wire import Tally, ask_by_http
-from tests.invariants.torture_world import Room, World
+from tests.chaos.acts import Person
+from tests.chaos.databases import Databases
+from tests.chaos.device import Device
+from tests.chaos.faults import Faults, Weather
+from tests.chaos.fleet import Fleet
+from tests.chaos.history import History, Json
+from tests.chaos.judge_messages import KNOWN_LIMIT, judge_messages
+from tests.chaos.judge_sessions import judge_sessions
+from tests.chaos.record import Record
+from tests.chaos.recovery import recoveries, table
+from tests.chaos.truth import Ending, Intervals
+from tests.chaos.wire import Tally, ask_by_http
+from tests.chaos.world import Room, World
 
-_LATEST_END = 240.0
+_LATEST_END = 200.0
 """Seconds after the load by which all is over, however it went."""
 
 
@@ -44,13 +44,16 @@ class Plan:
 
     seconds: float
     seed: int
-    clients: int = 50
+    clients: int = 24
     servers: int = 3
-    pause: float = 1.2
-    fault_pause: float = 15.0
-    large_group: int = 60
-    script: bool = False
-    """One kill and one loss of the cache, at set times, instead of many at random."""
+    pause: float = 1.0
+    fault_pause: float = 20.0
+    large_group: int = 40
+    clocks: tuple[float, ...] = (0.0, 7.0, -11.0)
+    """How many seconds each server's clock is ahead."""
+    weather: Weather = field(default_factory=Weather)
+    script: tuple[tuple[str, float], ...] = ()
+    """Faults, and how long they last, one after another, instead of many at random."""
     patience: float = 60.0
     """For all to be right, in seconds, once it is quiet."""
 
@@ -65,7 +68,16 @@ class Report:
 
     plan: Plan
     tally: Tally
+    history: History
     figures: dict[str, str] = field(default_factory=dict)
+    violations: Counter[str] = field(default_factory=Counter)
+    recovered: list[str] = field(default_factory=list)
+
+    @property
+    def faults(self) -> Counter[str]:
+        """How many of each kind began."""
+        begun = (line for line in self.history.lines if line["what"] == "fault" and line["state"] == "begins")
+        return Counter(line["name"] for line in begun if "lost" not in line)
 
     def lines(self) -> list[str]:
         """For a person to read."""
@@ -83,57 +95,63 @@ class Report:
         ):
             told.append(title)
             told += [f"  {name}: {count}" for name, count in sorted(counts.items()) if count]
+        told.append(f"faults: {sum(self.faults.values())}")
+        told += [f"  {name}: {count}" for name, count in self.faults.most_common()]
+        told += ["from healing to the first success of"] + [f"  {line}" for line in self.recovered]
         told += [f"PROBLEM {sentence}" for sentence in tally.problems[:60]]
+        told += [f"violations, {kind}: {count}" for kind, count in self.violations.items()]
         told.append(f"problems: {tally.problem_count}")
         return told
 
 
-async def run_torture(databases: EmbeddedServers, folder: Path, plan: Plan) -> Report:
-    """All of it. Everything that is wrong stands in the report. Raises TimeoutError where it does not end."""
-    tally = Tally()
-    database = f"torture_{secrets.token_hex(4)}"
-    fleet = Fleet(databases, folder, database, plan.servers, tally)
+async def run_chaos(databases: Databases, folder: Path, plan: Plan) -> Report:
+    """All of it. Everything that is wrong stands in the report; history and logs are in the folder. Raises TimeoutError where it does
+    not end."""
+    tally, history = Tally(), History(folder / "history.jsonl")
+    database = f"chaos_{secrets.token_hex(4)}"
+    clocks = [plan.clocks[number % len(plan.clocks)] for number in range(plan.servers)]
+    fleet = Fleet(databases, folder, database, clocks, tally)
     limits = httpx.Limits(max_connections=200)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     async with httpx.AsyncClient(timeout=30, limits=limits, verify=tls, trust_env=False) as http:
         try:
             async with asyncio.timeout(plan.seconds + _LATEST_END):
                 await fleet.start()
-                torture = _Torture(databases, database, fleet, http, plan)
+                world = World(tally, fleet, http, [f"u{n}" for n in range(plan.people)], history)
+                world.reach = min(1.0, plan.seconds / 60)
+                world.skew = max(clocks) - min(clocks)
+                chaos = _Chaos(databases, database, world, plan)
                 try:
-                    await torture.run()
+                    await chaos.run()
                 finally:
-                    await torture.close()
+                    await chaos.close()
         finally:
             await fleet.stop()
-    torture.check_stored()
-    return torture.report
+            history.close()
+    chaos.judge()
+    return chaos.report
 
 
-class _Torture:
-    def __init__(
-        self, databases: EmbeddedServers, database: str, fleet: Fleet, http: httpx.AsyncClient, plan: Plan
-    ) -> None:
+class _Chaos:
+    def __init__(self, databases: Databases, database: str, world: World, plan: Plan) -> None:
         self.plan = plan
-        self.report = Report(plan, fleet.tally)
+        self.report = Report(plan, world.tally, world.history)
         self._rng = random.Random(plan.seed)
-        self._users = [f"u{number}" for number in range(plan.people)]
-        self._world = World(fleet.tally, fleet, http, self._users, reach=min(1.0, plan.seconds / 60))
+        self._world = world
         self._databases = databases
         self._database = database
-        self._harm = Harm(fleet, databases.redis_url, f"{database}:", self._users, fleet.tally, plan.seed)
+        self._faults = Faults(world.fleet, databases, world.users, f"{database}:", world.history, plan.seed)
         self.devices = [
-            Device(self._world, self._users[number % plan.people], number, self._rng.getrandbits(32))
+            Device(world, world.users[number % plan.people], number, self._rng.getrandbits(32))
             for number in range(plan.clients)
         ]
         self._persons = [Person(device) for device in self.devices]
         self._ending = Ending(
-            self._world, self.devices, self._read_intervals, self._describe, self._harm.count_unfinished
+            world, self.devices, self._read_intervals, self._describe, lambda: databases.count_unfinished(database)
         )
 
     async def close(self) -> None:
         await asyncio.gather(*(device.stop() for device in self.devices))
-        await self._harm.close()
 
     async def run(self) -> None:
         await self._set_up()
@@ -143,7 +161,7 @@ class _Torture:
         until = began + self.plan.seconds
         work: list[Awaitable[None]] = [person.act(until, self.plan.pause) for person in self._persons]
         work += [person.harm(until, self.plan.fault_pause) for person in self._persons]
-        work.append(self._follow_script() if self.plan.script else self._harm.run(until))
+        work.append(self._follow_script() if self.plan.script else self._faults.run(until, self.plan.weather))
         await asyncio.gather(*work)
         took = time.monotonic() - began
         operations = sum(sum(outcomes.values()) for outcomes in self._world.tally.operations.values())
@@ -154,32 +172,32 @@ class _Torture:
         """Everybody exists, and there are conversations to act in."""
         world, first = self._world, self._persons[: self.plan.people]
         await asyncio.gather(*(person.device.ask("me") for person in first))
-        silent = [f"silent{number}" for number in range(max(0, self.plan.large_group - len(self._users)))]
+        silent = [f"silent{number}" for number in range(max(0, self.plan.large_group - len(world.users)))]
         for start in range(0, len(silent), 50):
             given = [{"id": user, "displayName": user} for user in silent[start : start + 50]]
             await ask_by_http(world.http, world.fleet.servers[0], "service", "upsertUsers", {"input": given})
         for number in range(max(2, self.plan.people // 3)):
             owner = first[number % len(first)]
-            others = [user for user in self._users if user != owner.device.user]
+            others = [user for user in world.users if user != owner.device.user]
             await owner.create_group(self._rng.sample(others, min(len(others), self._rng.randint(2, 7))))
-        large = await first[0].create_group([*self._users[1:], *silent])
-        world.rooms[large] = Room(self._users[0], set(self._users))
+        large = await first[0].create_group([*world.users[1:], *silent])
+        world.rooms[large] = Room(world.users[0], set(world.users))
         for _ in range(self.plan.people):
             sender, recipient = self._rng.sample(first, 2)
             await sender.send(toUserId=recipient.device.user)
 
     async def _follow_script(self) -> None:
-        """The cache is lost, then a server dies."""
-        await asyncio.sleep(self.plan.seconds / 4)
-        await self._harm.lose_all()
-        await asyncio.sleep(self.plan.seconds / 2)
-        await self._harm.kill_one()
+        rng = random.Random(self.plan.seed)
+        rest = (self.plan.seconds - sum(seconds for _, seconds in self.plan.script)) / (len(self.plan.script) + 1)
+        for name, seconds in self.plan.script:
+            await asyncio.sleep(max(0.2, rest))
+            await self._faults.inflict(name, rng, seconds)
 
     async def _end(self) -> None:
         """Quiet: what differs now, and goes on to differ, is wrong."""
         for device in self.devices:
             device.offline_until = 0.0
-        await asyncio.sleep(max(0.0, self._world.last_until + 0.5 - time.time()))
+        await asyncio.sleep(max(0.0, self._world.last_until + self._world.skew + 0.5 - time.time()))
         took = await self._ending.settle(self.plan.patience)
         figures = self.report.figures
         figures["as a fresh client is shown"] = f"{took:.1f} s after the load"
@@ -194,18 +212,18 @@ class _Torture:
                 f"{name} {lags[min(len(lags) - 1, int(share * len(lags)))]:.0f} ms" for name, share in shares.items()
             )
             figures["live messages"] = f"{len(lags)}, after " + ", ".join(shown)
+        await self._ending.note_fresh()
         await asyncio.gather(*(device.stop() for device in self.devices))
-        async with Redis.from_url(self._databases.redis_url) as redis:
-            await redis.flushall()
+        await self._databases.flush_redis()
         await self._ending.check_cold()
 
     def _read_intervals(self) -> Intervals:
-        with MongoClient[Json](self._databases.mongo_url) as mongo:
+        with self._databases.client() as mongo:
             rows = mongo[self._database][MEMBERS].find()
             return {row["_id"]: [(first, last) for first, last in row["i"]] for row in rows}
 
     def _describe(self, user: str, conversation: str) -> str:
-        with MongoClient[Json](self._databases.mongo_url) as mongo:
+        with self._databases.client() as mongo:
             database = mongo[self._database]
             rows = {
                 "session": database[SESSIONS].find_one({"_id": f"{user} {conversation}"}),
@@ -218,33 +236,31 @@ class _Torture:
             }
         return ", ".join(f"{name}: {row}" for name, row in rows.items())
 
-    def check_stored(self) -> None:
+    def judge(self) -> None:
         """All servers have ended."""
-        with MongoClient[dict[str, Any]](self._databases.mongo_url) as mongo:
-            self._world.check_stored(mongo[self._database][MESSAGES].find(), self._harm.losses)
+        with self._databases.client() as mongo:
+            rows = list(mongo[self._database][MESSAGES].find())
+        self._world.check_stored(rows)
+        history = self._world.history
+        history.note("stored", messages=[_told_of(row) for row in rows], intervals=self._read_intervals())
+        record = Record.of(history.lines)
+        for violation in (*judge_messages(record), *judge_sessions(record)):
+            self.report.violations[violation.kind] += 1
+            if violation.kind == KNOWN_LIMIT:
+                self._world.tally.notes[violation.kind] += 1
+            else:
+                self._world.tally.problem(f"{violation.kind}: {violation.text}")
+        self.report.recovered = table(recoveries(history.lines, record))
 
 
-def _main(arguments: argparse.Namespace) -> int:
-    folder = Path(tempfile.mkdtemp(prefix="confab-torture-"))
-    plan = Plan(arguments.seconds, arguments.seed, arguments.clients, arguments.servers, arguments.pause)
-    try:
-        with EmbeddedServers(folder / "databases") as databases:
-            report = asyncio.run(run_torture(databases, folder, plan))
-    finally:
-        if arguments.keep_logs:
-            for log in folder.glob("*.log"):
-                shutil.copy(log, arguments.keep_logs)
-        shutil.rmtree(folder, ignore_errors=True)
-    print("\n".join(report.lines()), flush=True)
-    return 1 if report.tally.problem_count else 0
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300.0, help="of load; the end takes up to two minutes more")
-    parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--servers", type=int, default=3)
-    parser.add_argument("--pause", type=float, default=1.2, help="seconds between what a device does, on average")
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
-    parser.add_argument("--keep-logs", type=Path, help="a folder for the servers' logs")
-    raise SystemExit(_main(parser.parse_args()))
+def _told_of(row: Json) -> Json:
+    """A row of MongoDB's in the words that clients know."""
+    return {
+        "id": f"m_{row['_id']}",
+        "conversation": row["c"],
+        "seq": row["s"],
+        "sender": row["u"],
+        "text": row.get("t", ""),
+        "key": row.get("ik"),
+        "kind": "SYSTEM" if row["k"] == "S" else "TEXT",
+    }

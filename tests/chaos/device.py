@@ -16,10 +16,10 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 
-from tests.invariants.soak_client import Json
-from tests.invariants.torture_chain import Chain
-from tests.invariants.torture_view import View
-from tests.invariants.torture_wire import (
+from tests.chaos.chain import Chain
+from tests.chaos.history import Json
+from tests.chaos.view import View
+from tests.chaos.wire import (
     LIVE_SESSIONS,
     RETRIED,
     Line,
@@ -29,7 +29,7 @@ from tests.invariants.torture_wire import (
     hinted_pause,
     live_messages,
 )
-from tests.invariants.torture_world import World
+from tests.chaos.world import World
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _BY_SOCKET = 0.7
@@ -75,8 +75,8 @@ class Device:
     def _install(self, generation: int) -> None:
         self.forgetful = False
         self.view = View(self.user, self.world.tally, self.world.full, generation)
-        self.chain = Chain(self.name, self.user, self.world.tally)
-        self.room_chain = Chain(f"{self.name} in one conversation", self.user, self.world.tally)
+        self.chain = Chain(self.name, self.user, self.world.tally, self.world.skew)
+        self.room_chain = Chain(f"{self.name} in one conversation", self.user, self.world.tally, self.world.skew)
         self.room: str | None = None
         """The conversation that it follows alone, beside all."""
         self._follows_room = self.rng.random() < 0.3
@@ -115,6 +115,22 @@ class Device:
 
     # --- asking
 
+    async def ask_once(self, kind: str, **variables: Any) -> Any | None:
+        """None where nobody knows what was done. Raises Refused."""
+        outcomes = self.world.tally.operations[kind]
+        try:
+            value = await self._ask_once(kind, variables)
+        except Refused as refused:
+            outcomes[refused.code] += 1
+            if not refused.retryable:
+                raise
+            return None
+        except Lost as lost:
+            outcomes[f"lost ({lost})"] += 1
+            return None
+        outcomes["answered"] += 1
+        return value
+
     async def ask(self, kind: str, **variables: Any) -> Any:
         """Until there is an answer, as often as it takes, wherever it comes from. Raises Refused for one that is final, and
         GaveUp."""
@@ -140,6 +156,20 @@ class Device:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _ask_once(self, kind: str, variables: Json) -> Any:
+        history = self.world.history
+        tried = history.invoke(self.name, self.user, kind, variables)
+        try:
+            value = await self._ask_somewhere(kind, variables)
+        except Refused as refused:
+            history.answer(tried, refused.code)
+            raise
+        except Lost:
+            history.answer(tried, "lost")
+            raise
+        history.answer(tried, "ok", value)
+        return value
+
+    async def _ask_somewhere(self, kind: str, variables: Json) -> Any:
         line = self.line
         if line is not None and not line.stalled and self.rng.random() < _BY_SOCKET:
             return await line.ask(kind, variables)
@@ -249,6 +279,7 @@ class Device:
             self._hear_end(name, subscription, payload)
             return
         (event,) = payload["data"].values()
+        self.world.history.note("event", who=self.name, user=self.user, of=name, live=subscription.begun, event=event)
         try:
             subscription.hear(event)
         except Exception:
