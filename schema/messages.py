@@ -9,6 +9,7 @@ import strawberry
 
 from resolvers import history, offline, receipts, revising
 from resolvers import messages as use_cases
+from resolvers.errors import Unavailable
 from resolvers.pages import Page
 from schema.compiled import then
 from schema.context import Context, Info
@@ -185,10 +186,17 @@ class SendMessagePayload:
 
     @strawberry.field
     def session(self, info: Info) -> SessionRef:
-        from schema.sessions import session_from
-
         loaders, session = info.context.loaders, self.answer.session
-        return then(session or loaders.sessions.load(self.answer.message.conversation), session_from)
+        return then(session or loaders.sessions.load(self.answer.message.conversation), _sender_session)
+
+
+def _sender_session(session: records.Session | None) -> SessionRef:
+    """Who wrote has a session. Until it can be seen, which takes a moment where a server died, the answer is unknown."""
+    from schema.sessions import session_from
+
+    if session is None:
+        raise Unavailable("the message is stored, and not to be seen yet")
+    return session_from(session)
 
 
 @strawberry.type

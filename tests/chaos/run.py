@@ -127,8 +127,8 @@ async def run_chaos(databases: Databases, folder: Path, plan: Plan) -> Report:
                     await chaos.close()
         finally:
             await fleet.stop()
-            history.close()
     chaos.judge()
+    history.close()
     return chaos.report
 
 

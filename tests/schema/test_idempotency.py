@@ -273,3 +273,19 @@ async def test_after_a_loss_keys_are_remembered_for_a_day(
         places.lose_redis(place)
         again = await api.send(alice, bob, "once", idempotencyKey="k")
         assert again["replayed"] is remembered
+
+
+async def test_a_message_whose_session_is_not_to_be_seen_yet_is_asked_for_again(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await api.people("alice", "bob")
+    first = await api.send(alice, bob, "once", idempotencyKey="k")
+    before = await api.stored()
+    sessions = api.services.app.store.sessions
+    with monkeypatch.context() as lost:
+        # As after a server and Redis died between storing the first message of two people and showing it.
+        lost.setattr(sessions, "find_many", lambda user, _names: sessions.__class__.find_many(sessions, user, []))
+        refused = await api.refused_to_send(alice, bob, "once", idempotencyKey="k")
+    assert (refused.code, refused.retryable) == ("UNAVAILABLE", True)
+    assert await api.stored() == before
+    assert (await api.send(alice, bob, "once", idempotencyKey="k"))["message"]["id"] == first["message"]["id"]
