@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import random
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,10 +19,10 @@ from tests.chaos.judge_messages import KNOWN_LIMIT, judge_messages
 from tests.chaos.judge_sessions import judge_sessions
 from tests.chaos.record import Record
 from tests.chaos.recovery import recoveries, table
-from tests.chaos.run import Plan, Report, run_chaos
+from tests.chaos.run import LATEST_END, Plan, Report, run_chaos
 
-_PER_RUN_SECONDS = 110.0
-"""What a run takes beside its load where all goes well, with much to spare."""
+_BESIDE_SECONDS = LATEST_END + 15.0
+"""What a run takes beside its load at most."""
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -28,11 +30,19 @@ def main(arguments: argparse.Namespace) -> int:
     ends = time.monotonic() + arguments.minutes * 60
     bad, seed = 0, arguments.seed
     while True:
-        seconds = min(arguments.seconds, ends - time.monotonic() - _PER_RUN_SECONDS)
+        seconds = min(arguments.seconds, ends - time.monotonic() - _BESIDE_SECONDS)
         if seconds < 20:
             return bad
         weather = Weather(arguments.rest, lanes=tuple(arguments.lanes.split(",")), without=tuple(arguments.without))
-        plan = Plan(seconds, seed, arguments.clients, arguments.servers, arguments.pause, weather=weather)
+        plan = Plan(
+            seconds,
+            seed,
+            arguments.clients,
+            arguments.servers,
+            arguments.pause,
+            weather=weather,
+            patience=arguments.patience,
+        )
         report = _run(plan, arguments.keep)
         print("\n".join(report.lines()), flush=True)
         bad += report.tally.problem_count > 0
@@ -69,8 +79,8 @@ def _run(plan: Plan, keep: Path) -> Report:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=9.5, help="for all runs together")
-    parser.add_argument("--seconds", type=float, default=150.0, help="of load in one run")
+    parser.add_argument("--minutes", type=float, default=9.8, help="for all runs together")
+    parser.add_argument("--seconds", type=float, default=190.0, help="of load in one run")
     parser.add_argument("--once", action="store_true", help="one run, however much time is left")
     parser.add_argument("--clients", type=int, default=24)
     parser.add_argument("--servers", type=int, default=3)
@@ -78,8 +88,11 @@ if __name__ == "__main__":
     parser.add_argument("--rest", type=float, default=9.0, help="seconds between two faults of one part, on average")
     parser.add_argument("--lanes", default="servers,MongoDB,Redis", help="which parts are hurt")
     parser.add_argument("--without", nargs="*", default=[], help="faults to leave out, by a part of their names")
+    parser.add_argument("--patience", type=float, default=40.0, help="seconds of quiet for all to be right")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--keep", type=Path, default=Path(".chaos"), help="where histories and logs of bad runs go")
     parser.add_argument("--judge", type=Path, help="no run: a history.jsonl of an earlier one")
     given = parser.parse_args()
+    # Told to stop, it lets go of whatever it holds, and ends its servers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     raise SystemExit(1 if (judge(given.judge) if given.judge else main(given)) else 0)

@@ -27,6 +27,8 @@ from server.embedded import ports
 from server.embedded.binaries import find_mongod, find_redis
 from server.embedded.child import Child, Program
 from server.embedded.valkey import redis_url, valkey
+from store.ids import PARTITIONS
+from store.keys import Keys
 
 MEMBERS = 3
 REDIS_LINK = MEMBERS
@@ -194,11 +196,18 @@ class Databases:
         async with AsyncRedis.from_url(self.true_redis_url) as redis:
             await redis.flushall()
 
-    async def count_unfinished(self, deployment: str) -> int:
-        """The messages in all outboxes of a deployment, by the prefix of its keys."""
+    async def count_unfinished(self, prefix: str) -> int:
+        """The messages in all outboxes of the generation of keys that counts, the latest. 1 where Redis was lost just now."""
         async with AsyncRedis.from_url(self.true_redis_url) as redis:
-            keys = [key async for key in redis.scan_iter(match=f"*{deployment}:*outbox", count=1000)]
-            return sum([await redis.xlen(key) for key in keys])
+            marks = [key.decode() async for key in redis.scan_iter(match=f"{prefix}/*epoch", count=1000)]
+            if not marks:
+                return 1
+            keys = Keys(prefix)
+            keys.enter(max(int(mark.removeprefix(f"{prefix}/").removesuffix("epoch")) for mark in marks))
+            async with redis.pipeline(transaction=False) as pipeline:
+                for partition in range(PARTITIONS):
+                    pipeline.xlen(keys.outbox(partition))
+                return sum(await pipeline.execute())
 
     @property
     def _dump(self) -> Path:

@@ -236,7 +236,7 @@ class Faults:
     async def _lose_a_user_in_redis(self, rng: random.Random, _seconds: float) -> None:
         user = rng.choice(self._users)
         async with Redis.from_url(self._databases.true_redis_url) as redis:
-            keys = [key async for key in redis.scan_iter(match=f"*{self._prefix}{{u:{user}}}:*", count=1000)]
+            keys = [key async for key in redis.scan_iter(match=f"{self._prefix}*{{u:{user}}}:*", count=1000)]
             self._lost(user)
             if keys:
                 await redis.delete(*keys)

@@ -34,7 +34,7 @@ from tests.chaos.truth import Ending, Intervals
 from tests.chaos.wire import Tally, ask_by_http
 from tests.chaos.world import Room, World
 
-_LATEST_END = 200.0
+LATEST_END = 90.0
 """Seconds after the load by which all is over, however it went."""
 
 
@@ -54,7 +54,7 @@ class Plan:
     weather: Weather = field(default_factory=Weather)
     script: tuple[tuple[str, float], ...] = ()
     """Faults, and how long they last, one after another, instead of many at random."""
-    patience: float = 60.0
+    patience: float = 40.0
     """For all to be right, in seconds, once it is quiet."""
 
     @property
@@ -115,7 +115,7 @@ async def run_chaos(databases: Databases, folder: Path, plan: Plan) -> Report:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     async with httpx.AsyncClient(timeout=30, limits=limits, verify=tls, trust_env=False) as http:
         try:
-            async with asyncio.timeout(plan.seconds + _LATEST_END):
+            async with asyncio.timeout(plan.seconds + LATEST_END):
                 await fleet.start()
                 world = World(tally, fleet, http, [f"u{n}" for n in range(plan.people)], history)
                 world.reach = min(1.0, plan.seconds / 60)
@@ -147,7 +147,11 @@ class _Chaos:
         ]
         self._persons = [Person(device) for device in self.devices]
         self._ending = Ending(
-            world, self.devices, self._read_intervals, self._describe, lambda: databases.count_unfinished(database)
+            world,
+            self.devices,
+            self._read_intervals,
+            self._describe,
+            lambda: databases.count_unfinished(f"{database}:"),
         )
 
     async def close(self) -> None:

@@ -155,7 +155,7 @@ class View:
         self._in_parts = False
 
     def hear_created(self, message: Json) -> None:
-        name, seq = message["conversationId"], message["seq"]
+        name, seq = message["conversationId"], int(message["seq"])
         newest = max(self.messages[name], default=self.floors.get(name, seq) - 1)
         if name in self._full and seq > newest + 1:
             # Whoever came back to such a group reads what they were never told.
