@@ -16,6 +16,7 @@ from typing import Any, assert_never
 import structlog
 from starlette.websockets import WebSocket
 
+from store.errors import StoreError
 from subscriptions import close_codes
 from subscriptions.close_codes import Close
 from subscriptions.engine import ConnectionContext, Json, Prepared, RequestRefused, error
@@ -238,6 +239,10 @@ class Connection:
             authenticated = await self._host.authenticate(payload)
         except ConnectionRefusedByAuth as refused:
             self.close(refused.close)
+            return
+        except StoreError as away:
+            log.warning("the store could not carry it out", connection_id=self.id, reason=str(away))
+            self.close(close_codes.TRY_AGAIN_LATER)
             return
         except Exception:
             log.exception("websocket_authentication_failed", connection_id=self.id)

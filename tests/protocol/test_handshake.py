@@ -8,6 +8,7 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
+from store.errors import Unreachable
 from subscriptions.close_codes import FORBIDDEN
 from subscriptions.transport_ws import Authenticated, ConnectionRefusedByAuth, TransportLimits
 
@@ -143,6 +144,18 @@ async def test_a_failure_of_the_authenticator_is_logged_and_closed_with_a_code_t
         await peer.send({"type": "connection_init"})
         assert await peer.closed() == (1013, "Try again later")
     assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["websocket_authentication_failed"]
+
+
+async def test_a_database_that_is_away_is_no_defect_and_closed_with_a_code_that_clients_retry(start):
+    async def authenticate(payload):
+        raise Unreachable("no primary")
+
+    server = await start(authenticate=authenticate)
+    peer = await server.connect(init=False)
+    with capture_logs() as logs:
+        await peer.send({"type": "connection_init"})
+        assert await peer.closed() == (1013, "Try again later")
+    assert [entry["event"] for entry in logs if "exc_info" in entry or entry["log_level"] == "error"] == []
 
 
 def with_token(expires_at, caller="alice"):
