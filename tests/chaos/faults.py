@@ -28,7 +28,7 @@ _MONGO = {
 }  # fmt: skip
 _REDIS = {
     "restart Redis, kept": 2, "restart Redis, empty": 2, "restart Redis, from an older snapshot": 4, "flush Redis": 3,
-    "hold Redis": 3, "Redis's link": 5, "lose a user in Redis": 3, "take Redis away": 2, "flush Redis and kill a server": 1,
+    "hold Redis": 3, "Redis's link": 5, "lose a user in Redis": 3, "take Redis away": 2, "flush Redis and kill a server": 2,
 }  # fmt: skip
 
 _KINDS = {"servers": _SERVER, "MongoDB": _MONGO, "Redis": _REDIS}
@@ -242,5 +242,10 @@ class Faults:
                 await redis.delete(*keys)
 
     async def _flush_redis_and_kill_a_server(self, rng: random.Random, seconds: float) -> None:
-        """What a server had not finished as it died is lost too."""
-        await asyncio.gather(self._kill_a_server(rng, seconds), self._flush_redis(rng, seconds))
+        """What a server had not finished as it died is lost too, before another one takes it over."""
+
+        async def flush() -> None:
+            await asyncio.sleep(rng.uniform(0.0, seconds / 2))
+            await self._flush_redis(rng, seconds)
+
+        await asyncio.gather(self._kill_a_server(rng, seconds), flush())

@@ -201,6 +201,8 @@ class _Chaos:
         """Quiet: what differs now, and goes on to differ, is wrong."""
         for device in self.devices:
             device.offline_until = 0.0
+            if device.line is not None:
+                device.line.wake()
         await asyncio.sleep(max(0.0, self._world.last_until + self._world.skew + 0.5 - time.time()))
         took = await self._ending.settle(self.plan.patience)
         figures = self.report.figures

@@ -8,6 +8,7 @@ import re
 import socket
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -168,6 +169,7 @@ class Line:
         self._asked: dict[str, tuple[str, asyncio.Future[Json]]] = {}
         self._dropped: set[str] = set()
         self._stall = 0.0
+        self._awake = asyncio.Event()
         self._left = ""
         self._ponging: asyncio.Task[None] | None = None
         self.stalled = False
@@ -234,6 +236,11 @@ class Line:
         self._stall = seconds
         self.stalled = True
 
+    def wake(self) -> None:
+        """Ends a stall, and whatever was to come."""
+        self._stall = 0.0
+        self._awake.set()
+
     async def leave(self, *, politely: bool) -> None:
         """Closes, or drops the connection without a word."""
         self._left = "closed by us" if politely else "aborted by us"
@@ -248,7 +255,10 @@ class Line:
             while True:
                 if self._stall:
                     seconds, self._stall = self._stall, 0.0
-                    await asyncio.sleep(seconds)
+                    self._awake.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(seconds):
+                            await self._awake.wait()
                 self._take(orjson.loads(await self._receive()))
         except ConnectionClosed as closed:
             return self._left or _code(closed), closed.rcvd.reason if closed.rcvd else ""
