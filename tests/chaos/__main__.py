@@ -63,7 +63,7 @@ def judge(path: Path) -> int:
 def _run(plan: Plan, keep: Path) -> Report:
     folder = Path(tempfile.mkdtemp(prefix="confab-chaos-"))
     try:
-        with Databases(folder / "databases") as databases:
+        with Databases(folder / "databases", plan.servers) as databases:
             report = asyncio.run(run_chaos(databases, folder, plan))
     finally:
         # What is left of a run that went wrong is worth more than its disk space.

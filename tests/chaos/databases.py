@@ -1,6 +1,7 @@
-"""A MongoDB replica set of three members and a Redis that can keep what it holds, each behind a link that can be hurt.
+"""A MongoDB replica set of three members and a Redis that can keep what it holds, behind links that can be hurt.
 
-The members know each other, and are known to clients, by their links' ports: a stalled link cuts a member off from the others' requests too.
+The members know each other, and are known to clients, by their links' ports: a stalled link cuts a member off from the others' requests
+too. To Redis each server has a link of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -31,18 +33,26 @@ from store.ids import PARTITIONS
 from store.keys import Keys
 
 MEMBERS = 3
-REDIS_LINK = MEMBERS
-"""The place of Redis's link, after the members'."""
 
 _SET = "chaos"
 _PRIMARY_SECONDS = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where one server finds the databases."""
+
+    mongo_url: str
+    redis_url: str
+
+
 class Databases:
     """All of them, from `with` to its end. They end with this process, however it ends. Calls block, but for none of a fault's time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, servers: int) -> None:
+        """servers: how many there are to be links to Redis for."""
         self._folder = folder
+        self._servers = servers
         self._launcher = ThreadPoolExecutor(1, thread_name_prefix="chaos-launcher")
         self._links: list[int] = []
         self._proxy: subprocess.Popen[bytes] | None = None
@@ -56,9 +66,14 @@ class Databases:
         return f"mongodb://{hosts}/?replicaSet={_SET}"
 
     @property
-    def redis_url(self) -> str:
-        """Through its link."""
-        return redis_url(self._links[REDIS_LINK])
+    def addresses(self) -> list[Addresses]:
+        """For each server."""
+        return [Addresses(self.mongo_url, redis_url(port)) for port in self._links[MEMBERS:]]
+
+    @property
+    def redis_links(self) -> range:
+        """The places of the links to Redis, in the order of the servers."""
+        return range(MEMBERS, MEMBERS + self._servers)
 
     @property
     def true_redis_url(self) -> str:
@@ -80,7 +95,7 @@ class Databases:
 
     def _start(self) -> None:
         taken: list[int] = []
-        for _ in range(2 * (MEMBERS + 1)):
+        for _ in range(2 * MEMBERS + 1 + self._servers):
             taken.append(ports.pick_free(*taken))
         targets, self._links = taken[: MEMBERS + 1], taken[MEMBERS + 1 :]
         homes = [self._folder / f"member{number}" for number in range(MEMBERS)] + [self._folder / "redis"]
@@ -91,7 +106,8 @@ class Databases:
         self.redis = Child(valkey(find_redis(), homes[-1]), targets[-1], self._launcher)
         for child in (*self.members, self.redis):
             child.launch()
-        pairs = [f"{link}:{target}" for link, target in zip(self._links, targets, strict=True)]
+        ends = targets[:MEMBERS] + [targets[-1]] * self._servers
+        pairs = [f"{link}:{end}" for link, end in zip(self._links, ends, strict=True)]
         program = [sys.executable, str(Path(__file__).with_name("proxy.py")), *pairs]
         self._proxy = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._await_proxy()

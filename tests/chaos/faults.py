@@ -15,20 +15,20 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from tests.chaos.databases import MEMBERS, REDIS_LINK, Databases, hold_process
+from tests.chaos.databases import MEMBERS, Databases, hold_process
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import History
 
 LINK_MODES = ("stall", "mute", "slow", "lossy", "cut")
 
-_SERVER = {"kill a server": 4, "stop a server": 3, "hold a server": 4}
+_SERVER = {"kill a server": 4, "kill all but one server": 1, "stop a server": 3, "hold a server": 4}
 _MONGO = {
     "kill the primary": 4, "step down the primary": 4, "hold the primary": 3, "hold a secondary": 1, "kill a secondary": 1,
     "lock the primary's disk": 2, "MongoDB's links": 5, "hold all of MongoDB": 2, "slow the primary": 1,
 }  # fmt: skip
 _REDIS = {
     "restart Redis, kept": 2, "restart Redis, empty": 2, "restart Redis, from an older snapshot": 4, "flush Redis": 3,
-    "hold Redis": 3, "Redis's link": 5, "lose a user in Redis": 3, "take Redis away": 2, "flush Redis and kill a server": 2,
+    "hold Redis": 3, "links to Redis": 5, "lose a user in Redis": 3, "take Redis away": 2, "flush Redis and kill a server": 2,
 }  # fmt: skip
 
 _KINDS = {"servers": _SERVER, "MongoDB": _MONGO, "Redis": _REDIS}
@@ -57,8 +57,6 @@ class Faults:
         self, fleet: Fleet, databases: Databases, users: list[str], prefix: str, history: History, seed: int
     ) -> None:
         """prefix: of the keys in Redis."""
-        self.losses: list[tuple[float, str | None]] = []
-        """When (seconds since the epoch) Redis lost all of a user; None: of everybody."""
         self._fleet = fleet
         self._databases = databases
         self._users = users
@@ -93,7 +91,6 @@ class Faults:
         self._history.note("fault", name=f"{name} ({detail})" if detail else name, state="healed")
 
     def _lost(self, user: str | None = None) -> None:
-        self.losses.append((time.time(), user))
         self._history.note("fault", name="loss", state="begins", lost=user or "all")
 
     # --- servers
@@ -109,6 +106,13 @@ class Faults:
             await self._fleet.kill(index)
             await asyncio.sleep(seconds / 2)
             await self._fleet.restart(index)
+
+    async def _kill_all_but_one_server(self, rng: random.Random, seconds: float) -> None:
+        up = [index for index in range(len(self._fleet.servers)) if index not in self._fleet.down]
+        victims = rng.sample(up, len(up) - 1)
+        await asyncio.gather(*(self._fleet.kill(index) for index in victims))
+        await asyncio.sleep(seconds / 2)
+        await asyncio.gather(*(self._fleet.restart(index) for index in victims))
 
     async def _stop_a_server(self, rng: random.Random, seconds: float) -> None:
         index = self._victim(rng)
@@ -199,8 +203,11 @@ class Faults:
 
     # --- Redis
 
-    async def _rediss_link(self, rng: random.Random, seconds: float) -> str:
-        return await self._hurt_links([REDIS_LINK], rng, seconds)
+    async def _links_to_redis(self, rng: random.Random, seconds: float) -> str:
+        """One server's, which the others know nothing of, or all."""
+        every = rng.random() < 0.4
+        places = list(self._databases.redis_links) if every else [rng.choice(self._databases.redis_links)]
+        return f"{'all' if every else 'one'}: {await self._hurt_links(places, rng, seconds)}"
 
     async def _hold_redis(self, _rng: random.Random, seconds: float) -> None:
         pid = self._databases.redis.pid

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from server.embedded import ports
-from tests.chaos.databases import hold_process
+from tests.chaos.databases import Addresses, hold_process
 from tests.chaos.wire import Tally, lines_of
-from tests.processes import Addresses, ServerProcess, start_server, until_ready
+from tests.processes import ServerProcess, start_server, until_ready
 
 SETTINGS = {"ws_queue": "100", "ws_ping_interval": "5"}
 """Small enough for a stalled device to pass them within the time there is."""
@@ -21,13 +21,13 @@ class Fleet:
     """Server processes on one database, each on its port for good."""
 
     def __init__(
-        self, databases: Addresses, folder: Path, database: str, clocks: Sequence[float], tally: Tally
+        self, addresses: Sequence[Addresses], folder: Path, database: str, clocks: Sequence[float], tally: Tally
     ) -> None:
-        """clocks: of each server, how many seconds it is ahead of the machine."""
+        """Of each server, where it finds the databases, and how many seconds its clock is ahead of the machine's."""
         self.servers: list[ServerProcess] = []
         self.down: set[int] = set()
         self.tally = tally
-        self._databases = databases
+        self._addresses = addresses
         self._folder = folder
         self._database = database
         self._started = 0
@@ -79,7 +79,7 @@ class Fleet:
         self._started += 1
         log = self._folder / f"{self._database}-{index}-{self._started}.log"
         return start_server(
-            self._databases,
+            self._addresses[index],
             self._ports[index],
             log,
             self._database,

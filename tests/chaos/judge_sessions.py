@@ -1,6 +1,8 @@
 """What clients were told of sessions and receipts, judged.
 
-- miscounted: in the end, unreadCount, unreadMentionCount or totalUnread is not what counting the messages gives.
+- miscounted: in the end, unreadCount, unreadMentionCount or totalUnread is not what counting the messages gives; at any time, an answer
+  with all sessions has another totalUnread than these give.
+- unshown: a message was acknowledged with a session that does not hold it.
 - backwards: somebody who was shown one position, or a clock, asked afterwards and was shown an earlier one. This holds for all of a
   user's devices together. What comes by itself may be late: it is what later answers have to reach, and is itself held against nothing.
 - ticks backwards: likewise, how many have received or read one's own message.
@@ -20,7 +22,7 @@ GROWING = ("writeSeq", "readSeq", "deliveredSeq", "peerReadSeq", "peerDeliveredS
 
 def judge_sessions(record: Record) -> list[Violation]:
     """All of it."""
-    judges = (miscounted, backwards, ticks_backwards, ahead)
+    judges = (miscounted, misadded, unshown, backwards, ticks_backwards, ahead)
     return [violation for judge in judges for violation in judge(record)]
 
 
@@ -39,10 +41,31 @@ def miscounted(record: Record) -> Iterator[Violation]:
             yield Violation("miscounted", f"{user}: totalUnread {fresh['total']}, the sessions give {total}")
 
 
+def misadded(record: Record) -> Iterator[Violation]:
+    for tried in record.tries:
+        value = tried.value
+        if tried.op == "syncSessions" and isinstance(value, dict) and not (tried.vars["since"] or value["hasMore"]):
+            shown = [s for s in value["sessions"] if s["status"] == "ACTIVE" and not s["muteStatus"]]
+            total = sum(session["unreadCount"] for session in shown)
+            if total != value["totalUnread"]:
+                told = value["totalUnread"]
+                yield Violation(
+                    "miscounted", f"try {tried.id} of {tried.who}: totalUnread {told}, its sessions give {total}"
+                )
+
+
 def _count(user: str, read: int, messages: list[Json]) -> tuple[int, int]:
     unread = [m for m in messages if m["seq"] > read and m["sender"]["id"] != user and m["contentType"] != "SYSTEM"]
     mentions = [m for m in unread if m["mentionsAll"] or {"id": user} in m["mentions"]]
     return len(unread), len(mentions)
+
+
+def unshown(record: Record) -> Iterator[Violation]:
+    for tried in record.sends():
+        if tried.done and isinstance(tried.value, dict) and tried.value.get("session"):
+            message, session = tried.value["message"], tried.value["session"]
+            if min(session["writeSeq"], session["readSeq"]) < message["seq"]:
+                yield Violation("unshown", f"try {tried.id} of {tried.who}: {message} with {session}")
 
 
 def backwards(record: Record) -> Iterator[Violation]:

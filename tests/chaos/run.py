@@ -50,7 +50,7 @@ class Plan:
     fault_pause: float = 20.0
     large_group: int = 40
     clocks: tuple[float, ...] = (0.0, 7.0, -11.0)
-    """How many seconds each server's clock is ahead."""
+    """How many seconds servers' clocks are ahead, in turn."""
     weather: Weather = field(default_factory=Weather)
     script: tuple[tuple[str, float], ...] = ()
     """Faults, and how long they last, one after another, instead of many at random."""
@@ -110,7 +110,7 @@ async def run_chaos(databases: Databases, folder: Path, plan: Plan) -> Report:
     tally, history = Tally(), History(folder / "history.jsonl")
     database = f"chaos_{secrets.token_hex(4)}"
     clocks = [plan.clocks[number % len(plan.clocks)] for number in range(plan.servers)]
-    fleet = Fleet(databases, folder, database, clocks, tally)
+    fleet = Fleet(databases.addresses, folder, database, clocks, tally)
     limits = httpx.Limits(max_connections=200)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     async with httpx.AsyncClient(timeout=30, limits=limits, verify=tls, trust_env=False) as http:
@@ -203,7 +203,7 @@ class _Chaos:
             device.offline_until = 0.0
             if device.line is not None:
                 device.line.wake()
-        await asyncio.sleep(max(0.0, self._world.last_until + self._world.skew + 0.5 - time.time()))
+        await asyncio.sleep(max(0.0, self._world.last_until + 0.5 - time.time()))
         took = await self._ending.settle(self.plan.patience)
         figures = self.report.figures
         figures["as a fresh client is shown"] = f"{took:.1f} s after the load"

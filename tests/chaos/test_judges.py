@@ -174,6 +174,15 @@ def _add_up_wrongly(story: Story) -> None:
     story.fresh_b["total"] = 2
 
 
+def _add_up_wrongly_meanwhile(story: Story) -> None:
+    sessions = [session("b", unreadCount=1, writeSeq=2, readSeq=1, activeTs=60)]
+    story.ask("b", "syncSessions", {"since": None}, {"sessions": sessions, "hasMore": False, "totalUnread": 0})
+
+
+def _answer_before_it_is_shown(story: Story) -> None:
+    story.second["value"]["session"] = session("a", writeSeq=1, readSeq=1, deliveredSeq=1)
+
+
 def _unread(story: Story) -> None:
     story.ask("b", "session", {"id": PAIR}, session("b", writeSeq=2, activeTs=60))
 
@@ -220,6 +229,8 @@ def _read_for_another(story: Story) -> None:
         (_count_one_too_few, ["miscounted"]),
         (_miss_a_mention, ["miscounted"]),
         (_add_up_wrongly, ["miscounted"]),
+        (_add_up_wrongly_meanwhile, ["miscounted"]),
+        (_answer_before_it_is_shown, ["unshown"]),
         (_unread, ["backwards"]),
         (_turn_the_clock_back, ["backwards"]),
         (_forget_what_was_told, ["backwards"]),
