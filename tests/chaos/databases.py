@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -263,7 +264,9 @@ async def hold_process(pid: int, seconds: float) -> None:
     try:
         await asyncio.sleep(seconds)
     finally:
-        os.kill(pid, signal.SIGCONT)
+        # It may have been killed while it stood still.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def _member(home: Path) -> Program:
