@@ -269,11 +269,14 @@ def test_of_two_requests_at_one_time_either_may_be_answered_first() -> None:
 
 def test_a_fault_is_over_with_the_first_send_and_the_first_delivery_that_began_after_it() -> None:
     story = Story()
-    story.line("fault", name="a fault", state="healed")
+    story.line("fault", name="a fault", state="begins")
+    story.ask("b", "session", {"id": PAIR}, session("b", writeSeq=2, readSeq=1, activeTs=60))
+    story.ask("b", "session", {"id": PAIR}, None, "UNAVAILABLE")
+    story.line("fault", name="a fault (of a kind)", state="healed")
     healed = story.now
     story.line("event", who="b/1", user="b", of="live", live=True, event={"__typename": "MessageCreated", "message": message("m_2", 2, "two")})  # fmt: skip
     story.send("a", "three", "m_3", 3)
     answered = story.now
     story.line("event", who="b/1", user="b", of="live", live=True, event={"__typename": "MessageCreated", "message": message("m_3", 3, "three")})  # fmt: skip
     found = recoveries(story.lines, Record.of(story.lines))
-    assert found == [Recovery("a fault", answered - healed, story.now - healed)]
+    assert found == [Recovery("a fault (of a kind)", answered - healed, story.now - healed, 2, 1, 1.0)]
