@@ -93,7 +93,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
     claim = Claim(message.id, conversation, message.digest)
     found = await claim_message(app, message, claim)
     if isinstance(found, Message):
-        return Answer(found, None, replayed=True)
+        return Answer(found, await _see_shown(app, found), replayed=True)
     try:
         # Not before: a replay is answered however often it is asked for.
         check_rate(app.store.rate_limits.sends, sender)
@@ -101,6 +101,18 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
     except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited):
         await app.store.claims.release(sender, message.key, claim)
         raise
+
+
+async def _see_shown(app: Confab, message: Message) -> Session | None:
+    """The sender's session, with a message in it that is durable. Whoever stored it may have died before showing it to anybody, and
+    the outbox that tells of it may be lost."""
+    snapshot = await app.store.sessions.find_many(message.sender, [message.conversation])
+    session = next(iter(snapshot.sessions), None)
+    if session is not None and min(session.write_seq, session.read_seq) >= message.seq:
+        return session
+    # As one that is taken over: what of it was done is not done again. Its own entry of the outbox is left to who sweeps.
+    sent = await app.delivery.send(Reserved(message, version="", entry="0-0"), recovered=True)
+    return sent.sender.session
 
 
 async def _send(app: Confab, message: Message, *, opens: bool) -> Answer:
@@ -114,7 +126,8 @@ async def _send_now(app: Confab, message: Message, *, opens: bool) -> Answer:
     with app.delivery.coming:
         reserved = await _reserve(app, message, opens=opens)
     if reserved is None:
-        return Answer(await await_twin(app, message), None, replayed=True)
+        twin = await await_twin(app, message)
+        return Answer(twin, await _see_shown(app, twin), replayed=True)
     if not reserved.sender_in_use:
         # What the sender had not read before tells whose messages the new one makes read.
         await app.store.sessions.load(message.sender)
