@@ -18,6 +18,9 @@ from redis.exceptions import RedisError
 
 _DUPLICATE_KEY = 11000
 
+_LOCK_OF_A_DRIVER = "Lock is not acquired"
+"""What PyMongo says instead of its own error where requests that wait for a primary end just as others begin to."""
+
 failures: Counter[str] = Counter()
 """By database, how often a call to it failed in this process."""
 
@@ -67,6 +70,8 @@ class translated:  # read as a verb, and a class because a generator costs ten t
             case PyMongoError() | RedisError() | OSError():
                 failures["mongodb" if isinstance(error, PyMongoError) else "redis"] += 1
                 raise Unreachable(f"{type(error).__name__}: {error}") from error
+            case RuntimeError() if str(error) == _LOCK_OF_A_DRIVER:
+                raise Unreachable(f"the driver tripped over its own lock: {error}") from error
 
 
 def _codes(details: Mapping[str, Any]) -> str:

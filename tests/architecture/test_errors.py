@@ -123,3 +123,10 @@ def test_a_batch_of_writes_tells_of_collisions_only_where_nothing_else_went_wron
 def test_a_collision_is_for_the_caller_to_judge() -> None:
     with pytest.raises(pymongo.errors.DuplicateKeyError), translated():
         raise pymongo.errors.DuplicateKeyError("taken")
+
+
+def test_a_drivers_trouble_with_its_own_lock_is_translated_and_no_other_runtime_error() -> None:
+    with pytest.raises(Unreachable), translated():
+        raise RuntimeError("Lock is not acquired")
+    with pytest.raises(RuntimeError, match="something else"), translated():
+        raise RuntimeError("something else")
