@@ -230,6 +230,8 @@ async def hold_and(
     app: Confab, user: UserId, conversations: Sequence[ConversationId], work: Callable[[Held], Awaitable[T]]
 ) -> T:
     """Work under the user's lock; begun anew where the lock was lost on the way. Raises LockTimeout, Unreachable, Fenced."""
+    # Found out later, it would leave the user's state in doubt, and those who read it with nothing.
+    app.store.mongo.require_primary()
     for attempt in range(_ATTEMPTS):
         try:
             async with app.store.locks.hold(user, conversations) as held:

@@ -2,6 +2,7 @@
 
 StoreError
 ├── Unreachable      MongoDB or Redis did not answer in time; the outcome of a write is unknown
+│   └── Away         nothing was asked: there has been nobody to ask for some time
 ├── LockTimeout      the user's lock was not to be had within the deadline
 ├── Fenced           the lock was lost before the change was applied
 └── Superseded       the group is not the one that a change was decided on
@@ -31,6 +32,10 @@ class StoreError(Exception):
 
 class Unreachable(StoreError):
     """A database did not answer in time. Whether a write took place is unknown."""
+
+
+class Away(Unreachable):
+    """Nothing was asked: MongoDB has had no primary for some time."""
 
 
 class LockTimeout(StoreError):

@@ -1,12 +1,13 @@
 """MongoDB: the one module that calls its driver, so that which driver is a setting.
 
 Every write is acknowledged by a majority with its journal, every read comes from the primary and sees only what a
-majority holds. `trips` counts the round trips a caller waits for; calls made `together` count once.
+majority holds. Where there has been no primary for some seconds every call raises Away at once. `trips` counts the round trips a caller waits for; calls made `together` count once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
@@ -14,11 +15,17 @@ from typing import Any, Literal, NamedTuple
 
 from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, timeout
+from pymongo.monitoring import (
+    TopologyClosedEvent,
+    TopologyDescriptionChangedEvent,
+    TopologyListener,
+    TopologyOpenedEvent,
+)
 from pymongo.read_concern import ReadConcern
 from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
 
-from store.errors import Unreachable, translated
+from store.errors import Away, Unreachable, translated
 
 Document = dict[str, Any]
 Sort = Sequence[tuple[str, int]]
@@ -28,6 +35,7 @@ _DOCUMENTS_A_COMMAND = 100
 
 _UPDATES_A_COMMAND = 1_000
 _DUPLICATE_KEY = 11000
+_HEARTBEAT_MS = 1_000
 _DURABLE = {"w": "majority", "j": True}
 
 
@@ -47,6 +55,30 @@ def _translated_outside(session: Any) -> AbstractContextManager[None]:
     return translated() if session is None else nullcontext()
 
 
+class _Primary(TopologyListener):
+    """Whether there has been no primary for longer than one is waited for: then nobody waits until there is one again."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._since: float | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        return self._since is not None and time.monotonic() - self._since > self._patience
+
+    def opened(self, event: TopologyOpenedEvent) -> None:
+        self._since = time.monotonic()
+
+    def description_changed(self, event: TopologyDescriptionChangedEvent) -> None:
+        if event.new_description.has_writable_server():
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+
+    def closed(self, event: TopologyClosedEvent) -> None:
+        return
+
+
 class Mongo:
     """A database. `driver` is `pymongo` (its own async client) or `motor`."""
 
@@ -58,12 +90,16 @@ class Mongo:
         *,
         timeout_ms: int = 10_000,
     ) -> None:
+        self._primary = _Primary(timeout_ms / 2000)
         options: dict[str, Any] = {
             "w": "majority",
             "journal": True,
             "serverSelectionTimeoutMS": timeout_ms // 2,
             "connectTimeoutMS": 5_000,
             "timeoutMS": timeout_ms,
+            # Nothing that is asked looks for a primary while none is known: this has to, and soon.
+            "heartbeatFrequencyMS": _HEARTBEAT_MS,
+            "event_listeners": [self._primary],
             "maxPoolSize": 100,
             "tz_aware": False,
         }
@@ -109,7 +145,8 @@ class Mongo:
 
     async def together(self, *calls: Awaitable[Any]) -> list[Any]:
         """Runs calls at once and waits for all of them: one round trip. The first failure is raised after all ended."""
-        self._count()
+        if not _grouped.get():
+            self.trips += 1
         token = _grouped.set(True)
         try:
             results = await asyncio.gather(*calls, return_exceptions=True)
@@ -120,7 +157,13 @@ class Mongo:
                 raise result
         return results
 
+    def require_primary(self) -> None:
+        """Raises Away where any call would: for who must undo something if nothing can be stored."""
+        if self._primary.is_lost:
+            raise Away("MongoDB has no primary")
+
     def _count(self) -> None:
+        self.require_primary()
         if not _grouped.get():
             self.trips += 1
 

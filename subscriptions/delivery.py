@@ -19,7 +19,7 @@ import structlog
 from store.around import forget_scope, request_scope
 from store.cache import Call
 from store.claims import Claim
-from store.errors import StoreError, Superseded, Unreachable
+from store.errors import Away, StoreError, Superseded, Unreachable
 from store.ids import UserId
 from store.messages import Committed, Refused
 from store.records import Message, Reserved
@@ -232,7 +232,7 @@ class Delivery:
             try:
                 return await attempt(again)
             except StoreError as error:
-                if loop.time() + pause > deadline:
+                if isinstance(error, Away) or loop.time() + pause > deadline:
                     for parcelled in batch:
                         self._give_up(parcelled, error)
                     return None

@@ -1,0 +1,87 @@
+"""While MongoDB is away what the cache holds is still answered, what is to be stored is refused at once, and the same key is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from server.embedded import EmbeddedServers
+from server.services import open_services
+from server.settings import load_settings
+from store.ids import PARTITIONS
+from tests.schema.api import Api, private
+
+
+@pytest.fixture(scope="module")
+def mongod() -> Iterator[EmbeddedServers]:
+    """A MongoDB of this module's own."""
+    folder = Path(tempfile.mkdtemp(prefix="confab-mongod-"))
+    try:
+        with EmbeddedServers(folder, redis=False) as servers:
+            yield servers
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+async def api(mongod: EmbeddedServers, redis_url: str, redis_prefix: str) -> AsyncIterator[Api]:
+    settings = load_settings(
+        mongo_url=mongod.mongo_url, mongo_database="away", redis_url=redis_url, redis_prefix=redis_prefix
+    )
+    with MongoClient[dict[str, Any]](mongod.mongo_url) as client:
+        async with open_services(settings) as services:
+            services.app.store.mongo._primary._patience = 1.2
+            api = Api(services, client, "away")
+            yield api
+            await api.stop_listening()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_reads_go_on_writes_fail_at_once_and_the_same_key_is_safe_once_mongodb_is_back(
+    api: Api, mongod: EmbeddedServers
+) -> None:
+    alice, bob = await api.people("alice", "bob")
+    await api.send(alice, bob, "before")
+    sessions = await api.all_sessions(bob)
+    listening = await api.listen(bob)
+    child = mongod._child("mongo")
+    child.kill()
+    # A primary is waited for at first: that is how elections pass without errors.
+    await until(lambda: api.services.app.store.mongo._primary.is_lost)
+    began = time.monotonic()
+    refusals = await asyncio.gather(
+        *(api.refused_to_send(alice, bob, f"message {n}", idempotencyKey=f"k{n}") for n in range(20))
+    )
+    assert {(refusal.code, refusal.retryable) for refusal in refusals} == {("UNAVAILABLE", True)}
+    refusal = await api.refusal(
+        bob, "mutation ($id: ID!) { markRead(conversationId: $id) { id } }", id=private(alice, bob)
+    )
+    assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)
+    assert time.monotonic() - began < 2
+    assert await api.all_sessions(bob) == sessions
+    await asyncio.to_thread(child.launch)
+    await asyncio.to_thread(child.await_ready)
+    await until(lambda: not api.services.app.store.mongo._primary.is_lost)
+    # What it does of itself a few seconds later.
+    await api.services.housekeeper.sweep(range(PARTITIONS), 0)
+    for _ in range(2):
+        sent = await asyncio.gather(*(api.send(alice, bob, f"message {n}", idempotencyKey=f"k{n}") for n in range(20)))
+    assert len({each["message"]["seq"] for each in sent}) == 20
+    history = [message["content"] for message in await api.history(bob, private(alice, bob))]
+    assert sorted(history) == sorted(["before", *(f"message {n}" for n in range(20))])
+    assert await api.unread(bob, private(alice, bob)) == 21
+    told = {(await listening.next())["message"]["content"] for _ in range(20)}
+    assert told == {f"message {n}" for n in range(20)}
