@@ -1,6 +1,7 @@
 """What belongs to the deployment as a whole: its name, indexes, time, worker numbers, and whether Redis lost what it held.
 
-`deployment` {_id 1, name, time (ms: the highest that any server told), epoch of Redis, lost (ms: when it last lost all), and what
+`deployment` {_id 1, name, time (ms: the highest that any server told), epoch of Redis, lost (ms: when it last lost all), egen (the
+generation that the epoch is of), mend (ms: from when on what was stored has to be looked through), and what
 `store/generations.py` keeps there}.
 `leases` {_id worker number, owner, until (ms of MongoDB's own time), from, used (ms of the deployment's time: the owner's
 ids are made in between)}.
@@ -33,6 +34,9 @@ VALID_MS = LEASE_MS * 2 // 3
 
 FAR_AHEAD_MS = 24 * 3600 * 1000
 """A server whose clock is further ahead than this, of the deployment's time and of MongoDB's too, is not followed."""
+
+_LEFT_MS = 30_000
+"""What dead servers had not finished when Redis was last there was begun within that time."""
 
 _MONGO_NOW = {"$toLong": "$$NOW"}
 
@@ -105,14 +109,29 @@ class Deployment:
         if epoch == self.redis_epoch:
             return
         row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
+        number = self.generations.number
         if row.get("epoch") not in (None, epoch):
             lost_at = int(epoch.partition("-")[0])
-            await self._mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"epoch": epoch}, "$max": {"lost": lost_at}})
+            last_there = lost_at if row.get("egen") == number else min(lost_at, row.get("was") or lost_at)
+            await self._mongo.update_one(
+                DEPLOYMENT,
+                {"_id": 1, "epoch": row["epoch"]},
+                {
+                    "$set": {"epoch": epoch, "egen": number},
+                    "$max": {"lost": lost_at},
+                    "$min": {"mend": last_there - _LEFT_MS},
+                },
+            )
             self.redis_lost_at_ms = max(lost_at, row.get("lost", 0))
         else:
-            await self._mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"epoch": epoch}})
+            await self._mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"epoch": epoch, "egen": number}})
             self.redis_lost_at_ms = row.get("lost", 0)
         self.redis_epoch = epoch
+
+    async def mended(self, from_ms: int) -> None:
+        """What was stored from then on is shown to all."""
+        await self._mongo.update_one(DEPLOYMENT, {"_id": 1, "mend": from_ms}, {"$unset": {"mend": ""}})
+        self.generations.mend_from_ms = None
 
     async def _read_epoch(self) -> str:
         """The mark of what Redis holds. Makes one where there is none: whoever finds it missing first."""

@@ -35,7 +35,7 @@ UNSEEN_MS = 4_000
 
 _SAID_MS = 1_000
 _NOW = {"$toLong": "$$NOW"}
-_ROW = {"gen": 1, "run": 1, "runs": 1, "seen": 1, "now": _NOW}
+_ROW = {"gen": 1, "run": 1, "runs": 1, "seen": 1, "mend": 1, "now": _NOW}
 
 
 class Spare(Protocol):
@@ -47,7 +47,7 @@ class Spare(Protocol):
 
 class Generations:
     """One process's view of the generation. `deployment` {_id 1, gen, run: of the Redis that gen lives in, runs: of a cluster's parts,
-    by shard, since: when it began, seen: when a server last heard of that Redis}, the times by MongoDB's clock."""
+    by shard, since: when it began, seen: when a server last heard of that Redis, was: likewise, of the one before}, the times by MongoDB's clock."""
 
     def __init__(self, mongo: Mongo, cache: Cache, spare: Spare | None) -> None:
         self._mongo = mongo
@@ -57,6 +57,8 @@ class Generations:
         self._run: str | None = None
         self._shards: dict[str, str] = {}
         self.number = 0
+        self.mend_from_ms: int | None = None
+        """From when on what was stored may not have been shown to all: servers died, and what they left with Redis."""
         cache.admit = self.admit
 
     async def admit(self, run: str, shard: str = "") -> None:
@@ -113,6 +115,7 @@ class Generations:
         One read of MongoDB, and a PING; a write a second in all the deployment.
         """
         row = await self._read()
+        self.mend_from_ms = row.get("mend")
         if self._run not in (None, row.get("run")) or row.get("gen", self.number) != self.number:
             # All connections are made anew: each is admitted to what counts.
             self.forget()
@@ -179,7 +182,9 @@ class Generations:
         if run != AWAY:
             del known["seen"]
         parts = {"$literal": runs or {}}
-        change = {"gen": row.get("gen", 0) + 1, "run": run, "runs": parts, "since": _NOW, "seen": _NOW}
+        # When Redis was last there, through a time without it too.
+        was = {"$cond": [{"$eq": ["$run", AWAY]}, "$was", "$seen"]}
+        change = {"gen": row.get("gen", 0) + 1, "run": run, "runs": parts, "since": _NOW, "seen": _NOW, "was": was}
         return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | known, [{"$set": change}]))
 
     def _enter(self, run: str, number: int) -> None:

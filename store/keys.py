@@ -35,6 +35,11 @@ class Keys:
         """Who looks into the outboxes."""
         return f"{self.space}sweeper"
 
+    @property
+    def mender(self) -> str:
+        """Who looks through what was stored before Redis was lost."""
+        return f"{self.space}mender"
+
     def user(self, user: UserId) -> tuple[str, ...]:
         """What a script on a user's keys is given: the first of USER_KEYS. It finds the others by that name, under the same hash
         tag."""

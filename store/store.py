@@ -26,6 +26,7 @@ from store.session_rows import SessionRows
 from store.sessions import SessionStore
 from store.snowflakes import Snowflakes
 from store.typing import TypingStore
+from store.unshown import UnshownMessages
 from store.users import UserStore
 
 
@@ -53,6 +54,7 @@ class Store:
     revocations: RevocationStore
     event_streams: EventStreamStore
     owed: Owed
+    unshown: UnshownMessages
     turns: Turns
     rate_limits: RateLimits
 
@@ -94,6 +96,7 @@ def build_store(
         revocations=RevocationStore(mongo),
         event_streams=EventStreamStore(cache, keys),
         owed=owed,
+        unshown=UnshownMessages(mongo),
         turns=Turns(),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
     )

@@ -15,6 +15,7 @@ from store.revisions import Revision
 from store.store import Store
 from subscriptions.delivery import Delivery
 from subscriptions.hub import Hub
+from subscriptions.mending import Mender
 from subscriptions.revisions import Revisions
 from subscriptions.tasks import end_tasks
 
@@ -35,6 +36,7 @@ class Housekeeper:
         self._hub = hub
         self._delivery = delivery
         self._revisions = revisions
+        self._mender = Mender(store, delivery)
         self._data_center = data_center
         self._tasks: list[asyncio.Task[None]] = []
         self._slice = 0
@@ -50,6 +52,7 @@ class Housekeeper:
                 (1.0, "redis", self.check_redis),
                 (1.0, "outbox", self._sweep_slice),
                 (15.0, "lease", self._lease),
+                (1.0, "mend", self._mender.mend),
                 (30.0, "routes", self._hub.refresh),
                 (0.2, "mutes", self._hub.end_mutes),
             )

@@ -1,0 +1,47 @@
+"""Messages that were stored, and of which not all that follows was: who stored them died, and the outbox was lost as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from store.ids import MessageId, parse_private
+from store.mongo import Document, Mongo
+from store.records import Message, message_from
+from store.rows import CONVERSATIONS, MESSAGES, SESSIONS, session_row_id
+from store.snowflakes import first_at
+
+
+class UnshownMessages:
+    """Looks through messages by when they were sent. On a sharded cluster that asks every shard; it is done once after a loss."""
+
+    def __init__(self, mongo: Mongo) -> None:
+        self._mongo = mongo
+
+    async def list_page(self, from_ms: int, after: MessageId | None, limit: int) -> list[Message]:
+        """Messages sent from then on, by id, after one."""
+        bound = {"$gt": int(after)} if after is not None else {"$gte": first_at(from_ms)}
+        rows = await self._mongo.find(MESSAGES, {"_id": bound}, sort=[("_id", 1)], limit=limit)
+        return [message_from(row) for row in rows]
+
+    async def select(self, page: Sequence[Message]) -> list[Message]:
+        """Those of which something is missing: their heads are behind, or the sessions of their senders; or nobody could tell."""
+        heads = await self._rows(CONVERSATIONS, {m.conversation for m in page})
+        senders = {session_row_id(m.sender, m.conversation) for m in page if parse_private(m.conversation) is None}
+        sessions = await self._rows(SESSIONS, senders)
+        return [m for m in page if not _is_followed(m, heads.get(m.conversation), sessions)]
+
+    async def _rows(self, collection: str, ids: set[str]) -> dict[str, Document]:
+        rows = await self._mongo.find(collection, {"_id": {"$in": sorted(ids)}}) if ids else []
+        return {row["_id"]: row for row in rows}
+
+
+def _is_followed(message: Message, head: Document | None, sessions: dict[str, Document]) -> bool:
+    if head is None or head["s"] < message.seq or message.mentions or message.mentions_all:
+        return False
+    if not message.kind.countable:
+        return True
+    people = parse_private(message.conversation)
+    if people is not None:
+        return bool(head.get(f"q{0 if people[0] == message.sender else 1}", 0) >= message.seq)
+    session = sessions.get(session_row_id(message.sender, message.conversation))
+    return session is None or bool(session.get("r", 0) >= message.seq)

@@ -1,0 +1,73 @@
+"""Servers died and Redis was lost before what they had stored was shown: it is found in MongoDB, and shown."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from resolvers.messages import NewMessage, send_message
+from store.ids import UserId
+from tests.schema.api import SILENCE_SECONDS, Api, private
+from tests.schema.conftest import OpenApi, Places
+
+
+async def store_alone(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, new: NewMessage) -> None:
+    """As by a server that dies between the message's row and all else."""
+    mongo, before = api.services.app.store.mongo, api.database["messages"].count_documents({})
+    died = asyncio.Event()
+
+    async def die(*_: object) -> None:
+        await died.wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mongo, "update_each", die)
+        dying = asyncio.create_task(send_message(api.services.app, UserId(sender), new))
+        while api.database["messages"].count_documents({}) == before:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        delivery = api.services.app.delivery
+        for parcelled in list(delivery._under_way.values()):
+            delivery._under_way.pop(parcelled.reserved.message.id)
+        dying.cancel()
+        for task in list(delivery._side):
+            task.cancel()
+        await asyncio.sleep(0)
+
+
+async def test_what_dead_servers_stored_and_showed_to_nobody_is_shown_after_redis_was_lost_with_what_they_left(
+    open_api: OpenApi, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_api("mending") as dying, open_api("mending") as api:
+        await api.services.housekeeper.close()
+        await dying.services.housekeeper.close()
+        alice, bob, carol = await api.people("alice", "bob", "carol")
+        talk = private(alice, bob)
+        await api.send(bob, alice, "before")
+        group = await api.create_group(bob, alice, carol)
+        await api.send(bob, group, "before")
+        await api.settled()
+        await store_alone(dying, monkeypatch, alice, NewMessage(bob, None, "in private"))
+        await store_alone(dying, monkeypatch, alice, NewMessage(None, group, "in the group"))
+        places.lose_redis("mending")
+
+        await api.services.housekeeper.check_redis()
+        assert await api.unread(bob, talk) == await api.unread(carol, group) - 1 == 0
+        listening = await api.listen(bob)
+        await api.services.housekeeper.check_redis()
+        await api.services.housekeeper._mender.mend()
+
+        assert await api.unread(bob, talk) == await api.unread(carol, group) - 1 == 1
+        # Sending reads, for the sender too whose server died.
+        assert await api.unread(alice, talk) == await api.unread(alice, group) == 0
+        told = {(event["message"]["content"]) for event in await listening.take(2)}
+        assert told == {"in private", "in the group"}
+        warm = await api.all_sessions(alice)
+        places.lose_state("mending", alice)
+        assert {c: s["unreadCount"] for c, s in (await api.all_sessions(alice)).items()} == {
+            c: s["unreadCount"] for c, s in warm.items()
+        }
+        await api.services.housekeeper.check_redis()
+        assert api.services.app.store.deployment.generations.mend_from_ms is None
+        # Alice has read what there was, which Bob is told; nothing else.
+        await asyncio.sleep(SILENCE_SECONDS)
+        assert {event["__typename"] for event in listening.arrived()} <= {"ReceiptAdvanced"}
