@@ -12,6 +12,7 @@ to write past Redis, what the others see would be stale.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -35,7 +36,7 @@ UNSEEN_MS = 4_000
 
 _SAID_MS = 1_000
 _NOW = {"$toLong": "$$NOW"}
-_ROW = {"gen": 1, "run": 1, "runs": 1, "seen": 1, "mend": 1, "now": _NOW}
+_ROW = {"gen": 1, "run": 1, "runs": 1, "since": 1, "seen": 1, "mend": 1, "now": _NOW}
 
 
 class Spare(Protocol):
@@ -57,6 +58,8 @@ class Generations:
         self._run: str | None = None
         self._shards: dict[str, str] = {}
         self.number = 0
+        self.began_at = 0.0
+        """When this generation began, by `time.monotonic`, as far as known."""
         self.mend_from_ms: int | None = None
         """From when on what was stored may not have been shown to all: servers died, and what they left with Redis."""
         cache.admit = self.admit
@@ -73,11 +76,9 @@ class Generations:
             while run != self._run:
                 row = await self._read()
                 if row.get("run") == run:
-                    self._enter(run, row["gen"])
-                elif await self._begin(row, run):
-                    if "gen" in row:
-                        _log.warning("Redis is another one, or was restarted: nothing that it held counts")
-                    self._enter(run, row.get("gen", 0) + 1)
+                    self._enter(run, row)
+                elif await self._begin(row, run) and "gen" in row:
+                    _log.warning("Redis is another one, or was restarted: nothing that it held counts")
 
     async def _admit_shard(self, run: str, shard: str) -> None:
         async with self._lock:
@@ -99,7 +100,7 @@ class Generations:
                         self._shards.clear()
                         self._cache.drop()
                     self._shards[shard] = run
-                    self._enter(CLUSTER, was)
+                    self._enter(CLUSTER, row)
 
     async def begin(self) -> None:
         """Begins the next generation: all that Redis holds is to be forgotten, by all servers within a second or two. Raises
@@ -154,13 +155,13 @@ class Generations:
             url = await self._spare.open()
             if not await self._begin(row, AWAY):
                 return
-            row["gen"] += 1
             _log.error("Redis is away: requests are answered from MongoDB, and nobody is told of what happens")
+            row = await self._read()
         else:
             url = await self._spare.open()
-        if self._cache.spare is None:
+        if self._cache.spare is None and row.get("run") == AWAY:
             self._cache.drop()
-            self._enter(AWAY, row["gen"])
+            self._enter(AWAY, row)
             self._cache.spare = Cache(url)
 
     async def _clear(self, spare: Cache) -> None:
@@ -187,6 +188,7 @@ class Generations:
         change = {"gen": row.get("gen", 0) + 1, "run": run, "runs": parts, "since": _NOW, "seen": _NOW, "was": was}
         return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | known, [{"$set": change}]))
 
-    def _enter(self, run: str, number: int) -> None:
-        self._run, self.number = run, number
-        self._cache.keys.enter(number)
+    def _enter(self, run: str, row: dict[str, Any]) -> None:
+        self._run, self.number = run, row["gen"]
+        self.began_at = time.monotonic() - (row["now"] - row.get("since", 0)) / 1000
+        self._cache.keys.enter(self.number)

@@ -6,6 +6,7 @@ that are concerned loaded anew as soon as Redis answers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import structlog
@@ -22,6 +23,7 @@ _MOST = 10_000
 """Conversations and users remembered. Where it is more, all that Redis holds is."""
 
 _SLICE = 500
+_DOUBT_SECONDS = 0.25
 
 
 class Owed:
@@ -34,16 +36,16 @@ class Owed:
         self._generations = generations
         self._conversations = conversations
         self._sessions = sessions
-        self._users: dict[UserId, int] = {}
-        self._talks: dict[ConversationId, int] = {}
+        self._users: dict[UserId, float] = {}
+        self._talks: dict[ConversationId, float] = {}
 
     def add_user(self, user: UserId) -> None:
         """A user's sessions were changed."""
-        self._users[user] = self._generations.number
+        self._users[user] = time.monotonic()
 
     def add_conversation(self, conversation: ConversationId) -> None:
         """A conversation's head or membership was changed, which all its members see."""
-        self._talks[conversation] = self._generations.number
+        self._talks[conversation] = time.monotonic()
 
     async def pay(self) -> None:
         """Has everything concerned loaded anew by whoever asks next, and tells those who listen. Raises StoreError: what is left then
@@ -59,14 +61,14 @@ class Owed:
             self._talks = talks | self._talks
             raise
 
-    async def _pay(self, users: dict[UserId, int], talks: dict[ConversationId, int]) -> None:
+    async def _pay(self, users: dict[UserId, float], talks: dict[ConversationId, float]) -> None:
         if len(users) + len(talks) > _MOST:
             await self._generations.begin()
             return
-        # Of generations before the last one nothing is left: the last began without all that.
-        oldest = self._generations.number - 1
-        concerned = {user for user, number in users.items() if number >= oldest}
-        for conversation in [talk for talk, number in talks.items() if number >= oldest]:
+        # What was durable before this generation began is in whatever was loaded since.
+        oldest = self._generations.began_at - _DOUBT_SECONDS
+        concerned = {user for user, at in users.items() if at >= oldest}
+        for conversation in [talk for talk, at in talks.items() if at >= oldest]:
             await self._conversations.drop(conversation)
             concerned.update(await self._members(conversation))
         everybody = list(concerned)

@@ -91,10 +91,10 @@ async def test_a_name_of_a_former_generation_is_not_sent_any_more(store: Store) 
 async def test_no_redis_is_used_before_mongodb_told_what_it_is(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: object) -> None:
+    async def fail(*_: object, **__: object) -> None:
         raise Unreachable("MongoDB is away")
 
-    monkeypatch.setattr(other.mongo, "find_one", fail)
+    monkeypatch.setattr(other.mongo, "find", fail)
     assert await told(other) is None
     await restart_redis(store)
     other.deployment.generations.forget()
