@@ -10,7 +10,7 @@ from tests.chaos.databases import Databases
 from tests.chaos.run import Plan, run_chaos
 
 _FAULTS = (
-    ("flush Redis", 0.0),
+    ("restart Redis, from an older snapshot", 0.5),
     ("step down the primary", 1.0),
     ("kill a server", 1.0),
     ("hold a server", 1.0),
