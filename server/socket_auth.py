@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from resolvers.callers import Caller
-from resolvers.errors import RateLimited, Unauthenticated
+from resolvers.errors import RateLimited, Unauthenticated, Unavailable
 from server.auth import bearer_token
 from server.shedding import Shedding
 from subscriptions.close_codes import FORBIDDEN, TRY_AGAIN_LATER
@@ -24,7 +24,7 @@ def socket_authenticate(
     """Judges the payload of a connection_init by its `Authorization` (or `authorization`): "Bearer <token>".
 
     Without one the connection is nobody's. A token that is refused closes with 4403 and the reason: clients come
-    back after that, perhaps with a new token. Counts as an operation: one too many closes with 1013. `count` raises RateLimited
+    back after that, perhaps with a new token. Counts as an operation: one too many closes with 1013, and so does one that can't be judged at the moment. `count` raises RateLimited
     for users who open too many: 1013, with when to come back.
     """
 
@@ -49,6 +49,8 @@ def socket_authenticate(
                 shedding.leave()
         except Unauthenticated as refused:
             raise ConnectionRefusedByAuth(FORBIDDEN.because(refused.message)) from refused
+        except Unavailable as away:
+            raise ConnectionRefusedByAuth(TRY_AGAIN_LATER) from away
         except RateLimited as often:
             later = f"Try again later: too many connections were opened; retry in {often.retry_after_ms} ms"
             raise ConnectionRefusedByAuth(TRY_AGAIN_LATER.because(later)) from often

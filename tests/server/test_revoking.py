@@ -34,6 +34,7 @@ from server.shedding import Shedding
 from server.socket_auth import socket_authenticate
 from store.ids import UserId
 from store.mongo import Mongo
+from subscriptions.close_codes import TRY_AGAIN_LATER
 from subscriptions.engine import Json
 from subscriptions.revocations import Revocations
 from subscriptions.transport_ws import ConnectionRefusedByAuth
@@ -176,6 +177,18 @@ async def test_who_is_revoked_while_signing_in_does_not_come_in() -> None:
     with pytest.raises(ConnectionRefusedByAuth) as caught:
         await socket_authenticate(authenticate, sign_in, Shedding(1, 1))({"Authorization": bearer()})
     assert (caught.value.close.code, caught.value.close.reason) == (4403, "The token was revoked.")
+
+
+async def test_a_socket_that_can_not_be_judged_yet_is_closed_with_a_code_that_clients_retry() -> None:
+    async def authenticate(_token: str) -> Caller:
+        raise Unavailable("Which tokens were revoked is not known yet, please try again.")
+
+    async def sign_in(_caller: Caller) -> None:
+        raise AssertionError("who was not judged cannot be signed in")
+
+    with pytest.raises(ConnectionRefusedByAuth) as caught:
+        await socket_authenticate(authenticate, sign_in, Shedding(1, 1))({"Authorization": bearer()})
+    assert caught.value.close == TRY_AGAIN_LATER
 
 
 async def test_what_can_not_be_revoked_is_said_and_what_servers_are_not_told_of_is_kept(
