@@ -14,6 +14,7 @@ from server.auth import MAX_TOKEN_LENGTH, Authenticator, bearer_token, issue_tok
 from server.claims import LEEWAY
 from server.jwks import Clock
 from server.settings import Settings, SettingsError
+from server.shedding import Shedding
 from server.socket_auth import socket_authenticate
 from store.ids import UserId
 from subscriptions.transport_ws import Authenticated, ConnectionRefusedByAuth
@@ -228,7 +229,7 @@ async def test_a_socket_is_the_callers_once_they_are_signed_in(hs: Authenticator
     async def sign_in(caller: Caller) -> None:
         signed_in.append(caller)
 
-    judge = socket_authenticate(hs.authenticate, sign_in)
+    judge = socket_authenticate(hs.authenticate, sign_in, Shedding(1, 1))
     caller = await hs.authenticate(signed())
     assert await judge({key: f"Bearer {signed()}"}) == Authenticated(caller, NOW + 3600, "alice")
     assert signed_in == [caller]
@@ -239,7 +240,7 @@ async def test_a_socket_without_a_token_is_nobodys(hs: Authenticator, payload: d
     async def sign_in(_: Caller) -> None:
         raise AssertionError("nobody cannot be signed in")
 
-    assert await socket_authenticate(hs.authenticate, sign_in)(payload) == Authenticated(None)
+    assert await socket_authenticate(hs.authenticate, sign_in, Shedding(1, 1))(payload) == Authenticated(None)
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,6 @@ async def test_a_socket_with_a_bad_token_is_closed_with_4403_and_the_reason(
         raise AssertionError("who was refused cannot be signed in")
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(hs.authenticate, sign_in)({"Authorization": authorization})
+        await socket_authenticate(hs.authenticate, sign_in, Shedding(1, 1))({"Authorization": authorization})
     assert caught.value.close.code == 4403
     assert 0 < len(caught.value.close.reason.encode()) <= 123

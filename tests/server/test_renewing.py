@@ -19,6 +19,7 @@ from resolvers.callers import Caller, CallerRole
 from server.auth import Authenticator
 from server.services import Services, open_services
 from server.settings import load_settings
+from server.shedding import Shedding
 from server.socket_auth import socket_authenticate
 from store.ids import UserId
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
@@ -102,7 +103,7 @@ async def live(services: Services, clock: Any, _mongo_janitor: MongoClient[Json]
     authenticator = Authenticator(load_settings(jwt_secret=SECRET), clock)
     transport = TransportWS(
         services.engine,
-        socket_authenticate(authenticator.authenticate, services.sign_in),
+        socket_authenticate(authenticator.authenticate, services.sign_in, Shedding(10, 10)),
         TransportLimits(),
         judge=authenticator.authenticate,
         clock=clock,
