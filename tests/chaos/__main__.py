@@ -96,6 +96,8 @@ if __name__ == "__main__":
     parser.add_argument("--keep", type=Path, default=Path(".chaos"), help="where histories and logs of bad runs go")
     parser.add_argument("--judge", type=Path, help="no run: a history.jsonl of an earlier one")
     given = parser.parse_args()
-    # Told to stop, it lets go of whatever it holds, and ends its servers.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    # Told to stop, or when its time is over, it lets go of whatever it holds, and ends its servers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop"))
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit("the time for all runs is over"))
+    signal.alarm(int(given.minutes * 60) + 10)
     raise SystemExit(1 if (judge(given.judge) if given.judge else main(given)) else 0)
