@@ -18,6 +18,7 @@ from structlog.contextvars import merge_contextvars
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from server.settings import Settings
+from store.errors import StoreError
 
 _SECRET_KEYS = re.compile(r"authorization|cookie|password|secret|token|\bjwt\b", re.IGNORECASE)
 _SECRET_TEXTS = re.compile(
@@ -90,6 +91,13 @@ def _configure_libraries(settings: Settings, target: TextIO, rendering: list[Pro
     logging.getLogger("uvicorn.access").disabled = True
     for name in ("httpx", "httpcore", "pymongo", "websockets", "asyncio"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("asyncio").addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not where a database was away: of several that an operation waited for, one told it so, and no one asks the others."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, StoreError) and "never retrieved" in record.getMessage())
 
 
 def _rendering(settings: Settings, colors: bool) -> list[Processor]:

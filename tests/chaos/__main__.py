@@ -33,7 +33,12 @@ def main(arguments: argparse.Namespace) -> int:
         seconds = min(arguments.seconds, ends - time.monotonic() - _BESIDE_SECONDS)
         if seconds < 20:
             return bad
-        weather = Weather(arguments.rest, lanes=tuple(arguments.lanes.split(",")), without=tuple(arguments.without))
+        weather = Weather(
+            arguments.rest,
+            lanes=tuple(arguments.lanes.split(",")),
+            without=tuple(arguments.without),
+            alone=arguments.alone,
+        )
         plan = Plan(
             seconds,
             seed,
@@ -90,6 +95,7 @@ if __name__ == "__main__":
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between what a device does, on average")
     parser.add_argument("--rest", type=float, default=9.0, help="seconds between two faults of one part, on average")
     parser.add_argument("--lanes", default="servers,MongoDB,Redis", help="which parts are hurt")
+    parser.add_argument("--alone", action="store_true", help="one fault at a time: its figures are its own")
     parser.add_argument("--without", nargs="*", default=[], help="faults to leave out, by a part of their names")
     parser.add_argument("--patience", type=float, default=40.0, help="seconds of quiet for all to be right")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))

@@ -38,12 +38,13 @@ _LONGEST_SECONDS = 8.0
 @dataclass(frozen=True, slots=True)
 class Weather:
     """How bad it is. rest: seconds between two faults of one lane, on average; reach: the part of their usual length that they
-    have; lanes: which parts are hurt; without: faults that are left out, by a part of their names."""
+    have; lanes: which parts are hurt; without: faults that are left out, by a part of their names; alone: one thing at a time, in all."""
 
     rest: float = 9.0
     reach: float = 1.0
     lanes: tuple[str, ...] = ("servers", "MongoDB", "Redis")
     without: tuple[str, ...] = ()
+    alone: bool = False
 
     def kinds(self, lane: str) -> dict[str, int]:
         """The lane's faults, and how often each is of the sum of all."""
@@ -68,9 +69,10 @@ class Faults:
     async def run(self, until: float, weather: Weather) -> None:
         """Until a time of the monotonic clock, or a little later. All is whole then."""
         self._weather = weather
-        lanes = [
-            self._lane(until, weather.kinds(lane), random.Random(self._rng.getrandbits(32))) for lane in weather.lanes
-        ]
+        kinds = [weather.kinds(lane) for lane in weather.lanes]
+        if weather.alone:
+            kinds = [{name: often for some in kinds for name, often in some.items()}]
+        lanes = [self._lane(until, some, random.Random(self._rng.getrandbits(32))) for some in kinds]
         await asyncio.gather(*lanes)
 
     async def _lane(self, until: float, kinds: dict[str, int], rng: random.Random) -> None:

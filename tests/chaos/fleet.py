@@ -16,6 +16,9 @@ from tests.processes import ServerProcess, start_server, until_ready
 SETTINGS = {"ws_queue": "100", "ws_ping_interval": "5"}
 """Small enough for a stalled device to pass them within the time there is."""
 
+_DUE = ("Redis is away",)
+"""What a server says as an error, and rightly so."""
+
 
 class Fleet:
     """Server processes on one database, each on its port for good."""
@@ -99,7 +102,9 @@ class Fleet:
 
     def _read_log(self, server: ServerProcess) -> None:
         for entry in lines_of(server.log):
-            if entry.get("level") in ("error", "critical"):
+            if str(entry.get("event")).startswith(_DUE):
+                self.tally.notes[f"said: {entry.get('event')}"] += 1
+            elif entry.get("level") in ("error", "critical"):
                 self.tally.problem(f"in the log of {server.log.name}: {str(entry)[:2000]}")
             elif entry.get("level") == "warning":
                 self.tally.notes[f"warned: {entry.get('event')}"] += 1

@@ -21,6 +21,7 @@ from structlog.contextvars import bind_contextvars, clear_contextvars
 from server.logs import configure_logging
 from server.request_log import RequestLog
 from server.settings import Settings
+from store.errors import Unreachable
 from tests.server.tokens import bearer, signed
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJlLW9mLWFsaWNl"
@@ -190,3 +191,10 @@ def test_for_people_there_is_the_console_form(restored: None) -> None:
 def test_what_json_cannot_say_is_logged_all_the_same(log: Log) -> None:
     structlog.get_logger("x").info("odd", when=object, big=10**30, bad="\ud800", raw=b"\xff", keys={1: 2})
     assert log.lines[0]["event"] == "odd"
+
+
+def test_of_several_failures_of_a_database_that_an_operation_met_those_nobody_asks_for_are_no_news(log: Log) -> None:
+    for error in (Unreachable("away"), ZeroDivisionError("a defect")):
+        logging.getLogger("asyncio").error("Future exception was never retrieved", exc_info=error)
+    (line,) = log.lines
+    assert "ZeroDivisionError" in line["exception"]
