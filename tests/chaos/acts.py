@@ -64,7 +64,8 @@ class Person:
             if refused.code not in _REFUSALS.get(name, ()):
                 self.world.tally.problem(f"{self.device.name}: {name}: {refused}")
         except GaveUp:
-            self.world.tally.problem(f"{self.device.name}: {name} was never answered")
+            # So it may be for as long as one fault follows another.
+            self.world.tally.notes[f"not answered within {self.world.patience:.0f} s: {name}"] += 1
 
     async def harm(self, until: float, pause: float) -> None:
         """Things that happen to a device, every so many seconds."""
