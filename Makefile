@@ -23,12 +23,13 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test fuzz bench budgets chaos lint schema clean graphiql-assets
+.PHONY: help run test cluster fuzz bench budgets chaos lint schema clean graphiql-assets
 
 help:
 	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
 	@echo "make test    the whole test suite, on servers of its own (TEST_PROCESSES=2)"
 	@echo "make fuzz    operations at random, for as long as FUZZ='--seconds 300 --seed 7' says, and whether any was INTERNAL"
+	@echo "make cluster what is stored and live on a Redis Cluster of three nodes, and as if MongoDB were sharded, in 4 minutes"
 	@echo "make bench   what Confab costs beside a baseline and the floor, in some minutes (BENCH='private lone')"
 	@echo "make budgets round trips and CPU of some operations, in 15 s; fails above budget"
 	@echo "make chaos   servers, a replica set and Redis hurt at random for 10 minutes; CHAOS='--seed 7' repeats a run"
@@ -44,6 +45,16 @@ test: $(VENV)/installed-dev
 
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python -m tests.security.fuzzing $(FUZZ)
+
+# Those that bring a Redis of their own are about that, not about a cluster.
+ON_CLUSTER := tests/store tests/subscriptions tests/protocol tests/invariants/test_session_machine.py tests/server/test_event_streams.py \
+	$(addprefix tests/schema/test_,$(addsuffix .py,live resuming two_processes typing budgets session_loss idempotency \
+	eviction_of_states eviction_of_conversations revision_delivery large_groups mute_ending snapshots_and_events))
+
+cluster: $(VENV)/installed-dev
+	CONFAB_TEST_REDIS=cluster $(BIN)/python -m pytest $(PARALLEL) $(ON_CLUSTER)
+	CONFAB_TEST_SHARDED=1 $(BIN)/python -m pytest $(PARALLEL) tests/subscriptions \
+		$(addprefix tests/schema/test_,$(addsuffix .py,sending idempotency receipts groups joining editing recalling history sessions))
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m bench $(BENCH)

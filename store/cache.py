@@ -180,8 +180,11 @@ class Cache:
         return results
 
     async def _send(self, calls: Sequence[Call]) -> list[Any]:
+        redis, few = self._redis, len(calls) <= _FEW_CALLS
         with translated():
-            return await self._redis.ask(calls, many=len(calls) > _FEW_CALLS)
+            if isinstance(redis, _Redis):
+                return await (redis.few if few else redis.many).put(calls).replies
+            return await redis.ask(calls, many=not few)
 
     def publish(self, channel: str, frame: bytes) -> Call:
         """The call that says something to whoever listens to a channel, in a cluster on the node that holds it."""
@@ -253,10 +256,6 @@ class _Redis:
 
     def __init__(self, few: Lines, many: Lines) -> None:
         self.few, self.many = few, many
-
-    async def ask(self, calls: Sequence[Call], *, many: bool) -> list[Any]:
-        """The replies, in order, as `Lines.ask`."""
-        return await (self.many if many else self.few).ask(calls)
 
     @property
     def waiting(self) -> int:

@@ -48,8 +48,10 @@ async def ensure_indexes(mongo: Mongo) -> None:
     place = IndexModel(list(PLACE), unique=True)
     key = IndexModel([("u", 1), ("ik", 1)], partialFilterExpression={"ik": {"$exists": True}})
     await mongo.ensure_indexes("messages", [place, key])
-    for collection in ("claims", "origins"):
-        await mongo.ensure_indexes(collection, [IndexModel([("until", 1)], expireAfterSeconds=0)])
+    await mongo.ensure_indexes("claims", [IndexModel([("until", 1)], expireAfterSeconds=0)])
+    # Few of its rows end.
+    ends = {"partialFilterExpression": {"until": {"$exists": True}}}
+    await mongo.ensure_indexes("origins", [IndexModel([("until", 1)], expireAfterSeconds=0, **ends)])
 
 
 class Deployment:
