@@ -239,8 +239,8 @@ class Nodes:
         return False, False
 
     def _owner(self, call: NodeCall) -> Address:
-        # What has no key may go to any of them.
-        return self._owners[key_slot(call.keys[0].encode()) if call.keys else 0]
+        # What has no key may go to any of them: asked again, to another one.
+        return self._owners[key_slot(call.keys[0].encode()) if call.keys else random.randrange(SLOTS)]
 
     def _node(self, address: Address) -> Node:
         node = self._nodes.get(address)
