@@ -1,0 +1,40 @@
+"""Shards of a cluster come and are replaced: what they hold counts, or does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.cache import Cache
+from store.clock import DeploymentClock, SystemClock
+from store.errors import Unreachable
+from store.generations import Generations
+from store.mongo import Mongo
+from store.store import build_store
+
+
+def _generations(mongo: Mongo) -> Generations:
+    cache = Cache("redis+cluster://127.0.0.1:1")
+    return build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0).deployment.generations
+
+
+async def test_a_shard_that_joins_changes_nothing_and_one_that_was_replaced_begins_anew(
+    mongo_url: str, mongo_database_name: str
+) -> None:
+    mongo = Mongo(mongo_url, mongo_database_name)
+    one, two = _generations(mongo), _generations(mongo)
+    with pytest.raises(Unreachable, match="not opened"):
+        await one.admit("run a", "first")
+    await mongo.insert_one("deployment", {"_id": 1})
+    for generations in (one, two):
+        await generations.admit("run a", "first")
+        await generations.admit("run b", "second")
+    assert (one.number, two.number) == (1, 1)
+    await one.admit("run c", "second")
+    assert one.number == 2
+    # What this process knows of the first one was of the generation before.
+    await one.admit("run a", "first")
+    await two.admit("run c", "second")
+    assert (one.number, two.number) == (2, 2)
+    await one.admit("run d", "first")
+    assert one.number == 3
+    await mongo.close()
