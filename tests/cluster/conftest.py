@@ -13,7 +13,7 @@ from tests.cluster.nodes import OwnCluster, redis_cluster
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OwnCluster]:
     """Three primaries. The first has a replica."""
-    with redis_cluster(primaries=3, replicas=1) as cluster:
+    with redis_cluster(primaries=3, replicas=1, node_timeout_ms=800) as cluster:
         yield cluster
 
 

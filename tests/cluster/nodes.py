@@ -22,20 +22,21 @@ from server.embedded.ports import pick_free
 
 SLOTS = 16_384
 _PATIENCE_SECONDS = 20.0
-_NODE_TIMEOUT_MS = 600
+_BUSY_MACHINE_MS = 30_000
+"""How long nodes wait for each other: none is to be given up because the machine is busy."""
 
 
 class ClusterNode:
     """One server process."""
 
-    def __init__(self, folder: Path, taken: Sequence[int]) -> None:
+    def __init__(self, folder: Path, taken: Sequence[int], node_timeout_ms: int) -> None:
         self.port = pick_free(*taken)
         bus = pick_free(*taken, self.port)
         home = folder / str(self.port)
         home.mkdir()
         command = [str(find_redis().path), "--dir", str(home), "--port", str(self.port), "--bind", "127.0.0.1"]
         command += ["--save", "", "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-port", str(bus)]
-        command += ["--cluster-node-timeout", str(_NODE_TIMEOUT_MS), "--repl-diskless-sync-delay", "0"]
+        command += ["--cluster-node-timeout", str(node_timeout_ms), "--repl-diskless-sync-delay", "0"]
         self.bus = bus
         # What ends it where these tests are ended.
         command = [sys.executable, launch.__file__, str(os.getpid()), *command]
@@ -63,10 +64,11 @@ class ClusterNode:
 class OwnCluster:
     """Primaries with equal shares of the slots; the replicas, if there are any, follow the first."""
 
-    def __init__(self, folder: Path, primaries: int, replicas: int) -> None:
+    def __init__(self, folder: Path, primaries: int, replicas: int, node_timeout_ms: int) -> None:
         self.nodes: list[ClusterNode] = []
         for _ in range(primaries + replicas):
-            self.nodes.append(ClusterNode(folder, [port for node in self.nodes for port in (node.port, node.bus)]))
+            taken = [port for node in self.nodes for port in (node.port, node.bus)]
+            self.nodes.append(ClusterNode(folder, taken, node_timeout_ms))
         self.primaries, self.replicas = self.nodes[:primaries], self.nodes[primaries:]
 
     def join(self) -> None:
@@ -125,10 +127,12 @@ class OwnCluster:
 
 
 @contextmanager
-def redis_cluster(primaries: int = 3, replicas: int = 0) -> Iterator[OwnCluster]:
-    """A cluster that is nobody else's."""
+def redis_cluster(
+    primaries: int = 3, replicas: int = 0, node_timeout_ms: int = _BUSY_MACHINE_MS
+) -> Iterator[OwnCluster]:
+    """A cluster that is nobody else's. node_timeout_ms: after which a node that doesn't answer is replaced."""
     folder = Path(tempfile.mkdtemp(prefix="confab-cluster-"))
-    cluster = OwnCluster(folder, primaries, replicas)
+    cluster = OwnCluster(folder, primaries, replicas, node_timeout_ms)
     try:
         cluster.join()
         yield cluster
