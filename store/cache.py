@@ -121,7 +121,11 @@ class Cache:
         await self._redis.close()
 
     async def load_scripts(self) -> None:
-        """Has Redis know all scripts before they are called, which it would otherwise be taught one by one."""
+        """Has Redis know all scripts before they are called, which it would otherwise be taught one by one. A node of a cluster is
+        taught them when it is met."""
+        if self.is_cluster:
+            await self.ping()
+            return
         await self.run([Call("SCRIPT", (), ("LOAD", script.source)) for script in self._scripts.values()])
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
@@ -245,8 +249,9 @@ class Cache:
     async def _teach(self, connection: AbstractConnection, run: str) -> None:
         """Gives a node of a cluster all scripts: one to which a call was sent on could not be told them by the key."""
         if run not in self._knowing:
-            for script in self._scripts.values():
-                await connection.send_command("SCRIPT", "LOAD", script.source)
+            loads = [("SCRIPT", "LOAD", script.source) for script in self._scripts.values()]
+            await connection.send_packed_command(connection.pack_commands(loads))
+            for _ in loads:
                 await connection.read_response()
             self._knowing.add(run)
 
