@@ -23,13 +23,14 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test cluster fuzz bench budgets chaos lint schema clean graphiql-assets
+.PHONY: help run test cluster fuzz audit bench budgets chaos lint schema clean graphiql-assets
 
 help:
 	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
 	@echo "make test    the whole test suite, on servers of its own (TEST_PROCESSES=2)"
 	@echo "make fuzz    operations at random, for as long as FUZZ='--seconds 300 --seed 7' says, and whether any was INTERNAL"
 	@echo "make cluster what is stored and live on a Redis Cluster of three nodes, and as if MongoDB were sharded, in 4 minutes"
+	@echo "make audit   whether advisories name a version that is pinned here (asks public databases)"
 	@echo "make bench   what Confab costs beside a baseline and the floor, in some minutes (BENCH='private lone')"
 	@echo "make budgets round trips and CPU of some operations, in 15 s; fails above budget"
 	@echo "make chaos   servers, a replica set and Redis hurt at random for 10 minutes; CHAOS='--seed 7' repeats a run"
@@ -55,6 +56,13 @@ cluster: $(VENV)/installed-dev
 	CONFAB_TEST_REDIS=cluster $(BIN)/python -m pytest $(PARALLEL) $(ON_CLUSTER)
 	CONFAB_TEST_SHARDED=1 $(BIN)/python -m pytest $(PARALLEL) tests/subscriptions \
 		$(addprefix tests/schema/test_,$(addsuffix .py,sending idempotency receipts groups joining editing recalling history sessions))
+
+# In an environment of its own: what it needs is nothing of ours. What can't be looked up counts as found.
+audit: $(BIN)/python
+	@test -x .cache/audit/bin/pip-audit || { "$(PYTHON)" -m venv --clear .cache/audit && .cache/audit/bin/python -m pip install -q --disable-pip-version-check pip-audit; }
+	.cache/audit/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+	cd web && npm audit
+	@if [ -e bench/package-lock.json ]; then cd bench && npm audit; fi
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m bench $(BENCH)
