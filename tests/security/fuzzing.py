@@ -60,7 +60,7 @@ _INSIDE = (
 """What no message to a client holds: words of what is inside."""
 
 _STATUSES = {200, 202, 400, 401, 403, 404, 405, 406, 409, 413, 415, 429}
-_CLOSINGS = {4400, 4401, 4409, 4429, 1002, 1007, 1009}
+_CLOSINGS = {4400, 4401, 4408, 4409, 4429, 1002, 1007, 1009}
 
 
 @dataclass
