@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tests.schema.conftest import api, open_api, other_process, places, process
-from tests.server.test_app import serve_app
+from tests.server.conftest import serve_app
 
 __all__ = ["api", "open_api", "other_process", "places", "process", "serve_app"]

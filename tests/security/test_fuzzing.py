@@ -9,7 +9,7 @@ from server.settings import Settings
 from tests.security.fuzzing import fuzzer
 from tests.server.tokens import SECRET
 
-OPERATIONS = 150
+OPERATIONS = 100
 
 
 async def test_whatever_is_sent_the_answer_is_one_that_the_contract_knows(

@@ -14,7 +14,7 @@ from schema.root import SCHEMA
 from subscriptions.engine import Json
 from tests.schema.api import Api, private
 from tests.schema.cast import perform
-from tests.server.test_app import App, ServeApp
+from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
 
 TOO_MUCH = {

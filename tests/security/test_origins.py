@@ -10,9 +10,10 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.protocol.peer import Peer, open_socket
-from tests.server.test_app import BROWSER, SEND, App, ServeApp
+from tests.server.served_app import SEND, App, ServeApp
 from tests.server.tokens import bearer
 
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 TRUSTED = "https://chat.example.org"
 FOREIGN = "https://evil.example.org"
 JSON = {"content-type": "application/json"}

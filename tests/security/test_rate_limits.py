@@ -15,7 +15,7 @@ from store.keys import Keys
 from store.rate_limits import RateLimit
 from tests.schema.api import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_to, private
 from tests.schema.conftest import OpenApi
-from tests.server.test_app import ServeApp
+from tests.server.served_app import ServeApp
 from tests.server.tokens import bearer
 
 RENAME = "mutation ($id: ID!, $name: String) { updateGroup(groupId: $id, input: {name: $name}) { id } }"

@@ -17,7 +17,7 @@ from server.settings import Settings
 from store.errors import Unreachable, translated
 from store.mongo import Mongo
 from tests.protocol.peer import Peer, open_socket
-from tests.server.test_app import ServeApp
+from tests.server.served_app import ServeApp
 from tests.server.test_logs import restored
 from tests.server.tokens import SECRET, bearer, signed
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.protocol.serving import until
-from tests.server.test_app import App, ServeApp
+from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
 
 POST = b"POST /graphql HTTP/1.1\r\nhost: confab\r\ncontent-type: application/json\r\n"
