@@ -26,7 +26,7 @@ from typing import Any
 
 import httpx
 from structlog.testing import capture_logs
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from schema.errors import ErrorCode
 from server.app import create_app
@@ -59,8 +59,8 @@ _INSIDE = (
 )
 """What no message to a client holds: words of what is inside."""
 
-_STATUSES = {200, 202, 400, 401, 403, 404, 405, 406, 409, 413, 415, 429}
-_CLOSINGS = {4400, 4401, 4408, 4409, 4429, 1002, 1007, 1009}
+_STATUSES = {200, 202, 400, 401, 403, 404, 405, 406, 409, 413, 415, 429, 503}
+_CLOSINGS = {4400, 4401, 4408, 4409, 4429, 1013, 1002, 1007, 1009}
 
 
 @dataclass
@@ -191,7 +191,15 @@ class Fuzzer:
 
     async def over_socket(self, count: int) -> None:
         """A WebSocket on which so many operations begin, some at once, subscriptions among them; at last perhaps nonsense."""
-        async with open_socket(self.url.replace("http", "ws") + "/graphql") as socket:
+        try:
+            opened = await open_socket(self.url.replace("http", "ws") + "/graphql")
+        except InvalidStatus as refused:
+            # One that has enough to do already takes no more.
+            self.findings.codes[f"handshake {refused.response.status_code}"] += 1
+            if refused.response.status_code != 503:
+                self.findings.problem("no handshake", None, refused)
+            return
+        async with opened as socket:
             headers = self._headers()
             payload = {"Authorization": headers["authorization"]} if headers else None
             await socket.send(json.dumps({"type": "connection_init", "payload": payload}))

@@ -103,7 +103,7 @@ async def live(services: Services, clock: Any, _mongo_janitor: MongoClient[Json]
     authenticator = Authenticator(load_settings(jwt_secret=SECRET), clock)
     transport = TransportWS(
         services.engine,
-        socket_authenticate(authenticator.authenticate, services.sign_in, Shedding(10, 10)),
+        socket_authenticate(authenticator.authenticate, services.sign_in, Shedding(100, 100)),
         TransportLimits(),
         judge=authenticator.authenticate,
         clock=clock,
