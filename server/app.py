@@ -153,7 +153,16 @@ async def _routes(
         from server.metrics import Metrics, Parts
         from server.metrics_serving import serving_metrics
 
-        metrics = Metrics(Parts(app, meter, shedding, lambda: socket.connection_count, lambda: streams.count))
+        metrics = Metrics(
+            Parts(
+                app,
+                meter,
+                shedding,
+                lambda: socket.connection_count,
+                lambda: streams.count,
+                lambda: services.migrator.rows,
+            )
+        )
         where = (settings.metrics_host, settings.metrics_port, settings.metrics_ports)
         await stack.enter_async_context(serving_metrics(metrics, *where))
     admission.watch(socket.close_where)

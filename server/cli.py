@@ -149,6 +149,20 @@ def shard(
 
 
 @app.command()
+def migrate(
+    run: Annotated[
+        bool, typer.Option("--run", help="Do what is pending, in small steps, beside servers that serve.")
+    ] = False,
+) -> None:
+    """Tell which version the stored data has, and what is still to be brought to a newer one. At CONFAB_MONGO_URL."""
+    import asyncio
+
+    from server.migrating import migrate_data
+
+    asyncio.run(migrate_data(load_settings(), run=run, tell=print))
+
+
+@app.command()
 def schema() -> None:
     """Print the GraphQL schema (SDL)."""
     from schema.sdl import print_sdl

@@ -39,6 +39,8 @@ class Parts:
     """WebSockets."""
     streams: Callable[[], int]
     """Event streams."""
+    migrated: Callable[[], int]
+    """Rows."""
     loop_late: Histogram = field(default_factory=lambda: Histogram(SECONDS))
 
 
@@ -73,6 +75,10 @@ class Metrics(Collector):
         yield from self._writing()
         yield from self._databases()
         yield from self._listening()
+        migrated = self._parts.migrated()
+        yield CounterMetricFamily(
+            "confab_migrated_rows", "Rows that this process brought to a new form.", value=migrated
+        )
         info = GaugeMetricFamily("confab_info", "Always 1.", labels=["version"])
         info.add_metric([version("confab")], 1)
         yield info

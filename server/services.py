@@ -22,6 +22,7 @@ from server.spare import SpareRedis
 from store.cache import Cache, Call
 from store.clock import Clock, DeploymentClock, SystemClock
 from store.errors import StoreError
+from store.migrations import Migrator, NewerData
 from store.mongo import Mongo
 from store.rate_limits import RatesPerMinute
 from store.store import Store, build_store
@@ -49,6 +50,7 @@ class Services:
     app: Confab
     housekeeper: Housekeeper
     revocations: Revocations
+    migrator: Migrator
     opened: asyncio.Event
     """Set once indexes are there, a worker number is ours and Redis knows the scripts."""
 
@@ -107,16 +109,23 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     )
     engine = Engine(app, introspection=settings.introspection, limits=query_limits)
     opened = asyncio.Event()
-    opening = [asyncio.create_task(_open(store, settings.data_center, opened)), asyncio.create_task(revocations.open())]
+    migrator = Migrator(mongo)
+    opening = [
+        asyncio.create_task(_open(store, settings.data_center, opened, migrator if settings.migrate else None)),
+        asyncio.create_task(revocations.open()),
+    ]
     try:
         # The usual case is quick, and who starts a server wants it to work with its first request.
         await asyncio.wait(opening, timeout=_CHECK_SECONDS)
+        if opening[0].done():
+            opening[0].result()
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, housekeeper, revocations, opened)
+        yield Services(engine, app, housekeeper, revocations, migrator, opened)
     finally:
         await end_tasks(opening)
+        await migrator.close()
         await revocations.close()
         await housekeeper.close()
         await revisions.close()
@@ -126,6 +135,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await hub.close()
         await bus.close()
         await store.rate_limits.close()
+        await store.deployment.indexes.close()
         await _release(store, settings.data_center)
         await store.deployment.close()
         await spare.close()
@@ -133,8 +143,8 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await mongo.close()
 
 
-async def _open(store: Store, data_center: int, opened: asyncio.Event) -> None:
-    """Indexes, the deployment's name, a worker number, scripts: until the databases are there."""
+async def _open(store: Store, data_center: int, opened: asyncio.Event, migrator: Migrator | None) -> None:
+    """Indexes, the deployment's name, a worker number, scripts: until the databases are there. Raises NewerData."""
     pause = 0.1
     while True:
         try:
@@ -142,7 +152,12 @@ async def _open(store: Store, data_center: int, opened: asyncio.Event) -> None:
             await store.deployment.lease(store.ids, data_center)
             await store.cache.load_scripts()
             opened.set()
+            if migrator is not None:
+                migrator.open()
             return
+        except NewerData as newer:
+            _log.critical("refusing to serve", reason=str(newer))
+            raise
         except StoreError as error:
             _log.warning("waiting for the databases", reason=str(error))
             await asyncio.sleep(pause)

@@ -214,6 +214,8 @@ class Settings(BaseSettings):
     keep_alive_seconds: int = Field(75, ge=1, le=3600)
     """How long a connection over which nothing is asked stays open: longer than those before us keep theirs."""
 
+    migrate: bool = True
+    """Whether servers bring stored data to the newest version by themselves; otherwise `confab migrate --run` does."""
     metrics_port: int | None = Field(None, ge=1, le=65535)
     """Where Prometheus may ask (/metrics); nowhere unless set."""
     metrics_host: str = Field("127.0.0.1", min_length=1)

@@ -12,16 +12,16 @@ from __future__ import annotations
 import secrets
 
 import structlog
-from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from store.cache import Cache, Call
 from store.clock import DeploymentClock
 from store.errors import Unreachable
 from store.generations import DEPLOYMENT, Generations, Spare
+from store.indexes import Indexes
 from store.keys import Keys
+from store.migrations import check_version, known_version
 from store.mongo import Document, Mongo
-from store.rows import PLACE
 from store.snowflakes import WORKERS, Snowflakes
 
 _log = structlog.get_logger()
@@ -43,17 +43,6 @@ _MONGO_NOW = {"$toLong": "$$NOW"}
 LEASES = "leases"
 
 
-async def ensure_indexes(mongo: Mongo) -> None:
-    """Creates every index there is beside those on `_id`. Idempotent."""
-    place = IndexModel(list(PLACE), unique=True)
-    key = IndexModel([("u", 1), ("ik", 1)], partialFilterExpression={"ik": {"$exists": True}})
-    await mongo.ensure_indexes("messages", [place, key])
-    await mongo.ensure_indexes("claims", [IndexModel([("until", 1)], expireAfterSeconds=0)])
-    # Few of its rows end.
-    ends = {"partialFilterExpression": {"until": {"$exists": True}}}
-    await mongo.ensure_indexes("origins", [IndexModel([("until", 1)], expireAfterSeconds=0, **ends)])
-
-
 class Deployment:
     """One deployment, seen from one process."""
 
@@ -66,16 +55,22 @@ class Deployment:
         self._keys = keys
         self._clock = clock
         self.generations = Generations(mongo, cache, spare)
+        self.indexes = Indexes(mongo)
         self.owner = secrets.token_hex(8)
         self.name = ""
         self.redis_epoch = ""
         self.redis_lost_at_ms = 0
 
     async def open(self) -> None:
-        """Indexes, the deployment's name and time, the state of Redis. Idempotent. Raises Unreachable."""
-        await ensure_indexes(self._mongo)
+        """Indexes, the deployment's name and time, the state of Redis. Idempotent. Raises Unreachable, and NewerData where the data is not for
+        this version of Confab."""
+        await check_version(self._mongo)
+        await self.indexes.open()
         await self._mongo.update_one(
-            DEPLOYMENT, {"_id": 1}, {"$setOnInsert": {"name": secrets.token_hex(4)}}, upsert=True
+            DEPLOYMENT,
+            {"_id": 1},
+            {"$setOnInsert": {"name": secrets.token_hex(4), "version": known_version()}},
+            upsert=True,
         )
         row = await self._tell_time()
         self._clock.advance_to(row["time"])

@@ -168,9 +168,10 @@ class Mongo:
             self.trips += 1
 
     async def ensure_indexes(self, collection: str, indexes: Sequence[IndexModel]) -> None:
-        """Creates what is missing. Idempotent."""
-        with translated():
-            await self._database[collection].create_indexes(list(indexes))
+        """Creates what is missing, however long that takes. Idempotent."""
+        with translated(), timeout(None):
+            # As durable as writes are, and no more: a member that is away would hold up the build.
+            await self._database[collection].create_indexes(list(indexes), commitQuorum="majority")
 
     async def find(
         self,

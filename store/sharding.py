@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pymongo import IndexModel
 
-from store.deployment import ensure_indexes
+from store.indexes import ensure_indexes
 from store.mongo import Document, Mongo
 from store.origins import OriginStore
 from store.rows import CLAIMS, CONVERSATIONS, MEMBERS, MESSAGES, ORIGINS, PLACE, RECEIPTS, SESSIONS

@@ -1,0 +1,41 @@
+"""`confab migrate`: which version the stored data has, and what is to be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from server.cli_errors import CommandError
+from server.settings import Settings
+from store.errors import StoreError
+from store.migrations import MIGRATIONS, Migration, Migrator, NewerData, Progress, check_version, known_version
+from store.mongo import Mongo
+
+
+async def migrate_data(
+    settings: Settings, *, run: bool, tell: Callable[[str], None], migrations: Sequence[Migration] = MIGRATIONS
+) -> None:
+    """Tells how far each migration is; run: and carries out what is pending. Raises CommandError."""
+    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    try:
+        await check_version(mongo, migrations)
+        migrator = Migrator(mongo, migrations)
+        if run and not await migrator.run(lambda progress: tell(_line(progress))):
+            raise CommandError("Another process is at it: ask again in a minute.")
+        found = await migrator.list_progress()
+        for progress in found:
+            tell(_line(progress))
+        if all(progress.done for progress in found):
+            tell(
+                f"The data is of version {known_version(migrations)}, the newest that this Confab knows. Nothing is to be done."
+            )
+    except NewerData as newer:
+        raise CommandError(str(newer)) from newer
+    except StoreError as error:
+        raise CommandError(f"MongoDB, at CONFAB_MONGO_URL, can't be asked: {error}.") from error
+    finally:
+        await mongo.close()
+
+
+def _line(progress: Progress) -> str:
+    state = "done" if progress.done else "under way" if progress.at_work else "begun" if progress.begun else "pending"
+    return f"version {progress.version} ({progress.name}): {state}, {progress.rows:,} rows"

@@ -1,0 +1,156 @@
+"""Bringing stored data to a newer form while it is in use, and refusing data that is too new. The migration is the tests' own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from server.cli_errors import CommandError
+from server.migrating import migrate_data
+from server.services import open_services
+from server.settings import Settings
+from store.deployment import Deployment
+from store.errors import Unreachable
+from store.migrations import Batch, Migration, Migrator, NewerData, check_version
+from store.mongo import Mongo
+
+ROWS, SIZE = 25, 10
+
+
+async def _double(mongo: Mongo, at: Any) -> Batch:
+    """Things had a `one`, and get a `two`."""
+    rows = await mongo.find("things", {"_id": {"$gt": at if at is not None else -1}}, sort=[("_id", 1)], limit=SIZE)
+    for row in rows:
+        await mongo.update_one("things", {"_id": row["_id"]}, [{"$set": {"two": {"$multiply": ["$one", 2]}}}])
+    return Batch(len(rows), rows[-1]["_id"] if len(rows) == SIZE else None)
+
+
+TO_TWO = Migration(2, "things get a two", _double)
+
+
+@pytest.fixture
+async def mongo(settings: Settings) -> AsyncIterator[Mongo]:
+    async with open_services(settings):
+        pass
+    mongo = Mongo(settings.mongo_url, settings.mongo_database)
+    await mongo.insert_many("things", [{"_id": number, "one": number} for number in range(ROWS)])
+    yield mongo
+    await mongo.close()
+
+
+async def twos(mongo: Mongo) -> int:
+    rows = await mongo.find("things", {"two": {"$exists": True}})
+    assert all(row["two"] == 2 * row["one"] for row in rows)
+    return len(rows)
+
+
+async def test_a_migration_goes_on_where_the_one_before_it_died_and_is_done_once(mongo: Mongo) -> None:
+    steps: list[Any] = []
+
+    async def dying(mongo: Mongo, at: Any) -> Batch:
+        steps.append(at)
+        if len(steps) == 2:
+            raise Unreachable("the process died here")
+        return await _double(mongo, at)
+
+    migrations = [Migration(2, "things get a two", dying)]
+    migrator = Migrator(mongo, migrations, rest=0)
+    with pytest.raises(Unreachable):
+        await migrator.run()
+    assert await twos(mongo) == SIZE
+    # Another one, once the lease of the first is over.
+    await mongo.update_one("migrations", {"_id": 2}, {"$set": {"until": 0}})
+    told: list[int] = []
+    other = Migrator(mongo, migrations, rest=0)
+    assert await other.run(lambda progress: told.append(progress.rows))
+    assert (steps, told) == ([None, SIZE - 1, SIZE - 1, 2 * SIZE - 1], [20, 25])
+    assert await twos(mongo) == ROWS
+    assert await other.run() and len(steps) == 4
+    (progress,) = await other.list_progress()
+    assert (progress.done, progress.at_work, progress.rows) == (True, False, ROWS)
+
+
+async def test_one_process_at_a_time_migrates(mongo: Mongo) -> None:
+    at_work, gate = asyncio.Event(), asyncio.Event()
+
+    async def slow(mongo: Mongo, at: Any) -> Batch:
+        at_work.set()
+        await gate.wait()
+        return await _double(mongo, at)
+
+    migrations = [Migration(2, "things get a two", slow)]
+    first = asyncio.create_task(Migrator(mongo, migrations, rest=0).run())
+    await asyncio.wait_for(at_work.wait(), 5)
+    second = Migrator(mongo, migrations, rest=0)
+    assert not await second.run()
+    assert [progress.at_work for progress in await second.list_progress()] == [True]
+    # Taken over while the first one is in the middle of a step: it notices, and stops.
+    await mongo.update_one("migrations", {"_id": 2}, {"$set": {"owner": "somebody", "until": 1 << 52}})
+    gate.set()
+    assert not await first
+
+
+async def test_data_of_a_newer_version_is_refused_before_the_first_new_row_is_there_and_untouched(
+    mongo: Mongo, settings: Settings
+) -> None:
+    async def never(_mongo: Mongo, _at: Any) -> Batch:
+        raise Unreachable("before the first row")
+
+    with pytest.raises(Unreachable):
+        await Migrator(mongo, [Migration(2, "to two", never)]).run()
+    await check_version(mongo, [TO_TWO])
+    with pytest.raises(NewerData, match="of version 2, and this Confab knows none past 1"):
+        await check_version(mongo)
+    before = await mongo.find("deployment", {}, projection={"time": 0})
+    with pytest.raises(NewerData):
+        async with open_services(settings):
+            pass
+    assert await mongo.find("deployment", {}, projection={"time": 0}) == before
+    with pytest.raises(CommandError, match="version 2"):
+        await migrate_data(settings, run=True, tell=print)
+
+
+async def test_a_new_deployment_is_of_the_newest_version(mongo: Mongo) -> None:
+    assert (await mongo.find("deployment", {}))[0]["version"] == 1
+
+
+async def test_confab_migrate_tells_what_is_pending_and_does_it(mongo: Mongo, settings: Settings) -> None:
+    said: list[str] = []
+    await migrate_data(settings, run=False, tell=said.append, migrations=[TO_TWO])
+    assert said == ["version 2 (things get a two): pending, 0 rows"]
+    assert await twos(mongo) == 0
+    await migrate_data(settings, run=True, tell=said.append, migrations=[TO_TWO])
+    assert said[-2] == "version 2 (things get a two): done, 25 rows"
+    assert await twos(mongo) == ROWS
+
+
+async def test_a_server_waits_for_the_index_of_places_and_not_for_others(
+    mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.indexes._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("server.services._CHECK_SECONDS", 0.3)
+    built, gates, ensure = [], {name: asyncio.Event() for name in ("messages", "claims")}, Mongo.ensure_indexes
+
+    async def slowly(self: Mongo, collection: str, indexes: Any) -> None:
+        (index,) = indexes
+        built.append(tuple(index.document["key"]))
+        await gates["messages" if "c" in index.document["key"] else "claims"].wait()
+        await ensure(self, collection, indexes)
+
+    monkeypatch.setattr(Mongo, "ensure_indexes", slowly)
+    async with open_services(settings) as services:
+        deployment: Deployment = services.app.store.deployment
+        assert not services.opened.is_set()
+        assert (await services.check())["start"]
+        gates["messages"].set()
+        async with asyncio.timeout(5):
+            await services.opened.wait()
+        # Asked for once, however often one looked.
+        assert built == [("c", "b", "s"), ("u", "ik")]
+        gates["claims"].set()
+        assert deployment.indexes._behind is not None
+        await deployment.indexes._behind
+        assert built == [("c", "b", "s"), ("u", "ik"), ("until",), ("until",)]
