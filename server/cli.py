@@ -163,6 +163,20 @@ def migrate(
 
 
 @app.command()
+def restored() -> None:
+    """Run this once after MongoDB was restored from a backup, before any server starts. At CONFAB_MONGO_URL.
+
+    Nothing that Redis holds, and no cursor that clients hold, counts after that: clients begin anew.
+    """
+    import asyncio
+
+    from server.migrating import tell_restored
+
+    asyncio.run(tell_restored(load_settings()))
+    print("Nothing from before the restore counts any more: start the servers.")
+
+
+@app.command()
 def schema() -> None:
     """Print the GraphQL schema (SDL)."""
     from schema.sdl import print_sdl

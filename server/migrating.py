@@ -1,4 +1,4 @@
-"""`confab migrate`: which version the stored data has, and what is to be done about it."""
+"""`confab migrate` and `confab restored`: which version the stored data has, and that it is older than it was."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from server.settings import Settings
 from store.errors import StoreError
 from store.migrations import MIGRATIONS, Migration, Migrator, NewerData, Progress, check_version, known_version
 from store.mongo import Mongo
+from store.restored import begin_anew
 
 
 async def migrate_data(
@@ -30,6 +31,18 @@ async def migrate_data(
             )
     except NewerData as newer:
         raise CommandError(str(newer)) from newer
+    except StoreError as error:
+        raise CommandError(f"MongoDB, at CONFAB_MONGO_URL, can't be asked: {error}.") from error
+    finally:
+        await mongo.close()
+
+
+async def tell_restored(settings: Settings) -> None:
+    """MongoDB was restored: what Redis holds and cursors from before count no more. Raises CommandError."""
+    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    try:
+        if not await begin_anew(mongo):
+            raise CommandError(f"There is no deployment of Confab in the database {settings.mongo_database}.")
     except StoreError as error:
         raise CommandError(f"MongoDB, at CONFAB_MONGO_URL, can't be asked: {error}.") from error
     finally:

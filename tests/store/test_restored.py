@@ -1,0 +1,42 @@
+"""What `confab restored` is for: MongoDB is older than what Redis and clients know."""
+
+from __future__ import annotations
+
+import pytest
+from pymongo import MongoClient
+
+from bench.asking import InsideAsker
+from server.cli_errors import CommandError
+from server.migrating import tell_restored
+from server.services import open_services
+from server.settings import Settings
+
+SYNC = "query ($since: Cursor) { syncSessions(since: $since) { cursor reset totalUnread sessions { writeSeq } } }"
+SEND = 'mutation { sendMessage(input: {toUserId: "bob", content: "hello"}) { message { seq } } }'
+
+
+async def test_nothing_that_redis_or_a_cursor_knows_of_the_lost_time_counts(settings: Settings) -> None:
+    async with open_services(settings) as services:
+        alice, bob = InsideAsker(services, "alice"), InsideAsker(services, "bob")
+        await bob.ask("{ me { id } }")
+        await alice.ask(SEND)
+        first = await bob.ask(SYNC, since=None)
+    with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
+        # As a restore would: what was stored is gone, and the deployment's row is that of the backup.
+        for name in ("messages", "conversations", "sessions", "receipts"):
+            mongo[settings.mongo_database][name].delete_many({})
+    await tell_restored(settings)
+    async with open_services(settings) as services:
+        alice, bob = InsideAsker(services, "alice"), InsideAsker(services, "bob")
+        again = await bob.ask(SYNC, since=first["cursor"])
+        assert (first["totalUnread"], again["totalUnread"], again["sessions"]) == (1, 0, [])
+        assert again["reset"]
+        assert (await alice.ask(SEND))["message"]["seq"] == 1
+        assert not (await bob.ask(SYNC, since=again["cursor"]))["reset"]
+
+
+async def test_a_database_without_a_deployment_is_left_as_it_is(settings: Settings) -> None:
+    with pytest.raises(CommandError, match="no deployment"):
+        await tell_restored(settings)
+    with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
+        assert mongo[settings.mongo_database].list_collection_names() == []
