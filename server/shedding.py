@@ -28,6 +28,9 @@ _LOOKS = 3
 LATE_SECONDS = 0.05
 """What every step of an operation may wait for its turn. An operation has about ten."""
 
+LONG_SECONDS = 0.75
+"""What operations may take where so many are under way that they wait for each other, if not for the loop then for a database."""
+
 VERY_LATE_SECONDS = 0.25
 """Past this nobody new is let in: a WebSocket costs as much as several operations, and brings more of them."""
 
@@ -42,6 +45,7 @@ MOST_BEHIND = 20_000
 and nothing new is taken until it is done."""
 
 _LESS, _MORE = 0.85, 1.05
+_KEPT = 0.7
 _SAY_SECONDS = 5.0
 
 HANDSHAKE_REFUSED = (
@@ -77,6 +81,9 @@ class Shedding:
         self._least_late = math.inf
         self._looks = 0
         self._standing = 0.0
+        self._ended = 0
+        self._rate = math.inf
+        self._window_began = self._due
         self._timer: asyncio.TimerHandle | None = None
         self._said = Shed()
         self._say_at = 0.0
@@ -115,6 +122,7 @@ class Shedding:
     def leave(self) -> None:
         """One that was counted in has ended."""
         self.under_way -= 1
+        self._ended += 1
 
     def refuse_connection(self) -> bool:
         """Whether somebody who wants to connect is to be refused; counted then. Also told within a step that takes long."""
@@ -139,12 +147,19 @@ class Shedding:
             return
         self._standing, self._least_late = self._least_late, math.inf
         self._looks = 0
-        if self._standing > LATE_SECONDS:
+        takes = self._takes(now)
+        if self.under_way > self._least and (self._standing > LATE_SECONDS or takes > LONG_SECONDS):
             self.limit = max(self._least, int(min(self.limit, self.under_way) * _LESS))
         elif self.limit < self._most:
             self.limit = min(self._most, int(self.limit * _MORE) + 1)
-        self._window_ends = now + WINDOW_SECONDS
+        self._window_began, self._window_ends, self._ended = now, now + WINDOW_SECONDS, 0
         self._say(now)
+
+    def _takes(self, now: float) -> float:
+        """Seconds that an operation takes, as so many are under way and so many end. They end in batches, so it is smoothed."""
+        rate = self._ended / (now - self._window_began)
+        self._rate = rate if self._rate == math.inf else _KEPT * self._rate + (1 - _KEPT) * rate
+        return self.under_way / self._rate if self._rate else math.inf
 
     def _say(self, now: float) -> None:
         """A line for many that were refused: one each would cost more than they do."""

@@ -46,6 +46,27 @@ def test_a_loop_that_is_late_all_the_time_takes_less_and_never_less_than_the_lea
     assert not shedding.enter()
     clock.pass_late(shedding, 0.06, 10)
     assert shedding.limit == 20
+    while shedding.under_way:
+        shedding.leave()
+    clock.pass_late(shedding, 0.0, 10)
+    assert shedding.limit == 100
+
+
+def test_operations_that_wait_for_a_database_are_fewer_and_those_that_few_wait_for_are_not() -> None:
+    clock = Time()
+    shedding = Shedding(100, 20, clock)
+    for _ in range(20):
+        assert shedding.enter()
+    clock.pass_late(shedding, 0.0, 5)
+    assert shedding.limit == 100
+    for _ in range(80):
+        assert shedding.enter()
+    clock.pass_late(shedding, 0.0, 0.5)
+    assert shedding.limit < 100
+    clock.pass_late(shedding, 0.0, 5)
+    assert shedding.limit == 20
+    while shedding.under_way:
+        shedding.leave()
     clock.pass_late(shedding, 0.0, 10)
     assert shedding.limit == 100
 
