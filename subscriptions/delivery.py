@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import structlog
@@ -22,7 +21,7 @@ from store.claims import Claim
 from store.errors import Away, StoreError, Superseded, Unreachable
 from store.ids import UserId
 from store.messages import Committed, Refused
-from store.records import Message, Reserved
+from store.records import Reserved
 from store.sessions import NOT_IN_USE, Applied, applied
 from store.showing import Shown
 from store.store import Store
@@ -30,6 +29,7 @@ from subscriptions.bus import Bus, Parcel
 from subscriptions.coming import Coming
 from subscriptions.effects import Part, membership_effects, part_of, recipients_of
 from subscriptions.events import MessageCreated
+from subscriptions.parcelled import Parcelled, Sent, shown_order
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.rounds import Round
 from subscriptions.stamps import Stamps
@@ -52,26 +52,6 @@ _RETRY_SECONDS = (0.05, 1.0)
 _LOST_MS = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A durable message, and what it did to its sender's session (not in use: that state was not in the cache)."""
-
-    message: Message
-    sender: Applied
-
-
-@dataclass(slots=True, eq=False)
-class _Parcelled:
-    """A message on its way."""
-
-    reserved: Reserved
-    done: asyncio.Future[Sent]
-    recovered: bool
-    committed: Committed | None = None
-    event: MessageCreated | None = None
-    rest: list[UserId] = field(default_factory=list)
-
-
 class Delivery:
     """The write path of one process. `open` before use; `close` finishes what is under way. `coming`: what gets a place now."""
 
@@ -79,11 +59,11 @@ class Delivery:
         self._store = store
         self._bus = bus
         self._receipts = receipts
-        self._waiting: deque[_Parcelled] = deque()
-        self._durable: deque[_Parcelled] = deque()
-        self._lane: deque[_Parcelled] = deque()
+        self._waiting: deque[Parcelled] = deque()
+        self._durable: deque[Parcelled] = deque()
+        self._lane: deque[Parcelled] = deque()
         self._wakeups = {name: asyncio.Event() for name in ("commit", "show", "lane")}
-        self._under_way: dict[int, _Parcelled] = {}
+        self._under_way: dict[int, Parcelled] = {}
         self.coming = Coming()
         self._stamps = Stamps(store.clock)
         self._closed = False
@@ -116,7 +96,7 @@ class Delivery:
             raise Unreachable("the server is stopping")
         parcelled = self._under_way.get(reserved.message.id)
         if parcelled is None:
-            parcelled = _Parcelled(reserved, asyncio.get_running_loop().create_future(), recovered)
+            parcelled = Parcelled(reserved, asyncio.get_running_loop().create_future(), recovered)
             self._under_way[reserved.message.id] = parcelled
             self._push("commit", self._waiting, [parcelled])
         try:
@@ -136,11 +116,11 @@ class Delivery:
 
     # --- the stages
 
-    def _push(self, stage: str, queue: deque[_Parcelled], items: Sequence[_Parcelled]) -> None:
+    def _push(self, stage: str, queue: deque[Parcelled], items: Sequence[Parcelled]) -> None:
         queue.extend(items)
         self._wakeups[stage].set()
 
-    async def _take(self, stage: str, queue: deque[_Parcelled], most: int) -> list[_Parcelled]:
+    async def _take(self, stage: str, queue: deque[Parcelled], most: int) -> list[Parcelled]:
         while not queue:
             self._wakeups[stage].clear()
             await self._wakeups[stage].wait()
@@ -154,7 +134,7 @@ class Delivery:
             batch += [self._waiting.popleft() for _ in range(min(BATCH - len(batch), len(self._waiting)))]
             await asyncio.wait({self._aside(self._commit(batch))}, timeout=_SLOW_SECONDS)
 
-    async def _commit(self, batch: list[_Parcelled]) -> None:
+    async def _commit(self, batch: list[Parcelled]) -> None:
         """One write for all that wait; a change of a group is a transaction of its own, which others don't wait for."""
         for parcelled in batch:
             if parcelled.reserved.change is not None:
@@ -163,7 +143,7 @@ class Delivery:
         if messages:
             await self._commit_messages(messages)
 
-    async def _commit_messages(self, batch: list[_Parcelled]) -> None:
+    async def _commit_messages(self, batch: list[Parcelled]) -> None:
         # So that what is stored together is stamped, and then shown, in the order it is read in.
         batch.sort(key=lambda parcelled: parcelled.reserved.message.seq)
         by_id = {parcelled.reserved.message.id: parcelled for parcelled in batch}
@@ -197,7 +177,7 @@ class Delivery:
         for reserved in again:
             self._aside(self._place_again(by_id[reserved.message.id]))
 
-    async def _commit_change(self, parcelled: _Parcelled) -> None:
+    async def _commit_change(self, parcelled: Parcelled) -> None:
         store, reserved = self._store, parcelled.reserved
         (stamp,) = self._stamps.take(1)
 
@@ -222,7 +202,7 @@ class Delivery:
                 _log.exception("a group could not be changed", group=reserved.message.conversation)
             self._give_up(parcelled, Unreachable(str(error)))
 
-    async def _until_confirmed(self, batch: Sequence[_Parcelled], attempt: Callable[[bool], Awaitable[T]]) -> T | None:
+    async def _until_confirmed(self, batch: Sequence[Parcelled], attempt: Callable[[bool], Awaitable[T]]) -> T | None:
         """Tried again until the deadline: MongoDB may be electing a primary. None where all of the batch were given up."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _COMMIT_SECONDS
@@ -241,7 +221,7 @@ class Delivery:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
 
-    def _give_up(self, parcelled: _Parcelled, error: StoreError) -> None:
+    def _give_up(self, parcelled: Parcelled, error: StoreError) -> None:
         """Tells the sender that the outcome is unknown. The message stays in the outbox."""
         self._under_way.pop(parcelled.reserved.message.id, None)
         if not parcelled.done.done():
@@ -249,7 +229,7 @@ class Delivery:
             parcelled.done.set_exception(error if known else Unreachable(str(error)))
             parcelled.done.exception()
 
-    async def _place_again(self, parcelled: _Parcelled) -> None:
+    async def _place_again(self, parcelled: Parcelled) -> None:
         """MongoDB holds another message at this one's place: Redis was behind. Take the next place there really is."""
         store, old = self._store, parcelled.reserved
         conversation = old.message.conversation
@@ -287,10 +267,10 @@ class Delivery:
                     self._finish(parcelled, NOT_IN_USE)
                     self._leave(parcelled)
 
-    async def _show(self, batch: list[_Parcelled]) -> None:
+    async def _show(self, batch: list[Parcelled]) -> None:
         """Heads, then senders and first members of all messages of the batch, in order: one round trip."""
         store = self._store
-        batch.sort(key=_order)
+        batch.sort(key=shown_order)
         calls: list[Call] = []
         heads, parts = [], []
         for parcelled in batch:
@@ -319,7 +299,7 @@ class Delivery:
         self._push("lane", self._lane, [parcelled for parcelled in batch if parcelled.rest])
         self._publish(parcel, done)
 
-    async def _doubt(self, overtaken: Sequence[_Parcelled]) -> None:
+    async def _doubt(self, overtaken: Sequence[Parcelled]) -> None:
         """Has the states of those loaded anew whom messages made members that were overtaken: what came after was shown before
         they had a session to see it in."""
         changes = [parcelled.reserved.change for parcelled in overtaken]
@@ -345,7 +325,7 @@ class Delivery:
                 for parcelled in burst:
                     self._leave(parcelled)
 
-    async def _show_rest(self, burst: Sequence[_Parcelled]) -> None:
+    async def _show_rest(self, burst: Sequence[Parcelled]) -> None:
         """The next members of the first, and the same people of the others, who list them in another order: nobody is shown a
         message before one that was there before it."""
         first, parts = burst[0].rest[:_LANE_MEMBERS], []
@@ -367,7 +347,7 @@ class Delivery:
 
     # --- what the stages share
 
-    def _post(self, parcel: Parcel, parcelled: _Parcelled, part: Part, answers: Sequence[Any], shown: Shown) -> Applied:
+    def _post(self, parcel: Parcel, parcelled: Parcelled, part: Part, answers: Sequence[Any], shown: Shown) -> Applied:
         """Addresses what happened to users to their devices. Answers what happened to the sender by the message."""
         at_ms = part.committed.at_ms
         outcomes: list[tuple[UserId, Applied]] = []
@@ -385,17 +365,17 @@ class Delivery:
             parcel.remind([pair for pair in outcomes if not pair[1].changed])
         return sender
 
-    def _publish(self, parcel: Parcel, done: Sequence[_Parcelled]) -> None:
+    def _publish(self, parcel: Parcel, done: Sequence[Parcelled]) -> None:
         for parcelled in done:
             self._under_way.pop(parcelled.reserved.message.id, None)
         self._bus.send(parcel, [self._store.messages.clear(parcelled.reserved) for parcelled in done])
 
-    def _leave(self, parcelled: _Parcelled) -> None:
+    def _leave(self, parcelled: Parcelled) -> None:
         """It is durable, and not shown to all: the outbox has that done, if it is still there, or else what is owed."""
         self._under_way.pop(parcelled.reserved.message.id, None)
         self._store.owed.add_conversation(parcelled.reserved.message.conversation)
 
-    def _finish(self, parcelled: _Parcelled, sender: Applied) -> None:
+    def _finish(self, parcelled: Parcelled, sender: Applied) -> None:
         if not parcelled.done.done():
             parcelled.done.set_result(Sent(parcelled.reserved.message, sender))
 
@@ -404,8 +384,3 @@ class Delivery:
         self._side.add(task)
         task.add_done_callback(self._side.discard)
         return task
-
-
-def _order(parcelled: _Parcelled) -> tuple[int, int]:
-    assert parcelled.committed is not None
-    return parcelled.committed.at_ms, parcelled.reserved.message.seq

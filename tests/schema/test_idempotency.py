@@ -13,7 +13,7 @@ import pytest
 from store.ids import UserId
 from store.records import Reserved
 from store.sessions import NOT_IN_USE
-from subscriptions.delivery import Sent
+from subscriptions.parcelled import Sent
 from tests.clock import ManualClock
 from tests.schema.api import Api, Json, Refusal, private, together
 from tests.schema.conftest import OpenApi, Places
