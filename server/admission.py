@@ -10,9 +10,9 @@ import structlog
 from resolvers.callers import Caller
 from resolvers.errors import Unauthenticated, Unavailable
 from server.auth import Authenticator
+from store.tasks import end_tasks
 from subscriptions.close_codes import FORBIDDEN, Close
 from subscriptions.revocations import Revocations
-from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger(__name__)
 

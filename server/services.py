@@ -19,13 +19,14 @@ from schema.engine import Engine
 from schema.limits import QueryLimits
 from server.settings import Settings
 from server.spare import SpareRedis
-from store.cache import Cache, Call
+from store.cache import Cache
 from store.clock import Clock, DeploymentClock, SystemClock
 from store.errors import StoreError
 from store.migrations import Migrator, NewerData
 from store.mongo import Mongo
 from store.rate_limits import RatesPerMinute
 from store.store import Store, build_store
+from store.tasks import end_tasks
 from subscriptions.bus import Bus
 from subscriptions.delivery import Delivery
 from subscriptions.housekeeping import Housekeeper
@@ -34,7 +35,6 @@ from subscriptions.receipts import ReceiptNotifier
 from subscriptions.replay import Replayer
 from subscriptions.revisions import Revisions
 from subscriptions.revocations import Revocations
-from subscriptions.tasks import end_tasks
 from subscriptions.typing import TypingNotifier
 
 _log = structlog.get_logger()
@@ -62,7 +62,7 @@ class Services:
         """Which databases answer within two seconds: None, or a short reason why not. And `start`, until this process has all that it
         needs of them once."""
         store = self.app.store
-        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.one(Call("PING", ()))))
+        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.knock()))
         found = {"mongodb": mongo, "redis": redis}
         if not self.opened.is_set():
             found["start"] = "not all is there yet that the first requests need"

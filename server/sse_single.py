@@ -25,9 +25,9 @@ from server.sse_streams import SSEStreams
 from store.errors import StoreError
 from store.event_streams import MOST_WAITING, EventStreamStore, Waiting
 from store.ids import UserId
+from store.tasks import end_tasks
 from subscriptions.calls import Calls
 from subscriptions.engine import ConnectionContext, EventStream, GraphQLEngine, Json, RequestRefused, encode, error
-from subscriptions.tasks import end_tasks
 
 log = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from redis.asyncio import ConnectionPool
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -160,6 +160,20 @@ class Cache:
         (answer,) = await self._attempt([Call("PING", ())])
         if isinstance(answer, Exception):
             raise Unreachable(str(answer)) from answer
+
+    async def knock(self) -> None:
+        """Raises Unreachable where requests can't be answered for want of Redis. What it holds is not asked: that would need MongoDB."""
+        if self.spare is not None:
+            return
+        if self.is_cluster:
+            await self.ping()
+            return
+        client = Redis.from_url(self.url, socket_timeout=_PATIENCE_SECONDS, retry=Retry(NoBackoff(), 0))
+        with translated():
+            try:
+                await client.ping()
+            finally:
+                await client.aclose()
 
     def require_shared(self) -> None:
         """Raises Unreachable while the deployment does without Redis: for what is of no use unless other servers see it."""

@@ -20,6 +20,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from store.errors import StoreError
+from store.tasks import end_tasks
 
 _NOTHING = object()
 _MOST_COMMANDS = 256
@@ -236,8 +237,7 @@ class Lines:
     async def close(self) -> None:
         """Ends all connections, with what is on its way."""
         self.drop()
-        for opening in self._opening:
-            opening.cancel()
+        await end_tasks(self._opening)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def freed(self, line: Line) -> None:

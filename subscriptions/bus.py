@@ -26,11 +26,11 @@ from store.keys import Keys
 from store.session_rows import SessionRows, Tick
 from store.sessions import Applied
 from store.showing import Place, Shown
+from store.tasks import end_tasks
 from subscriptions.calls import Calls
 from subscriptions.engine import Json
 from subscriptions.events import Event, MessageCreated, event_fields, event_from
 from subscriptions.hub import Hub
-from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from store.errors import Unreachable
+from store.tasks import end_tasks
 from subscriptions.engine import Json
-from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 

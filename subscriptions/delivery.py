@@ -25,6 +25,7 @@ from store.records import Reserved
 from store.sessions import NOT_IN_USE, Applied, applied
 from store.showing import Shown
 from store.store import Store
+from store.tasks import end_tasks
 from subscriptions.bus import Bus, Parcel
 from subscriptions.coming import Coming
 from subscriptions.effects import Part, membership_effects, part_of, recipients_of
@@ -33,7 +34,6 @@ from subscriptions.parcelled import Parcelled, Sent, shown_order
 from subscriptions.receipts import ReceiptNotifier
 from subscriptions.rounds import Round
 from subscriptions.stamps import Stamps
-from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 

@@ -13,11 +13,11 @@ from store.ids import PARTITIONS
 from store.records import Reserved
 from store.revisions import Revision
 from store.store import Store
+from store.tasks import end_tasks
 from subscriptions.delivery import Delivery
 from subscriptions.hub import Hub
 from subscriptions.mending import Mender
 from subscriptions.revisions import Revisions
-from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 

@@ -22,10 +22,10 @@ from store.records import Message
 from store.revisions import Revision, RevisionKind
 from store.sessions import applied
 from store.store import Store
+from store.tasks import end_tasks
 from subscriptions.bus import Bus, Parcel
 from subscriptions.delivery import FIRST_MEMBERS, Delivery
 from subscriptions.events import log_revision, revised
-from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 

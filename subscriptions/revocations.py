@@ -18,8 +18,8 @@ from store.cache import Cache, Call
 from store.errors import StoreError
 from store.ids import UserId
 from store.revocations import RevocationStore, Revoked
+from store.tasks import end_tasks
 from subscriptions.bus import Bus
-from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 

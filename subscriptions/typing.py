@@ -12,11 +12,11 @@ import structlog
 from store.errors import StoreError
 from store.ids import ConversationId, UserId
 from store.store import Store
+from store.tasks import end_tasks
 from store.typing import WINDOW_MS, Routes
 from subscriptions.bus import EVERYWHERE, Bus, Parcel
 from subscriptions.events import TypingStarted
 from subscriptions.hub import Hub
-from subscriptions.tasks import end_tasks
 
 _log = structlog.get_logger()
 
