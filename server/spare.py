@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from server.embedded import launch
@@ -25,27 +27,29 @@ class SpareRedis:
     def __init__(self) -> None:
         self._binary: Binary | None = None
         self._home: Path | None = None
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        # One thread, which lives as long as it should: for the kernel it is the parent, whose death ends the child.
+        self._launcher = ThreadPoolExecutor(1, "spare-redis")
         self._lock = asyncio.Lock()
 
     async def open(self) -> str:
         """Its URL, once it serves. Idempotent. Raises Unreachable."""
         async with self._lock:
-            if self._process is None or self._process.returncode is not None:
+            if self._process is None or self._process.poll() is not None:
                 await self._start()
             return f"unix://{self._socket}"
 
     async def close(self) -> None:
         """Stops it."""
         process, self._process = self._process, None
-        if process is not None and process.returncode is None:
+        if process is not None:
             process.terminate()
             try:
-                async with asyncio.timeout(_STOP_SECONDS):
-                    await process.wait()
-            except TimeoutError:
+                await asyncio.to_thread(process.wait, _STOP_SECONDS)
+            except subprocess.TimeoutExpired:
                 process.kill()
-                await process.wait()
+                await asyncio.to_thread(process.wait)
+        self._launcher.shutdown()
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
@@ -77,14 +81,8 @@ class SpareRedis:
             *("--maxmemory", f"{_MEGABYTES}mb"),
             *("--maxmemory-policy", "allkeys-lru"),
         ]
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", launch.__file__, str(os.getpid())),
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        launched = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *command]
+        self._process = await asyncio.get_running_loop().run_in_executor(self._launcher, _start, launched)
         try:
             async with asyncio.timeout(_START_SECONDS):
                 while not await self._serves():  # noqa: ASYNC110
@@ -94,8 +92,9 @@ class SpareRedis:
 
     async def _serves(self) -> bool:
         assert self._process is not None
-        if self._process.returncode is not None:
-            raise Unreachable(f"the spare Redis ended with status {self._process.returncode}")
+        status = self._process.poll()
+        if status is not None:
+            raise Unreachable(f"the spare Redis ended with status {status}")
         try:
             reader, writer = await asyncio.open_unix_connection(str(self._socket))
         except OSError:
@@ -104,3 +103,8 @@ class SpareRedis:
         told = await reader.read(7)
         writer.close()
         return told == b"+PONG\r\n"
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
