@@ -131,9 +131,9 @@ def launch_server(command: Sequence[str], port: int, log: Path, environment: Map
     return ServerProcess(port, log, process)
 
 
-async def until_ready(server: ServerProcess) -> None:
-    """Returns once it answers requests. Raises RuntimeError, with its log, if it doesn't."""
-    deadline = time.monotonic() + _START_SECONDS
+async def until_ready(server: ServerProcess, patience: float = _START_SECONDS) -> None:
+    """Returns once it answers requests. Raises RuntimeError, with its log, if it doesn't within so many seconds."""
+    deadline = time.monotonic() + patience
     async with httpx.AsyncClient(base_url=server.url, verify=False) as client:
         while True:
             try:

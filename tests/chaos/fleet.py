@@ -16,6 +16,9 @@ from tests.processes import ServerProcess, start_server, until_ready
 SETTINGS = {"ws_queue": "100", "ws_ping_interval": "5"}
 """Small enough for a stalled device to pass them within the time there is."""
 
+_START_SECONDS = 150.0
+"""Databases that are away keep a server from being ready."""
+
 _DUE = ("Redis is away",)
 """What a server says as an error, and rightly so."""
 
@@ -46,7 +49,7 @@ class Fleet:
     async def start(self) -> None:
         self.servers = [self._launch(index) for index in range(len(self._ports))]
         for server in self.servers:
-            await until_ready(server)
+            await until_ready(server, _START_SECONDS)
 
     async def stop(self) -> None:
         """Ends all of them, and reads their logs."""
@@ -74,7 +77,7 @@ class Fleet:
         """On the same port."""
         began = time.monotonic()
         server = self.servers[index] = self._launch(index)
-        await until_ready(server)
+        await until_ready(server, _START_SECONDS)
         self.down.discard(index)
         self.tally.took("a server served", time.monotonic() - began)
 

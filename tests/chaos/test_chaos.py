@@ -21,7 +21,7 @@ async def test_what_clients_are_told_holds_though_servers_and_databases_are_hurt
     folder = Path(tempfile.mkdtemp(prefix="confab-chaos-"))
     try:
         with Databases(folder / "databases", 2) as databases:
-            plan = Plan(8.0, seed=5, clients=8, servers=2, pause=0.4, fault_pause=6.0, large_group=0, script=_FAULTS)
+            plan = Plan(6.0, seed=5, clients=6, servers=2, pause=0.4, fault_pause=6.0, large_group=0, script=_FAULTS)
             report = await run_chaos(databases, folder, plan)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
