@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.chaos.device import Device, GaveUp
+from tests.chaos.asking import GaveUp
+from tests.chaos.device import Device
 from tests.chaos.history import Json
 from tests.chaos.wire import Lost, Refused
 from tests.chaos.world import Room, Sent

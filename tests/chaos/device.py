@@ -16,6 +16,7 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 
+from tests.chaos.asking import FIRST_PAUSE, LONGEST_PAUSE, Asker, GaveUp
 from tests.chaos.chain import Chain
 from tests.chaos.history import Json
 from tests.chaos.view import View
@@ -25,19 +26,10 @@ from tests.chaos.wire import (
     Line,
     Lost,
     Refused,
-    ask_by_http,
     hinted_pause,
     live_messages,
 )
 from tests.chaos.world import World
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
-_BY_SOCKET = 0.7
-"""How much of what it asks goes over its own socket; the rest goes to any server."""
-
-
-class GaveUp(Exception):
-    """No answer, however often it was asked."""
 
 
 @dataclass
@@ -53,15 +45,11 @@ class Subscription:
     """Whether it has caught up on this connection."""
 
 
-class Device:
+class Device(Asker):
     """One of a user's devices."""
 
     def __init__(self, world: World, user: str, number: int, seed: int) -> None:
-        self.world = world
-        self.user = user
-        self.name = f"{user}/{number}"
-        self.rng = random.Random(seed)
-        self.line: Line | None = None
+        super().__init__(world, user, f"{user}/{number}", random.Random(seed))
         self.offline_until = 0.0
         self.forgetful = False
         """Whether it loses all that it holds before it connects again."""
@@ -113,72 +101,10 @@ class Device:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # --- asking
-
-    async def ask_once(self, kind: str, **variables: Any) -> Any | None:
-        """None where nobody knows what was done. Raises Refused."""
-        outcomes = self.world.tally.operations[kind]
-        try:
-            value = await self._ask_once(kind, variables)
-        except Refused as refused:
-            outcomes[refused.code] += 1
-            if not refused.retryable:
-                raise
-            return None
-        except Lost as lost:
-            outcomes[f"lost ({lost})"] += 1
-            return None
-        outcomes["answered"] += 1
-        return value
-
-    async def ask(self, kind: str, **variables: Any) -> Any:
-        """Until there is an answer, as often as it takes, wherever it comes from. Raises Refused for one that is final, and
-        GaveUp."""
-        outcomes, pause = self.world.tally.operations[kind], _FIRST_PAUSE
-        began = time.monotonic()
-        while True:
-            try:
-                value = await self._ask_once(kind, variables)
-            except Refused as refused:
-                outcomes[refused.code] += 1
-                if not refused.retryable:
-                    raise
-            except Lost as lost:
-                outcomes[f"lost ({lost})"] += 1
-            else:
-                outcomes["answered"] += 1
-                self.world.tally.took("somebody was answered", time.monotonic() - began)
-                return value
-            if time.monotonic() > began + self.world.patience:
-                outcomes["given up"] += 1
-                raise GaveUp(kind)
-            await asyncio.sleep(pause * self.rng.uniform(0.5, 1.5))
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
-    async def _ask_once(self, kind: str, variables: Json) -> Any:
-        history = self.world.history
-        tried = history.invoke(self.name, self.user, kind, variables)
-        try:
-            value = await self._ask_somewhere(kind, variables)
-        except Refused as refused:
-            history.answer(tried, refused.code)
-            raise
-        except Lost:
-            history.answer(tried, "lost")
-            raise
-        history.answer(tried, "ok", value)
-        return value
-
-    async def _ask_somewhere(self, kind: str, variables: Json) -> Any:
-        line = self.line
-        if line is not None and not line.stalled and self.rng.random() < _BY_SOCKET:
-            return await line.ask(kind, variables)
-        return await ask_by_http(self.world.http, self.world.fleet.pick(self.rng), self.user, kind, variables)
-
     # --- the connection
 
     async def _follow(self) -> None:
-        pause, new = _FIRST_PAUSE, True
+        pause, new = FIRST_PAUSE, True
         while True:
             await asyncio.sleep(max(0.0, self.offline_until - time.monotonic()))
             if self.forgetful:
@@ -193,9 +119,9 @@ class Device:
             except Lost as lost:
                 self.world.tally.closes[str(lost)] += 1
                 await asyncio.sleep(pause * self.rng.uniform(0.5, 1.5))
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, LONGEST_PAUSE)
                 continue
-            pause = _FIRST_PAUSE
+            pause = FIRST_PAUSE
             self.world.tally.notes["connections"] += 1
             try:
                 how, reason = await self._converse(line)
@@ -371,7 +297,7 @@ class Device:
             except GaveUp as lost:
                 self.world.tally.notes[f"a device's question was given up: {lost}"] += 1
                 self._due.set()
-                await asyncio.sleep(_LONGEST_PAUSE)
+                await asyncio.sleep(LONGEST_PAUSE)
             except Refused as refused:
                 self.world.tally.problem(f"{self.name}: a device's question was refused: {refused}")
             finally:
@@ -402,7 +328,7 @@ class Device:
             self.view.take(session)
             if name in self.view.doubts:
                 self.world.tally.notes["asked again: events came while a session was asked for"] += 1
-                await asyncio.sleep(_FIRST_PAUSE)
+                await asyncio.sleep(FIRST_PAUSE)
 
     async def _ask_history(self, name: str, generation: int) -> None:
         page = await self.ask("messages", id=name, last=50)
