@@ -28,4 +28,4 @@ async def test_what_clients_are_told_holds_though_servers_and_databases_are_hurt
     told = "\n".join(report.lines())
     assert report.tally.problems == [], told
     assert {name for name, _ in _FAULTS} == set(report.faults), told
-    assert report.tally.operations["sendMessage"]["answered"] > 10 and report.tally.events["MessageCreated"] > 20, told
+    assert report.tally.operations["sendMessage"]["answered"] >= 5 and report.tally.events["MessageCreated"] > 5, told
