@@ -124,6 +124,11 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
         ("mongo_driver", "pymango", "one of pymongo, motor"),
         ("redis_url", "memcached://host", "a URL such as redis://host:6379/0 (rediss:// for TLS)"),
         ("redis_url", "redis://host:port/0", "a URL such as redis://host:6379/0 (rediss:// for TLS)"),
+        (
+            "redis_url",
+            "redis+cluster://a,b:x",
+            "a URL such as redis+cluster://host:7000,host:7001 (rediss+cluster:// for TLS)",
+        ),
         ("redis_url", "redis://host/first", "a URL such as redis://host:6379/0 (rediss:// for TLS)"),
         ("redis_prefix", "{a}", "up to 64 letters, digits and _ . : -"),
         ("port", "0", "a whole number from 1 to 65535"),
