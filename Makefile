@@ -48,7 +48,7 @@ fuzz: $(VENV)/installed-dev
 	$(BIN)/python -m tests.security.fuzzing $(FUZZ)
 
 # Those that bring a Redis of their own are about that, not about a cluster.
-ON_CLUSTER := tests/store tests/subscriptions tests/protocol tests/invariants/test_session_machine.py tests/server/test_event_streams.py \
+ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_machine.py tests/server/test_event_streams.py \
 	$(addprefix tests/schema/test_,$(addsuffix .py,live resuming two_processes typing budgets session_loss idempotency \
 	eviction_of_states eviction_of_conversations revision_delivery large_groups mute_ending snapshots_and_events))
 
