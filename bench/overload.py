@@ -150,7 +150,7 @@ async def _measure(server: ServerProcess, loads: list[Crowd], arguments: argpars
     capacity = arguments.capacity or await _capacity(rig, arguments.guess)
     print(f"capacity: {capacity:.0f} messages a second", flush=True)
     for times in arguments.times:
-        told = await rig.drive(times * capacity, arguments.seconds)
+        told = await rig.drive(times * capacity, arguments.seconds, arguments.http)
         print(_line(f"{times:g} times", told), flush=True)
         print(f"{'':<14} recovered after {await rig.recovery():.1f} s", flush=True)
     if arguments.storm:
@@ -201,6 +201,7 @@ if __name__ == "__main__":
     parser.add_argument("--guess", type=float, default=500.0, help="where looking for it begins")
     parser.add_argument("--times", type=float, nargs="*", default=[1.0, 2.0, 3.0], help="the capacity")
     parser.add_argument("--seconds", type=float, default=15.0, help="each of those")
+    parser.add_argument("--http", type=float, default=0.5, help="the share that goes over HTTP")
     parser.add_argument("--storm", type=int, default=0, help="then so many WebSockets at once")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="a setting of the server")
     parser.add_argument("--log", action="store_true", help="print the end of the server's log")

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from resolvers.errors import Unavailable
 from server.guarded_engine import OVERLOADED
 from server.http_request import MediaType
-from server.http_response import Answer
+from server.http_response import HEADERS, Answer
 from server.request_log import REQUEST_ID_KEY, new_request_id, offered_id
 from server.shedding import Shedding
 from subscriptions.engine import encode, error
@@ -16,6 +16,33 @@ _HEADERS = {"retry-after": "1"}
 _BODY = encode({"errors": [error(OVERLOADED, Unavailable.code, retryable=Unavailable.retryable)]})
 _ANSWERS = {media_type: Answer(media_type, _BODY, 503, _HEADERS) for media_type in MediaType}
 _GRAPHQL = MediaType.GRAPHQL.value.encode()
+
+
+REFUSED_PATH = b"/graphql"
+"""Requests for which the server may refuse by itself."""
+
+_LINES = {
+    media_type: (
+        f"content-type: {media_type.value}; charset=utf-8\r\ncontent-length: {len(_BODY)}\r\n"
+        + "".join(f"{name}: {value}\r\n" for name, value in (HEADERS | _HEADERS).items())
+    ).encode()
+    for media_type in MediaType
+}
+
+
+def refusal(scope: Scope, defaults: bytes, *, stays: bool) -> bytes:
+    """The same answer as the bytes of a whole response. defaults: header lines of the server's own."""
+    request_id = (offered_id(scope) or new_request_id()).encode()
+    end = b"\r\n" if stays else b"connection: close\r\n\r\n"
+    lines = _LINES[_media_type(scope)]
+    return b"".join(
+        (b"HTTP/1.1 503 Service Unavailable\r\n", defaults, lines, b"x-request-id: ", request_id, b"\r\n", end, _BODY)
+    )
+
+
+def _media_type(scope: Scope) -> MediaType:
+    accepts_graphql = any(name == b"accept" and _GRAPHQL in value for name, value in scope["headers"])
+    return MediaType.GRAPHQL if accepts_graphql else MediaType.JSON
 
 
 class SheddingHTTP:
@@ -36,5 +63,4 @@ class SheddingHTTP:
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     scope.setdefault(REQUEST_ID_KEY, offered_id(scope) or new_request_id())
-    accepts_graphql = any(name == b"accept" and _GRAPHQL in value for name, value in scope["headers"])
-    await _ANSWERS[MediaType.GRAPHQL if accepts_graphql else MediaType.JSON](scope, receive, send)
+    await _ANSWERS[_media_type(scope)](scope, receive, send)

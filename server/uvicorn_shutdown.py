@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.supervisors import Multiprocess
 
-from server.shedding import HANDSHAKE_REFUSED, SHEDDING_STATE
+from server.shedding import HANDSHAKE_REFUSED, SHEDDING_STATE, Shedding
+from server.shedding_http import REFUSED_PATH, refusal
 from server.stopping import STOPPING_STATE
 from server.uvicorn_http import AbortingHTTPProtocol
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
@@ -27,6 +28,17 @@ UNDER_WAY_SECONDS = 0.25
 
 _LAST_SECONDS = 2.0
 """For a peer that was seen off to read the last of it."""
+
+
+class _Refused:
+    """In place of a request's cycle, for all that are refused."""
+
+    response_complete = True
+    disconnected = False
+    message_event = asyncio.Event()
+
+
+_REFUSED = _Refused()
 
 
 def _after_drain(app_state: Mapping[str, Any], call: Callable[[], None]) -> None:
@@ -47,6 +59,37 @@ class HttpProtocol(AbortingHTTPProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.loop.call_later(FIRST_REQUEST_SECONDS, self._end_if_mute)
+
+    def on_headers_complete(self) -> None:
+        shedding: Shedding | None = self.app_state.get(SHEDDING_STATE)
+        if shedding is not None and shedding.is_full and self._refuse(shedding):
+            return
+        super().on_headers_complete()
+
+    def _refuse(self, shedding: Shedding) -> bool:
+        """Answers a request before anything is made for it. False: not one to be refused here."""
+        if self.parser.get_method() == b"HEAD":
+            return False
+        is_next = not self.pipeline and (self.cycle is None or self.cycle.response_complete)
+        if not (is_next and not self._leaving and self.url.partition(b"?")[0] == REFUSED_PATH):
+            return False
+        if (
+            self.parser.should_upgrade()
+            or self.expect_100_continue
+            or any(name == b"origin" for name, _ in self.headers)
+        ):
+            return False
+        shedding.shed.operations += 1
+        stays = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+        defaults = b"".join(b"%b: %b\r\n" % header for header in self.server_state.default_headers)
+        self.transport.write(refusal({"headers": self.headers}, defaults, stays=stays))
+        # What is still to come of it is passed over.
+        self.cycle = cast(RequestResponseCycle, _REFUSED)
+        if stays:
+            self.on_response_complete()
+        else:
+            self.transport.close()
+        return True
 
     def handle_websocket_upgrade(self) -> None:
         shedding = self.app_state.get(SHEDDING_STATE)
