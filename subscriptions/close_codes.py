@@ -6,7 +6,7 @@ good, so a terminal code is right only where the same client would be refused ag
 | code | meaning                                                                    | clients |
 |------|----------------------------------------------------------------------------|---------|
 | 1012 | the server restarts; the reason says how many milliseconds to wait         | retry   |
-| 1013 | too many connections, a peer that reads too slowly, or we are in trouble   | retry   |
+| 1013 | too many connections or operations, a slow reader, or we are in trouble    | retry   |
 | 4400 | a frame that is none of the protocol                                       | give up |
 | 4401 | an operation before the acknowledgement                                    | give up |
 | 4403 | the token was refused, or has expired                                      | retry   |
