@@ -24,10 +24,9 @@ class UnshownMessages:
         return [message_from(row) for row in rows]
 
     async def select(self, page: Sequence[Message]) -> list[Message]:
-        """Those of which something is missing: their heads are behind, or the sessions of their senders; or nobody could tell."""
+        """Those of which something is missing: their heads are behind, or the sessions of their senders or of whom they mention."""
         heads = await self._rows(CONVERSATIONS, {m.conversation for m in page})
-        senders = {session_row_id(m.sender, m.conversation) for m in page if parse_private(m.conversation) is None}
-        sessions = await self._rows(SESSIONS, senders)
+        sessions = await self._rows(SESSIONS, {row for m in page for row in _sessions_of(m)})
         return [m for m in page if not _is_followed(m, heads.get(m.conversation), sessions)]
 
     async def _rows(self, collection: str, ids: set[str]) -> dict[str, Document]:
@@ -35,13 +34,30 @@ class UnshownMessages:
         return {row["_id"]: row for row in rows}
 
 
+def _sessions_of(message: Message) -> list[str]:
+    own = [] if parse_private(message.conversation) else [message.sender]
+    return [session_row_id(user, message.conversation) for user in (*own, *message.mentions)]
+
+
 def _is_followed(message: Message, head: Document | None, sessions: dict[str, Document]) -> bool:
-    if head is None or head["s"] < message.seq or message.mentions or message.mentions_all:
+    seq, conversation = message.seq, message.conversation
+    if head is None or head["s"] < seq:
         return False
     if not message.kind.countable:
         return True
-    people = parse_private(message.conversation)
+    if message.mentions_all and seq not in head.get("ma", ()):
+        return False
+    for user in message.mentions:
+        theirs = sessions.get(session_row_id(user, conversation))
+        if (
+            user != message.sender
+            and theirs is not None
+            and theirs.get("r", 0) < seq
+            and seq not in theirs.get("ms", ())
+        ):
+            return False
+    people = parse_private(conversation)
     if people is not None:
-        return bool(head.get(f"q{0 if people[0] == message.sender else 1}", 0) >= message.seq)
-    session = sessions.get(session_row_id(message.sender, message.conversation))
-    return session is None or bool(session.get("r", 0) >= message.seq)
+        return bool(head.get(f"q{0 if people[0] == message.sender else 1}", 0) >= seq)
+    session = sessions.get(session_row_id(message.sender, conversation))
+    return session is None or bool(session.get("r", 0) >= seq)
