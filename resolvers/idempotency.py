@@ -39,7 +39,8 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
             return original
         waited = loop.time() - began
         if waited > _PATIENCE_SECONDS or (waited > _BRIEF_SECONDS and not await _is_under_way(app, taken.held)):
-            return taken.held.message
+            # It may have died before it asked what the key stood for.
+            return await _find_forgotten(app, message, taken.held, around=taken.epoch is None)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
@@ -89,7 +90,7 @@ async def _find_forgotten(app: Confab, message: Message, claim: Claim, *, around
         kept = None if around else await store.claims.find_kept(message.sender, message.key)
         return kept.message if kept is not None and kept.digest == claim.digest else claim.message
     found = Claim(original.id, original.conversation, original.digest, original.seq)
-    await store.cache.one(store.claims.settle(message.sender, message.key, found))
+    await store.claims.keep(message.sender, message.key, found)
     if original.digest != claim.digest:
         raise _conflict()
     return original

@@ -95,6 +95,13 @@ class ClaimStore:
             return
         await self._cache.one(Call("claim_release", (self._keys.claim(sender, key),), (claim.to_json(),)))
 
+    async def keep(self, sender: UserId, key: str, claim: Claim) -> None:
+        """Notes which message a key stands for that was taken in vain: the one that MongoDB holds under it."""
+        if self._cache.spare is not None:
+            await self._mongo.update_one(CLAIMS, {"_id": _row_id(sender, key)}, {"$set": {"v": claim.to_json()}})
+            return
+        await self._cache.one(self.settle(sender, key, claim))
+
     def settle(self, sender: UserId, key: str, claim: Claim) -> Call:
         """The call that notes where the message is to be found, now that it is durable."""
         return Call("SET", (self._keys.claim(sender, key),), (claim.to_json(), "PX", CLAIM_MS))

@@ -173,3 +173,19 @@ async def test_what_was_written_without_redis_by_who_did_not_know_yet_that_it_is
     await late.check_redis()
     assert await one.unread(bob, talk) == 2
     assert (await one.own(bob, talk))["priority"] == 1
+
+
+async def test_a_key_of_before_stands_for_its_message_however_often_it_is_used_without_redis(
+    deployment: Deployment,
+) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.people("alice", "bob")
+    first = await one.send(alice, bob, "first", idempotencyKey="k")
+    await deployment.lose_redis()
+
+    for api in (one, other, one):
+        refusal = await api.refused_to_send(alice, bob, "something else", idempotencyKey="k")
+        assert refusal.code == "IDEMPOTENCY_CONFLICT"
+        again = await api.send(alice, bob, "first", idempotencyKey="k")
+        assert (again["replayed"], again["message"]["id"]) == (True, first["message"]["id"])
+    assert len(await other.history(bob, private(alice, bob))) == 1

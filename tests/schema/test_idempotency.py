@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from store.errors import Unreachable
 from store.ids import UserId
 from store.records import Reserved
 from store.sessions import NOT_IN_USE
@@ -298,3 +299,25 @@ async def test_a_message_whose_session_is_not_to_be_seen_yet_is_asked_for_again(
     assert (refused.code, refused.retryable) == ("UNAVAILABLE", True)
     assert await api.stored() == before
     assert (await api.send(alice, bob, "once", idempotencyKey="k"))["message"]["id"] == first["message"]["id"]
+
+
+async def test_a_key_whose_first_retry_after_a_loss_did_not_learn_what_it_stands_for_stands_for_that_still(
+    open_api: OpenApi, places: Places, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resolvers.idempotency._BRIEF_SECONDS", 0.0)
+    async with open_api(place) as api:
+        await api.services.housekeeper.close()
+        alice, bob = await api.people("alice", "bob")
+        first = await api.send(alice, bob, "once", idempotencyKey="k")
+        await api.settled()
+        places.lose_redis(place)
+
+        async def fail(*_: object) -> None:
+            raise Unreachable("MongoDB does not answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(api.services.app.store.messages, "find_by_key", fail)
+            assert (await api.refused_to_send(alice, bob, "once", idempotencyKey="k")).code == "UNAVAILABLE"
+        again = await api.send(alice, bob, "once", idempotencyKey="k")
+        assert (again["replayed"], again["message"]["id"]) == (True, first["message"]["id"])
+        assert len(await api.history(bob, private(alice, bob))) == 1
