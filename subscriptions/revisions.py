@@ -164,8 +164,16 @@ class Revisions:
                 present = await self._find(revision)
                 await store.cache.one(store.revisions.clear(revision))
                 return present or message
-            telling = await self._begin(done, revision, began)
-            await self._tell_first(telling, by)
+            try:
+                telling = await self._begin(done, revision, began)
+                await self._tell_first(telling, by)
+                store.cache.require_shared()
+            except StoreError:
+                # The outbox has it told, if it is still there, or else what is owed.
+                store.owed.add_conversation(message.conversation)
+                if store.cache.spare is None:
+                    raise
+                return done
             if telling.rest:
                 self._track(self._tell_rest_aside(telling))
                 goes_on = True
@@ -199,6 +207,7 @@ class Revisions:
         try:
             await self._tell_rest(telling)
         except StoreError as error:
+            self._store.owed.add_conversation(telling.message.conversation)
             _log.warning("a revision did not reach all members yet", message=telling.message.id, reason=str(error))
         except Exception:
             _log.exception("a revision did not reach all members", message=telling.message.id)

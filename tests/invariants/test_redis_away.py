@@ -189,3 +189,24 @@ async def test_a_key_of_before_stands_for_its_message_however_often_it_is_used_w
         again = await api.send(alice, bob, "first", idempotencyKey="k")
         assert (again["replayed"], again["message"]["id"]) == (True, first["message"]["id"])
     assert len(await other.history(bob, private(alice, bob))) == 1
+
+
+async def test_what_was_recalled_without_redis_by_who_did_not_know_yet_that_it_is_back_is_withheld(
+    deployment: Deployment,
+) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.people("alice", "bob")
+    talk = private(alice, bob)
+    sent = await one.send(alice, bob, "regretted")
+    await deployment.lose_redis()
+    late = other.services.housekeeper
+    await late.close()
+    await deployment.start_redis()
+    await deployment.until(lambda api: api is other or api.services.app.store.cache.spare is None)
+    assert (await one.own(bob, talk))["lastMessage"]["content"] == "regretted"
+    listening = await one.listen(bob)
+    await other.recall(alice, sent["message"]["id"])
+    await late.check_redis()
+    assert (await one.own(bob, talk))["lastMessage"]["content"] is None
+    event = await listening.next()
+    assert (event["__typename"], event["reset"]) == ("CaughtUp", True)
