@@ -6,6 +6,7 @@ that are concerned loaded anew as soon as Redis answers.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 
@@ -20,7 +21,7 @@ from store.sessions import SessionStore
 _log = structlog.get_logger()
 
 _MOST = 10_000
-"""Conversations and users remembered. Where it is more, all that Redis holds is."""
+"""Conversations and users remembered. Where it is more, all that Redis holds is to be forgotten."""
 
 _SLICE = 500
 _DOUBT_SECONDS = 0.25
@@ -38,19 +39,36 @@ class Owed:
         self._sessions = sessions
         self._users: dict[UserId, float] = {}
         self._talks: dict[ConversationId, float] = {}
+        self._everybody = -math.inf
+        """When there was more than is remembered."""
 
     def add_user(self, user: UserId) -> None:
         """A user's sessions were changed."""
         self._users[user] = time.monotonic()
+        self._bound()
 
     def add_conversation(self, conversation: ConversationId) -> None:
         """A conversation's head or membership was changed, which all its members see."""
         self._talks[conversation] = time.monotonic()
+        self._bound()
+
+    def _bound(self) -> None:
+        if len(self._users) + len(self._talks) > _MOST:
+            self._users.clear()
+            self._talks.clear()
+            self._everybody = time.monotonic()
 
     async def pay(self) -> None:
         """Has everything concerned loaded anew by whoever asks next, and tells those who listen. Raises StoreError: what is left then
         is still owed."""
-        if self._cache.spare is not None or not (self._users or self._talks):
+        if self._cache.spare is not None:
+            return
+        if self._everybody >= self._oldest:
+            await self._generations.begin()
+            self._everybody = -math.inf
+            # What is remembered besides is looked at under the new names.
+            return
+        if not (self._users or self._talks):
             return
         users, self._users = self._users, {}
         talks, self._talks = self._talks, {}
@@ -59,14 +77,16 @@ class Owed:
         except BaseException:
             self._users = users | self._users
             self._talks = talks | self._talks
+            self._bound()
             raise
 
+    @property
+    def _oldest(self) -> float:
+        """What was durable before this generation began is in whatever was loaded since."""
+        return self._generations.began_at - _DOUBT_SECONDS
+
     async def _pay(self, users: dict[UserId, float], talks: dict[ConversationId, float]) -> None:
-        if len(users) + len(talks) > _MOST:
-            await self._generations.begin()
-            return
-        # What was durable before this generation began is in whatever was loaded since.
-        oldest = self._generations.began_at - _DOUBT_SECONDS
+        oldest = self._oldest
         concerned = {user for user, at in users.items() if at >= oldest}
         for conversation in [talk for talk, at in talks.items() if at >= oldest]:
             await self._conversations.drop(conversation)
