@@ -7,7 +7,8 @@ import secrets
 from store.generations import AWAY, DEPLOYMENT
 from store.mongo import Mongo
 
-_SECONDS = {"$toLong": {"$divide": [{"$toLong": "$$NOW"}, 1000]}}
+_NOW = {"$toLong": "$$NOW"}
+_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}
 
 
 async def begin_anew(mongo: Mongo) -> bool:
@@ -18,5 +19,7 @@ async def begin_anew(mongo: Mongo) -> bool:
         "name": secrets.token_hex(4),
         "gen": {"$max": [_SECONDS, {"$add": [{"$ifNull": ["$gen", 0]}, 1]}]},
         "run": AWAY,
+        # Idempotency keys are forgotten with the rest: for a day, MongoDB is asked what they stand for.
+        "lost": {"$max": ["$lost", _NOW]},
     }
     return bool(await mongo.update_one(DEPLOYMENT, {"_id": 1}, [{"$set": change}, {"$unset": ["epoch"]}]))

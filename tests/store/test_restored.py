@@ -35,6 +35,17 @@ async def test_nothing_that_redis_or_a_cursor_knows_of_the_lost_time_counts(sett
         assert not (await bob.ask(SYNC, since=again["cursor"]))["reset"]
 
 
+async def test_a_key_whose_message_is_in_the_backup_stands_for_it(settings: Settings) -> None:
+    send = SEND.replace("content:", 'idempotencyKey: "k", content:').replace("{ message", "{ replayed message")
+    async with open_services(settings) as services:
+        await InsideAsker(services, "bob").ask("{ me { id } }")
+        assert not (await InsideAsker(services, "alice").ask(send))["replayed"]
+    await tell_restored(settings)
+    async with open_services(settings) as services:
+        again = await InsideAsker(services, "alice").ask(send)
+        assert (again["replayed"], again["message"]["seq"]) == (True, 1)
+
+
 async def test_a_database_without_a_deployment_is_left_as_it_is(settings: Settings) -> None:
     with pytest.raises(CommandError, match="no deployment"):
         await tell_restored(settings)
