@@ -125,10 +125,12 @@ class Deployment:
             self.redis_lost_at_ms = row.get("lost", 0)
         self.redis_epoch = epoch
 
-    async def mended(self, from_ms: int) -> None:
-        """What was stored from then on is shown to all."""
-        await self._mongo.update_one(DEPLOYMENT, {"_id": 1, "mend": from_ms}, {"$unset": {"mend": ""}})
-        self.generations.mend_from_ms = None
+    async def mended(self, from_ms: int, epoch: str) -> None:
+        """What was stored from then on is shown to all, as Redis knows it. epoch: of Redis when the looking through began; where
+        it was lost once more since then, all is to be looked through again."""
+        begun = {"_id": 1, "mend": from_ms, "epoch": epoch}
+        if await self._mongo.update_one(DEPLOYMENT, begun, {"$unset": {"mend": ""}}):
+            self.generations.mend_from_ms = None
 
     async def _read_epoch(self) -> str:
         """The mark of what Redis holds. Makes one where there is none: whoever finds it missing first."""

@@ -34,11 +34,12 @@ class Mender:
         if from_ms is None:
             return
         store.cache.require_shared()
+        epoch = store.deployment.redis_epoch
         taken = Call("SET", (store.keys.mender,), (store.deployment.owner, "NX", "PX", _TAKEN_MS))
         if await store.cache.one(taken) is None:
             return
         shown = await self._show_from(from_ms)
-        await store.deployment.mended(from_ms)
+        await store.deployment.mended(from_ms, epoch)
         await store.cache.one(Call("DEL", (store.keys.mender,)))
         if shown:
             _log.warning("messages are shown that were stored and left when Redis was lost", messages=shown)
@@ -53,5 +54,7 @@ class Mender:
             reserved = [Reserved(message, version="", entry=_NO_ENTRY) for message in left]
             await asyncio.gather(*(self._delivery.send(each, recovered=True) for each in reserved))
             shown += len(left)
+            still = Call("SET", (self._store.keys.mender,), (self._store.deployment.owner, "PX", _TAKEN_MS))
+            await self._store.cache.one(still)
             await asyncio.sleep(_PAUSE_SECONDS)
         return shown

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from resolvers.messages import NewMessage, send_message
 from store.ids import UserId
+from store.records import Message
 from tests.schema.api import SILENCE_SECONDS, Api, private
 from tests.schema.conftest import OpenApi, Places
 
@@ -71,3 +73,34 @@ async def test_what_dead_servers_stored_and_showed_to_nobody_is_shown_after_redi
         # Alice has read what there was, which Bob is told; nothing else.
         await asyncio.sleep(SILENCE_SECONDS)
         assert {event["__typename"] for event in listening.arrived()} <= {"ReceiptAdvanced"}
+
+
+async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through_it_is_looked_through_again(
+    open_api: OpenApi, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_api("lost twice") as api:
+        keeper, store = api.services.housekeeper, api.services.app.store
+        await keeper.close()
+        alice, bob = await api.people("alice", "bob")
+        await api.send(alice, bob)
+        await api.settled()
+        places.lose_redis("lost twice")
+        for _ in range(2):
+            await keeper.check_redis()
+        list_page = store.unshown.list_page
+
+        async def lose_meanwhile(*args: Any) -> list[Message]:
+            page = await list_page(*args)
+            if not page:
+                places.lose_redis("lost twice")
+                await keeper.check_redis()
+            return page
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store.unshown, "list_page", lose_meanwhile)
+            await keeper._mender.mend()
+        await keeper.check_redis()
+        assert store.deployment.generations.mend_from_ms is not None
+        await keeper._mender.mend()
+        await keeper.check_redis()
+        assert store.deployment.generations.mend_from_ms is None
