@@ -210,7 +210,8 @@ class Engine:
         request_id = uuid.uuid4().hex
         while True:
             context = Context(self._app, viewer, request_id, Loaders(self._app, viewer))
-            response = await _response(execution(shown, context), request_id)
+            with self._app.scope():
+                response = await _response(execution(shown, context), request_id)
             if not _is_unavailable(response):
                 return encode(response)
             if asyncio.get_running_loop().time() > deadline:

@@ -10,13 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+from graphql import ExecutionResult
 from pymongo import MongoClient
 
+from resolvers.callers import Caller, CallerRole
+from schema.context import Context
+from schema.viewers import Viewer
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
 from store import generations
+from store.ids import ConversationId, UserId
 from tests.conftest import own_database
 from tests.schema.api import Api, private
 
@@ -210,3 +216,21 @@ async def test_what_was_recalled_without_redis_by_who_did_not_know_yet_that_it_i
     assert (await one.own(bob, talk))["lastMessage"]["content"] is None
     event = await listening.next()
     assert (event["__typename"], event["reset"]) == ("CaughtUp", True)
+
+
+async def test_an_event_that_is_told_as_redis_goes_shows_what_mongodb_holds(deployment: Deployment) -> None:
+    one = deployment.one
+    alice, bob = await one.people("alice", "bob")
+    await one.send(alice, bob, "before")
+    await deployment.lose_redis()
+
+    async def show(_event: object, context: Context) -> ExecutionResult:
+        head = await context.app.store.conversations.find(ConversationId(private(alice, bob)))
+        return ExecutionResult({"seq": head and head.seq}, None)
+
+    viewer = Viewer(Caller(UserId(alice), CallerRole.USER, 0.0))
+    trips = one.services.app.store.mongo.trips
+    async with asyncio.timeout(2):
+        told = await one.services.engine.execute_event(show, None, viewer)
+    assert orjson.loads(told) == {"data": {"seq": 1}}
+    assert one.services.app.store.mongo.trips == trips + 1
