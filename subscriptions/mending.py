@@ -49,6 +49,8 @@ class Mender:
         after: MessageId | None = None
         while page := await unshown.list_page(from_ms, after, _PAGE):
             after = page[-1].id
+            # It may be missing where it was to be written beside the message, and then nobody finds that by its id.
+            await asyncio.gather(*self._store.messages.origins.writes(page))
             left = [m for m in await unshown.select(page) if self._delivery.find(m.id) is None]
             # As what is taken over from an outbox: what of it was done is not done again.
             reserved = [Reserved(message, version="", entry=_NO_ENTRY) for message in left]

@@ -10,8 +10,9 @@ import pytest
 from resolvers.messages import NewMessage, send_message
 from store.ids import UserId
 from store.records import Message
-from tests.schema.api import SILENCE_SECONDS, Api, private
+from tests.schema.api import RECALL, SILENCE_SECONDS, Api, private
 from tests.schema.conftest import OpenApi, Places
+from tests.targeting import as_sharded
 
 
 async def store_alone(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, new: NewMessage) -> None:
@@ -104,3 +105,23 @@ async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through
         await keeper._mender.mend()
         await keeper.check_redis()
         assert store.deployment.generations.mend_from_ms is None
+
+
+async def test_a_message_that_was_stored_on_shards_and_not_noted_is_found_by_its_id(
+    open_api: OpenApi, places: Places
+) -> None:
+    with as_sharded():
+        async with open_api("not noted") as api:
+            keeper = api.services.housekeeper
+            await keeper.close()
+            await api.services.app.store.messages.origins.fill()
+            alice, bob = await api.people("alice", "bob")
+            sent = (await api.send(alice, bob))["message"]["id"]
+            await api.settled()
+            assert api.database["origins"].delete_one({"_id": int(sent.removeprefix("m_"))}).deleted_count
+            assert (await api.refusal(alice, RECALL, id=sent)).code == "NOT_FOUND"
+            places.lose_redis("not noted")
+            for _ in range(2):
+                await keeper.check_redis()
+            await keeper._mender.mend()
+            assert (await api.recall(alice, sent))["content"] is None
