@@ -7,6 +7,7 @@ majority holds. Where there has been no primary for some seconds every call rais
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -64,10 +65,15 @@ class _Primary(TopologyListener):
 
     @property
     def is_lost(self) -> bool:
-        return self._since is not None and time.monotonic() - self._since > self._patience
+        """Asked before each call: from the first on, since the driver looks for no primary before that."""
+        if self._since is None:
+            return False
+        if self._since == math.inf:
+            self._since = time.monotonic()
+        return time.monotonic() - self._since > self._patience
 
     def opened(self, event: TopologyOpenedEvent) -> None:
-        self._since = time.monotonic()
+        self._since = math.inf
 
     def description_changed(self, event: TopologyDescriptionChangedEvent) -> None:
         if event.new_description.has_writable_server():

@@ -144,3 +144,12 @@ async def test_an_update_that_collides_or_is_refused_is_not_taken_for_done(mongo
         await mongo.update_each("things", [Update({"_id": 1}, {"$inc": {"a": 1}})])
     with pytest.raises(Unreachable):
         await mongo.update_each("things", [Update({"_id": 1, "a": "other"}, {"$set": {"b": 1}}, upsert=True)])
+
+
+async def test_what_is_asked_for_the_first_time_long_after_the_start_is_asked(
+    mongo_url: str, mongo_database_name: str
+) -> None:
+    mongo = Mongo(mongo_url, mongo_database_name, timeout_ms=400)
+    await asyncio.sleep(0.3)
+    assert await mongo.find_one("things", {}) is None
+    await mongo.close()
