@@ -127,8 +127,7 @@ class Generations:
             raise
         if self._cache.spare is not None:
             _log.warning("Redis is back")
-            spare, self._cache.spare = self._cache.spare, None
-            await self._clear(spare)
+            await self._leave_spare()
         if row["now"] - row.get("seen", 0) > _SAID_MS:
             await self._mongo.update_one(DEPLOYMENT, {"_id": 1, "run": self._run}, [{"$set": {"seen": _NOW}}])
 
@@ -150,7 +149,7 @@ class Generations:
         if row.get("run") != AWAY:
             if row["now"] - row.get("seen", row["now"]) < UNSEEN_MS:
                 # Others hear of it: what this server wrote would not reach what they see.
-                self._cache.spare = None
+                await self._leave_spare()
                 return
             url = await self._spare.open()
             if not await self._begin(row, AWAY):
@@ -164,7 +163,10 @@ class Generations:
             self._enter(AWAY, row)
             self._cache.spare = Cache(url)
 
-    async def _clear(self, spare: Cache) -> None:
+    async def _leave_spare(self) -> None:
+        spare, self._cache.spare = self._cache.spare, None
+        if spare is None:
+            return
         try:
             await spare.one(Call("FLUSHALL", ()))
         except StoreError as error:

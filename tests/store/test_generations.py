@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 
@@ -100,3 +101,35 @@ async def test_no_redis_is_used_before_mongodb_told_what_it_is(
     other.deployment.generations.forget()
     with pytest.raises(Unreachable, match="MongoDB is away"):
         await told(other)
+
+
+class _Spare:
+    """What a spare Redis is asked as it is left."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def open(self) -> str:
+        return "unix:///nowhere"
+
+    async def one(self, call: Call) -> None:
+        self.asked.append(call.name)
+
+    async def close(self) -> None:
+        self.asked.append("close")
+
+
+async def test_who_alone_can_not_reach_redis_that_others_found_again_leaves_nothing_in_its_spare_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise Unreachable("away")
+
+    spare = _Spare()
+    monkeypatch.setattr(store.cache, "ping", fail)
+    monkeypatch.setattr(store.deployment.generations, "_spare", spare)
+    store.cache.spare = cast(Cache, spare)
+    with pytest.raises(Unreachable):
+        await store.deployment.check_redis()
+    assert store.cache.spare is None
+    assert spare.asked == ["FLUSHALL", "close"]
