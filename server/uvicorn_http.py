@@ -62,9 +62,12 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
             self._head_ends = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
     def on_headers_complete(self) -> None:
+        self._end_head()
+        super().on_headers_complete()
+
+    def _end_head(self) -> None:
         self._in_head = False
         self._forget_head()
-        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._body += len(body)

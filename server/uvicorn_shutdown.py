@@ -63,6 +63,7 @@ class HttpProtocol(AbortingHTTPProtocol):
     def on_headers_complete(self) -> None:
         shedding: Shedding | None = self.app_state.get(SHEDDING_STATE)
         if shedding is not None and shedding.is_full and self._refuse(shedding):
+            self._end_head()
             return
         super().on_headers_complete()
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from schema.engine import Engine
+from server import uvicorn_http
 from server.shedding import LONGEST_STEP_SECONDS, MOST_BEHIND, SHEDDING_STATE, TICK_SECONDS, WINDOW_SECONDS, Shedding
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
 from tests.protocol.serving import PATIENCE, until
@@ -181,6 +182,26 @@ async def test_a_refused_request_with_a_long_body_leaves_the_connection_good_for
             authorization = {"authorization": bearer(sub="alice")}
             answer = await client.post("/graphql", json={"query": "{ me { id } }"}, headers=authorization)
             assert answer.json() == {"data": {"me": {"id": "alice"}}}
+
+
+async def test_a_connection_on_which_a_request_was_refused_stays_as_long_as_any(
+    serve_app: ServeApp, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serve_app(max_operations=1) as app:
+        await app.data("{ me { id } }", "bob")
+        first = asyncio.create_task(app.data(SEND, "alice"))
+        await asyncio.wait_for(gate.begun.wait(), PATIENCE)
+        monkeypatch.setattr(uvicorn_http, "HEAD_SECONDS", 0.05)
+        reader, writer = await asyncio.open_connection("127.0.0.1", app.served.port)
+        writer.write(b"POST /graphql HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}")
+        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)).decode()
+        assert " 503 " in head
+        await reader.readexactly(int(head.partition("content-length: ")[2].partition("\r\n")[0]))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 0.2)
+        writer.close()
+        gate.opened.set()
+        await first
 
 
 async def test_a_full_process_refuses_operations_on_a_socket_and_the_socket_stays(
