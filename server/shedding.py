@@ -84,6 +84,7 @@ class Shedding:
         self._ended = 0
         self._rate = math.inf
         self._window_began = self._due
+        self._few_at = self._due
         self._timer: asyncio.TimerHandle | None = None
         self._said = Shed()
         self._say_at = 0.0
@@ -142,6 +143,8 @@ class Shedding:
         self._least_late = min(self._least_late, late)
         self._looks += 1
         self._is_behind = self.behind() > MOST_BEHIND
+        if self.under_way <= self._least:
+            self._few_at = now
         self.on_tick(late)
         if now < self._window_ends or self._looks < _LOOKS:
             return
@@ -156,10 +159,12 @@ class Shedding:
         self._say(now)
 
     def _takes(self, now: float) -> float:
-        """Seconds that an operation takes, as so many are under way and so many end. They end in batches, so it is smoothed."""
+        """Seconds that an operation takes, as so many are under way and so many end. They end in batches, so it is smoothed. None
+        has taken longer than many have been under way: where all began at once, none has ended yet."""
         rate = self._ended / (now - self._window_began)
         self._rate = rate if self._rate == math.inf else _KEPT * self._rate + (1 - _KEPT) * rate
-        return self.under_way / self._rate if self._rate else math.inf
+        takes = self.under_way / self._rate if self._rate else math.inf
+        return min(takes, now - self._few_at)
 
     def _say(self, now: float) -> None:
         """A line for many that were refused: one each would cost more than they do."""

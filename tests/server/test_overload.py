@@ -10,7 +10,15 @@ import pytest
 
 from schema.engine import Engine
 from server import uvicorn_http
-from server.shedding import LONGEST_STEP_SECONDS, MOST_BEHIND, SHEDDING_STATE, TICK_SECONDS, WINDOW_SECONDS, Shedding
+from server.shedding import (
+    LONG_SECONDS,
+    LONGEST_STEP_SECONDS,
+    MOST_BEHIND,
+    SHEDDING_STATE,
+    TICK_SECONDS,
+    WINDOW_SECONDS,
+    Shedding,
+)
 from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
 from tests.protocol.serving import PATIENCE, until
 from tests.server.served_app import LIVE, SEND, App, ServeApp
@@ -62,13 +70,27 @@ def test_operations_that_wait_for_a_database_are_fewer_and_those_that_few_wait_f
     assert shedding.limit == 100
     for _ in range(80):
         assert shedding.enter()
-    clock.pass_late(shedding, 0.0, 0.5)
+    clock.pass_late(shedding, 0.0, LONG_SECONDS + 0.2)
     assert shedding.limit < 100
     clock.pass_late(shedding, 0.0, 5)
     assert shedding.limit == 20
     while shedding.under_way:
         shedding.leave()
     clock.pass_late(shedding, 0.0, 10)
+    assert shedding.limit == 100
+
+
+def test_many_that_begin_at_once_on_an_idle_process_are_not_taken_for_slow_ones() -> None:
+    clock = Time()
+    shedding = Shedding(100, 20, clock)
+    clock.pass_late(shedding, 0.0, 5)
+    for _ in range(80):
+        assert shedding.enter()
+    clock.pass_late(shedding, 0.0, 0.3)
+    for _ in range(80):
+        shedding.leave()
+        assert shedding.enter()
+    clock.pass_late(shedding, 0.0, 0.3)
     assert shedding.limit == 100
 
 
