@@ -16,6 +16,7 @@ _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _HEAD_BYTES = 16_384
 _PATIENCE_SECONDS = 10.0
 _AT_ONCE = 8
+_PORTS = 65_536
 
 log = structlog.get_logger(__name__)
 
@@ -67,7 +68,7 @@ async def serving_metrics(metrics: Metrics, host: str, port: int, ports: int) ->
     keeps nobody from being served."""
     server = MetricsServer(metrics)
     listener, taken = None, 0
-    for number in range(port, port + ports):
+    for number in range(port, min(port + ports, _PORTS)):
         try:
             listener = await asyncio.start_server(server.serve, host, number, limit=_HEAD_BYTES)
         except OSError as error:

@@ -150,6 +150,12 @@ async def test_metrics_are_not_where_everybody_asks_and_nowhere_unless_set(serve
             await asyncio.open_connection("127.0.0.1", port)
 
 
+async def test_ports_that_there_are_not_keep_nobody_from_being_served() -> None:
+    nothing: Any = None
+    async with serving_metrics(nothing, "127.0.0.1", 65536, 1) as port:
+        assert port == 0
+
+
 async def test_each_process_takes_a_port_and_one_that_finds_none_serves_all_the_same() -> None:
     class Nothing:
         async def text(self) -> bytes:
