@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -108,6 +109,18 @@ async def test_without_redis_a_server_keeps_to_the_rate_alone(server: Callable[.
 async def test_no_rate_is_no_limit(server: Callable[..., RateLimit]) -> None:
     limit = server(per_minute=0)
     assert not any(limit.take(ALICE) for _ in range(1_000))
+
+
+async def test_a_clock_of_redis_that_is_set_back_makes_nobody_wait(_redis_janitor: Any, redis_prefix: str) -> None:
+    """As where a replica takes over whose clock is behind."""
+    script = (files("store") / "scripts" / "rate_count.lua").read_text().replace("redis.call('TIME')", "{ARGV[3], 0}")
+
+    def count(at: int) -> float:
+        """Seconds until what was counted is made up for, at this time (seconds) of Redis."""
+        ahead = _redis_janitor.eval(script, 1, f"{redis_prefix}{{u:alice}}:rate:clock", 7_500_000, 1, at)
+        return int(ahead) / 1e6
+
+    assert [count(10_000), count(10_003), count(6_400), count(6_404)] == [7.5, 12.0, 19.5, 23.0]
 
 
 async def test_redis_forgets_a_rate_that_is_made_up_for(
