@@ -17,6 +17,7 @@ from subscriptions.engine import error
 
 _FOREIGN = "Pages of this origin may not call this server: CONFAB_CORS_ORIGINS names those that may."
 _MISCALLED = "This server is not to be called by this name: CONFAB_ALLOWED_HOSTS names those that do."
+_USUAL_PORTS = {b"http": b":80", b"https": b":443"}
 _NO_CLOSE_CODE = {"type": "websocket.close"}
 """Before the socket is accepted: the handshake is answered with 403."""
 
@@ -53,11 +54,18 @@ class OriginGuard:
         if self._hosts is not None and not _is_called(host.decode("latin-1"), self._hosts):
             return _MISCALLED
         for origin in origins:
-            scheme, _, authority = origin.partition(b"://")
-            own = scheme in (b"http", b"https") and authority == host and host
-            if not own and origin not in self._origins:
+            if not _is_own(origin, host) and origin not in self._origins:
                 return _FOREIGN
         return None
+
+
+def _is_own(origin: bytes, host: bytes) -> bool:
+    scheme, _, authority = origin.partition(b"://")
+    if scheme not in _USUAL_PORTS or not host:
+        return False
+    # Browsers leave it out of both; a proxy may have written it into Host.
+    usual = _USUAL_PORTS[scheme]
+    return authority.removesuffix(usual) == host.removesuffix(usual)
 
 
 def _is_called(host: str, names: set[str]) -> bool:

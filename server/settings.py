@@ -127,8 +127,14 @@ def _origins(value: object) -> object:
     if isinstance(origins, list | tuple) and all(
         isinstance(origin, str) and _ORIGIN.match(origin) for origin in origins
     ):
-        return tuple(origins)
+        return tuple(_as_browsers_write(origin) for origin in origins)
     raise ValueError("origins such as https://chat.example.org, separated by commas, without a path")
+
+
+def _as_browsers_write(origin: str) -> str:
+    origin = origin.lower()
+    usual_port = {"http": ":80", "https": ":443"}.get(origin.partition("://")[0], "")
+    return origin.removesuffix(usual_port)
 
 
 def _host_names(value: object) -> object:

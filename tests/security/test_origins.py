@@ -84,6 +84,25 @@ async def test_the_servers_own_pages_and_those_it_is_told_of_may_call(app: App) 
             await Peer(socket).init({"Authorization": bearer(sub="alice", exp=time.time() + 60)})
 
 
+async def test_a_port_that_goes_without_saying_makes_no_page_foreign(app: App) -> None:
+    """Browsers leave it out; proxies may write it into Host."""
+    for origin, host, status in (
+        ("https://confab.example.org", "confab.example.org:443", 200),
+        ("http://confab.example.org", "confab.example.org:80", 200),
+        ("https://confab.example.org:443", "confab.example.org", 200),
+        ("https://confab.example.org", "confab.example.org:80", 403),
+        ("http://confab.example.org:8443", "confab.example.org", 403),
+    ):
+        assert (await post(app, "{ me { id } }", origin=origin, host=host)).status_code == status, (origin, host)
+
+
+async def test_an_origin_may_be_set_as_people_write_it(serve_app: ServeApp) -> None:
+    for written in ("https://Chat.Example.org", "https://chat.example.org:443"):
+        async with serve_app(cors_origins=(written,)) as app:
+            answer = await post(app, "{ me { id } }", origin=TRUSTED)
+            assert answer.headers.get("access-control-allow-origin") == TRUSTED, written
+
+
 async def test_what_a_form_can_send_changes_nothing(app: App) -> None:
     """Simple requests, which browsers send without asking first; here even without an origin."""
     alice = {"authorization": bearer(sub="alice", exp=time.time() + 60)}
