@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -68,6 +69,8 @@ def create_app(settings: Settings | None = None) -> Starlette:
             app.router.routes = await _routes(application, settings, services, admission, stopping, shedding, stack)
             shedding.open()
             stack.callback(shedding.close)
+            refusing = asyncio.create_task(_end_once(services.refused))
+            stack.callback(refusing.cancel)
             yield {STOPPING_STATE: stopping, SHEDDING_STATE: shedding}
 
     application = _Application(
@@ -194,6 +197,12 @@ async def _routes(
         *(graphiql.routes() if graphiql is not None else ()),
         *health_routes(check),
     ]
+
+
+async def _end_once(refused: asyncio.Event) -> None:
+    await refused.wait()
+    # As whoever stops servers does: clients are seen off.
+    signal.raise_signal(signal.SIGTERM)
 
 
 def _traced(engine: GraphQLEngine, app: Confab, settings: Settings, stack: AsyncExitStack) -> GraphQLEngine:

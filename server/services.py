@@ -53,6 +53,8 @@ class Services:
     migrator: Migrator
     opened: asyncio.Event
     """Set once indexes are there, a worker number is ours and Redis knows the scripts."""
+    refused: asyncio.Event
+    """Set once the data turned out to be for a later version, of a database that was away at first. The process is to end."""
 
     async def sign_in(self, caller: Caller) -> None:
         """The caller's first authenticated request makes the user. Costs nothing after that."""
@@ -108,12 +110,16 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
     engine = Engine(app, introspection=settings.introspection, limits=query_limits)
-    opened = asyncio.Event()
+    opened, refused = asyncio.Event(), asyncio.Event()
     migrator = Migrator(mongo)
     opening = [
-        asyncio.create_task(_open(store, settings.data_center, opened, migrator if settings.migrate else None)),
+        asyncio.create_task(
+            _open(store, settings.data_center, opened, refused, migrator if settings.migrate else None)
+        ),
         asyncio.create_task(revocations.open()),
     ]
+    # Where nobody waits for it any more, `refused` tells.
+    opening[0].add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         # The usual case is quick, and who starts a server wants it to work with its first request.
         await asyncio.wait(opening, timeout=_CHECK_SECONDS)
@@ -122,7 +128,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, housekeeper, revocations, migrator, opened)
+        yield Services(engine, app, housekeeper, revocations, migrator, opened, refused)
     finally:
         await end_tasks(opening)
         await migrator.close()
@@ -143,7 +149,9 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await mongo.close()
 
 
-async def _open(store: Store, data_center: int, opened: asyncio.Event, migrator: Migrator | None) -> None:
+async def _open(
+    store: Store, data_center: int, opened: asyncio.Event, refused: asyncio.Event, migrator: Migrator | None
+) -> None:
     """Indexes, the deployment's name, a worker number, scripts: until the databases are there. Raises NewerData."""
     pause = 0.1
     while True:
@@ -157,6 +165,8 @@ async def _open(store: Store, data_center: int, opened: asyncio.Event, migrator:
             return
         except NewerData as newer:
             _log.critical("refusing to serve", reason=str(newer))
+            store.mongo.shut()
+            refused.set()
             raise
         except StoreError as error:
             _log.warning("waiting for the databases", reason=str(error))

@@ -124,6 +124,7 @@ class Mongo:
             write_concern=WriteConcern(w="majority", j=True),
         )
         self._timeout_seconds = timeout_ms / 1000
+        self._is_shut = False
         self.trips = 0
 
     async def close(self) -> None:
@@ -163,8 +164,14 @@ class Mongo:
                 raise result
         return results
 
+    def shut(self) -> None:
+        """Nothing is read or written any more: all calls raise Away."""
+        self._is_shut = True
+
     def require_primary(self) -> None:
         """Raises Away where any call would: for who must undo something if nothing can be stored."""
+        if self._is_shut:
+            raise Away("the data is not for this version of Confab")
         if self._primary.is_lost:
             raise Away("MongoDB has no primary")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from server.cli_errors import CommandError
 from server.migrating import migrate_data
@@ -16,6 +18,8 @@ from store.deployment import Deployment
 from store.errors import Unreachable
 from store.migrations import Batch, Migration, Migrator, NewerData, check_version
 from store.mongo import Mongo
+from tests.server.served_app import serving_app
+from tests.server.tokens import SECRET
 
 ROWS, SIZE = 25, 10
 
@@ -111,6 +115,31 @@ async def test_data_of_a_newer_version_is_refused_before_the_first_new_row_is_th
     assert await mongo.find("deployment", {}, projection={"time": 0}) == before
     with pytest.raises(CommandError, match="version 2"):
         await migrate_data(settings, run=True, tell=print)
+
+
+async def test_a_server_that_meets_a_newer_version_late_touches_nothing_and_is_told_to_end(
+    mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MongoDB was away when it started."""
+    there, stopped = asyncio.Event(), asyncio.Event()
+    open_at_once = Deployment.open
+
+    async def open_late(self: Deployment) -> None:
+        await there.wait()
+        await open_at_once(self)
+
+    monkeypatch.setattr("server.services._CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(Deployment, "open", open_late)
+    monkeypatch.setattr(signal, "raise_signal", lambda number: stopped.set())
+    await mongo.update_one("deployment", {"_id": 1}, {"$set": {"version": 2}})
+    keyed = settings.model_copy(update={"jwt_secret": SecretStr(SECRET)})
+    async with asyncio.timeout(10), serving_app(keyed) as app:
+        there.set()
+        await stopped.wait()
+        before = await mongo.find("users", {})
+        answer = (await app.ask("{ me { id } }", "somebody-new")).json()
+        assert answer["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
+        assert await mongo.find("users", {}) == before
 
 
 async def test_a_new_deployment_is_of_the_newest_version(mongo: Mongo) -> None:
