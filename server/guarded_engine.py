@@ -28,6 +28,10 @@ _LEFT = "LEFT"
 _TOO_LATE = "The service takes too long, please try again."
 
 
+class Overloaded(RequestRefused):
+    """The process has too much to do. Whoever asked may come back in a second."""
+
+
 def _unavailable(message: str) -> list[Json]:
     return [error(message, Unavailable.code, retryable=Unavailable.retryable)]
 
@@ -121,6 +125,6 @@ class GuardedEngine:
             self._shedding.leave()
             self._meter.take(prepared.root, prepared.kind, code, time.perf_counter() - began)
 
-    def _refused(self) -> RequestRefused:
+    def _refused(self) -> Overloaded:
         self._shedding.shed.operations += 1
-        return RequestRefused(_unavailable(OVERLOADED))
+        return Overloaded(_unavailable(OVERLOADED))

@@ -14,6 +14,7 @@ from structlog.contextvars import bind_contextvars
 from resolvers.callers import Caller
 from resolvers.errors import ConfabError, Unavailable
 from server.auth import bearer_token
+from server.guarded_engine import Overloaded
 from server.http_request import (
     BadRequest,
     MediaType,
@@ -27,6 +28,7 @@ from server.http_request import (
 from server.http_response import Form, internal_error
 from server.mutations import Mutations
 from server.request_log import REQUEST_ID_KEY
+from server.shedding_http import OVERLOAD_ANSWERS
 from server.sse_requests import StreamRequests
 from store.errors import StoreError
 from subscriptions.engine import (
@@ -98,6 +100,9 @@ class GraphQLHTTP:
             return await self._answer(request, accepted, form, about_stream=about_stream)
         except BadRequest as bad:
             return form.bad_request(bad)
+        except Overloaded:
+            # Others were quicker since it came.
+            return OVERLOAD_ANSWERS[form.media_type]
         except RequestRefused as refusal:
             return form.result({"errors": refusal.errors})
         except ConfabError as failure:
@@ -124,7 +129,7 @@ class GraphQLHTTP:
         try:
             prepared = self._engine.prepare(asked)
         except RequestRefused as refusal:
-            if not accepted.prefers_events:
+            if not accepted.prefers_events or isinstance(refusal, Overloaded):
                 raise
             return self._events.tell(refusal, context)
         bind_contextvars(operation=asked.operation_name or prepared.kind)

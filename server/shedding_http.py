@@ -14,7 +14,9 @@ from subscriptions.engine import encode, error
 
 _HEADERS = {"retry-after": "1"}
 _BODY = encode({"errors": [error(OVERLOADED, Unavailable.code, retryable=Unavailable.retryable)]})
-_ANSWERS = {media_type: Answer(media_type, _BODY, 503, _HEADERS) for media_type in MediaType}
+OVERLOAD_ANSWERS = {media_type: Answer(media_type, _BODY, 503, _HEADERS) for media_type in MediaType}
+"""The one answer, in either form."""
+
 _GRAPHQL = MediaType.GRAPHQL.value.encode()
 
 
@@ -63,4 +65,4 @@ class SheddingHTTP:
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     scope.setdefault(REQUEST_ID_KEY, offered_id(scope) or new_request_id())
-    await _ANSWERS[_media_type(scope)](scope, receive, send)
+    await OVERLOAD_ANSWERS[_media_type(scope)](scope, receive, send)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -186,6 +187,32 @@ async def test_a_full_process_refuses_requests_with_503_and_when_to_come_back_an
         gate.opened.set()
         await first
         assert await seqs(app) == [1]
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/graphql-response+json", "text/event-stream"])
+async def test_a_request_that_came_before_the_process_was_full_is_refused_like_one_that_came_after(
+    serve_app: ServeApp, gate: Gate, accept: str
+) -> None:
+    async with serve_app(max_operations=1) as app:
+        await app.data("{ me { id } }", "bob")
+        is_full = asyncio.Event()
+
+        async def body() -> AsyncIterator[bytes]:
+            yield b'{"query": '
+            await is_full.wait()
+            yield b'"{ me { id } }"}'
+
+        headers = {"authorization": bearer(sub="bob"), "accept": accept, "content-type": "application/json"}
+        early = asyncio.create_task(app.http.post("/graphql", content=body(), headers=headers))
+        await until(lambda: len(app.served.server.server_state.tasks) == 1)
+        first = asyncio.create_task(app.data(SEND, "alice"))
+        await asyncio.wait_for(gate.begun.wait(), PATIENCE)
+        is_full.set()
+        refused = await early
+        assert (refused.status_code, refused.headers.get("retry-after")) == (503, "1")
+        assert refused.json()["errors"][0]["extensions"] == FULL
+        gate.opened.set()
+        await first
 
 
 async def test_a_refused_request_with_a_long_body_leaves_the_connection_good_for_the_next(
