@@ -212,14 +212,14 @@ class Settings(BaseSettings):
     sse_max_streams_per_user: int = Field(100, ge=1, le=1_000_000)
     """Of those, one user's; beyond that: RATE_LIMITED."""
 
-    rate_sends: int = Field(600, ge=0, le=1_000_000)
+    rate_sends: int = Field(6_000, ge=0, le=1_000_000)
     """Messages that a user may send, edit and recall a minute over all servers, half of that at once; 0: as many as they like.
     The other rates likewise."""
-    rate_group_changes: int = Field(240, ge=0, le=1_000_000)
+    rate_group_changes: int = Field(1_200, ge=0, le=1_000_000)
     """Groups made and changed."""
-    rate_connections: int = Field(600, ge=0, le=1_000_000)
+    rate_connections: int = Field(1_200, ge=0, le=1_000_000)
     """WebSockets and event streams opened."""
-    rate_operations: int = Field(12_000, ge=0, le=1_000_000)
+    rate_operations: int = Field(60_000, ge=0, le=1_000_000)
     """Operations of any kind."""
     max_operations: int = Field(500, ge=1, le=100_000)
     """Operations under way at once in a process, fewer while it is behind; beyond that they are refused: UNAVAILABLE."""

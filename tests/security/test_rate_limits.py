@@ -259,5 +259,5 @@ async def test_limits_are_in_force_unless_they_are_turned_off(monkeypatch: pytes
     for rate in ("SENDS", "GROUP_CHANGES", "CONNECTIONS", "OPERATIONS"):
         monkeypatch.delenv(f"CONFAB_RATE_{rate}")
     settings = Settings()
-    assert (settings.rate_sends, settings.rate_group_changes) == (600, 240)
-    assert (settings.rate_connections, settings.rate_operations) == (600, 12_000)
+    assert (settings.rate_sends, settings.rate_group_changes) == (6_000, 1_200)
+    assert (settings.rate_connections, settings.rate_operations) == (1_200, 60_000)
