@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from server.cli_errors import CommandError
+from server.cli_errors import CommandError, mongo_failed
 from server.settings import Settings, redacted
 from store.errors import Unreachable
 from store.mongo import Mongo
@@ -32,7 +32,7 @@ async def _run(settings: Settings, tell: Callable[[str], None]) -> None:
             f"MongoDB at {redacted(settings.mongo_url)} is not sharded: --apply needs the address of a mongos. Nothing was changed."
         ) from error
     except Unreachable as error:
-        raise CommandError(f"MongoDB did not do it: {error}") from error
+        raise mongo_failed(error) from error
     finally:
         await mongo.close()
     if noted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from server.cli_errors import CommandError
+from server.cli_errors import CommandError, mongo_failed
 from server.settings import Settings
 from store.errors import StoreError
 from store.migrations import MIGRATIONS, Migration, Migrator, NewerData, Progress, check_version, known_version
@@ -32,7 +32,7 @@ async def migrate_data(
     except NewerData as newer:
         raise CommandError(str(newer)) from newer
     except StoreError as error:
-        raise CommandError(f"MongoDB, at CONFAB_MONGO_URL, can't be asked: {error}.") from error
+        raise mongo_failed(error) from error
     finally:
         await mongo.close()
 
@@ -44,7 +44,7 @@ async def tell_restored(settings: Settings) -> None:
         if not await begin_anew(mongo):
             raise CommandError(f"There is no deployment of Confab in the database {settings.mongo_database}.")
     except StoreError as error:
-        raise CommandError(f"MongoDB, at CONFAB_MONGO_URL, can't be asked: {error}.") from error
+        raise mongo_failed(error) from error
     finally:
         await mongo.close()
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from server import cli_shard
 from server.cli_errors import CommandError
-from server.migrating import migrate_data
+from server.migrating import migrate_data, tell_restored
 from server.services import open_services
 from server.settings import Settings
 from store.deployment import Deployment
@@ -140,6 +141,29 @@ async def test_a_server_that_meets_a_newer_version_late_touches_nothing_and_is_t
         answer = (await app.ask("{ me { id } }", "somebody-new")).json()
         assert answer["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
         assert await mongo.find("users", {}) == before
+
+
+async def test_commands_say_in_a_sentence_that_mongodb_is_away(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = "ServerSelectionTimeoutError: db.example.org:27017: [Errno 111] Connect call failed ('10.0.0.1', 27017)"
+    more = (
+        " (configured timeouts: socketTimeoutMS: 5000.0ms), Timeout: 5.0s, Topology Description: <TopologyDescription>"
+    )
+
+    async def away(*_: Any, **_more: Any) -> Any:
+        raise Unreachable(at + more)
+
+    for method in ("find_one", "update_one", "ping"):
+        monkeypatch.setattr(Mongo, method, away)
+    for command in (
+        lambda: migrate_data(settings, run=False, tell=print),
+        lambda: tell_restored(settings),
+        lambda: cli_shard._run(settings, print),
+    ):
+        with pytest.raises(CommandError) as told:
+            await command()
+        assert str(told.value) == f"MongoDB, at CONFAB_MONGO_URL, did not do it: {at}."
 
 
 async def test_a_new_deployment_is_of_the_newest_version(mongo: Mongo) -> None:
