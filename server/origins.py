@@ -9,11 +9,14 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
+import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.http_request import MediaType
 from server.http_response import Form
 from subscriptions.engine import error
+
+log = structlog.get_logger(__name__)
 
 _FOREIGN = "Pages of this origin may not call this server: CONFAB_CORS_ORIGINS names those that may."
 _MISCALLED = "This server is not to be called by this name: CONFAB_ALLOWED_HOSTS names those that do."
@@ -38,7 +41,10 @@ class OriginGuard:
         refusal = self._refusal(scope)
         if refusal is None:
             await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
+            return
+        # A browser shows its page nothing of the answer.
+        log.info("refused", reason=refusal, origin=_header(scope, b"origin"), host=_header(scope, b"host"))
+        if scope["type"] == "websocket":
             await send(_NO_CLOSE_CODE)
         else:
             body = {"errors": [error(refusal, "FORBIDDEN")]}
@@ -57,6 +63,11 @@ class OriginGuard:
             if not _is_own(origin, host) and origin not in self._origins:
                 return _FOREIGN
         return None
+
+
+def _header(scope: Scope, wanted: bytes) -> str | None:
+    """What it says, as far as that fits into a log."""
+    return next((value[:256].decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
 
 
 def _is_own(origin: bytes, host: bytes) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from websockets.exceptions import InvalidStatus
 
 from tests.protocol.peer import Peer, open_socket
@@ -73,6 +74,17 @@ async def test_a_foreign_page_gets_no_websocket(app: App) -> None:
             async with open_socket(f"ws://127.0.0.1:{app.served.port}/graphql", additional_headers={"Origin": origin}):
                 pass
         assert caught.value.response.status_code == 403, origin
+
+
+async def test_the_log_says_which_page_was_refused_as_its_browser_tells_its_author_nothing(app: App) -> None:
+    with capture_logs() as lines:
+        await post(app, "{ me { id } }", origin=FOREIGN)
+        with pytest.raises(InvalidStatus):
+            async with open_socket(f"ws://127.0.0.1:{app.served.port}/graphql", additional_headers={"Origin": FOREIGN}):
+                pass
+    refused = [line for line in lines if line["event"] == "refused"]
+    assert [line["origin"] for line in refused] == [FOREIGN] * 2
+    assert all("CONFAB_CORS_ORIGINS" in line["reason"] for line in refused)
 
 
 async def test_the_servers_own_pages_and_those_it_is_told_of_may_call(app: App) -> None:
