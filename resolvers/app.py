@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from store.around import request_scope
+from store.around import RequestScope
 from store.store import Store
 from subscriptions.bus import Bus
 from subscriptions.delivery import Delivery
@@ -14,8 +13,6 @@ from subscriptions.receipts import ReceiptNotifier
 from subscriptions.replay import Replayer
 from subscriptions.revisions import Revisions
 from subscriptions.typing import TypingNotifier
-
-_NO_SCOPE = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,6 @@ class Confab:
     typing: TypingNotifier
     limits: Limits
 
-    def scope(self) -> AbstractContextManager[None]:
+    def scope(self) -> RequestScope:
         """To be entered for the time of an operation: what it holds in the cache is its own while Redis is away."""
-        return request_scope() if self.store.cache.spare is not None else _NO_SCOPE
+        return RequestScope()

@@ -15,6 +15,7 @@ from resolvers.cursors import decode_sync
 from resolvers.errors import NotFound
 from resolvers.pages import LARGEST_PAGE
 from resolvers.sessions import changed_since
+from store.around import RequestScope
 from store.errors import StoreError
 from store.ids import ConversationId, MessageId, UserId
 from store.records import Message, Session
@@ -328,7 +329,8 @@ async def _patiently(read: Callable[[], Awaitable[T]]) -> T:
     pause, longest = _PAUSE_SECONDS
     while True:
         try:
-            return await read()
+            with RequestScope():
+                return await read()
         except StoreError:
             if asyncio.get_running_loop().time() + pause > deadline:
                 raise

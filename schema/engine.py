@@ -182,9 +182,10 @@ class Engine:
         )
         if isinstance(executor, list):
             raise _refused(executor)
-        source: Any = create_source_event_stream(executor)
-        if hasattr(source, "__await__"):
-            source = await source
+        with self._app.scope():
+            source: Any = create_source_event_stream(executor)
+            if hasattr(source, "__await__"):
+                source = await source
         if isinstance(source, ExecutionResult):
             raise RequestRefused([format_error(error, context.request_id) for error in source.errors or ()])
         assert isinstance(source, Source)

@@ -21,7 +21,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 
-from store.around import scoped
+from store.around import scope_name, scoped
 from store.errors import Unreachable, translated
 from store.keys import Keys
 from store.redis_lines import Lines, packed
@@ -174,6 +174,11 @@ class Cache:
                 await client.ping()
             finally:
                 await client.aclose()
+
+    @property
+    def scope(self) -> str:
+        """Whose what is held is that is asked for now: nobody's in particular while Redis is there."""
+        return scope_name() if self.spare is not None else ""
 
     def require_shared(self) -> None:
         """Raises Unreachable while the deployment does without Redis: for what is of no use unless other servers see it."""

@@ -22,7 +22,6 @@ from typing import Any
 import orjson
 from pymongo import UpdateOne
 
-from store.around import scope_name
 from store.cache import Cache, Call
 from store.errors import Unreachable
 from store.group_changes import DISMISSED
@@ -115,7 +114,7 @@ class ConversationStore:
             return set()
         if not with_members:
             return await self._load_batch(conversations)
-        scope = scope_name()
+        scope = self._cache.scope
         loads = [
             self._flights.run((scope, c), partial(self._load_batch, (c,), with_members=True)) for c in conversations
         ]

@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from store.around import scope_name
 from store.cache import Cache, Call
 from store.clock import Clock
 from store.errors import Unreachable
@@ -202,7 +201,7 @@ class SessionStore:
 
     async def load(self, user: UserId) -> None:
         """Makes the user's state be in Redis. Does nothing where it is."""
-        await self._flights.run((scope_name(), user), lambda: self._load(user))
+        await self._flights.run((self._cache.scope, user), lambda: self._load(user))
 
     async def _load(self, user: UserId) -> None:
         keys = self._keys.user(user)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from store.around import forget_scope, request_scope
+from store.around import RequestScope, forget_scope
 from store.cache import Call
 from store.claims import Claim
 from store.errors import Away, StoreError, Superseded, Unreachable
@@ -234,7 +234,7 @@ class Delivery:
         store, old = self._store, parcelled.reserved
         conversation = old.message.conversation
         try:
-            with request_scope():
+            with RequestScope():
                 await store.conversations.drop(conversation, old.message.seq)
                 await store.conversations.load((conversation,), with_members=True)
                 place = await store.messages.reserve(old.message.at(0, 0), again=old)

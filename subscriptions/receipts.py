@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import structlog
 
+from store.around import RequestScope
 from store.errors import StoreError
 from store.ids import ConversationId, UserId, parse_private
 from store.receipts import Mark, ReceiptKind
@@ -98,7 +99,8 @@ class ReceiptNotifier:
         while True:
             try:
                 async with self._at_once:
-                    await self._try_to_tell(receipt, after, keep, unread)
+                    with RequestScope():
+                        await self._try_to_tell(receipt, after, keep, unread)
                 return
             except StoreError as error:
                 if last or loop.time() + pause > deadline:

@@ -24,7 +24,7 @@ from server.settings import load_settings
 from store import generations
 from store.ids import ConversationId, UserId
 from tests.conftest import own_database
-from tests.schema.api import Api, private
+from tests.schema.api import Api, cancelled, private
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +234,52 @@ async def test_an_event_that_is_told_as_redis_goes_shows_what_mongodb_holds(depl
         told = await one.services.engine.execute_event(show, None, viewer)
     assert orjson.loads(told) == {"data": {"seq": 1}}
     assert one.services.app.store.mongo.trips == trips + 1
+
+
+async def test_what_was_begun_with_redis_and_ends_without_is_done_at_once(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.people("alice", "bob")
+    talk = private(alice, bob)
+    await one.send(alice, bob, "before")
+    store, gone, waiting = other.services.app.store, asyncio.Event(), set[str]()
+
+    def late(of: Any, name: str) -> None:
+        work = getattr(of, name)
+
+        async def wait_and_work(_self: object, *args: Any, **more: Any) -> Any:
+            waiting.add(name)
+            await gone.wait()
+            return await work(*args, **more)
+
+        monkeypatch.setattr(type(of), name, wait_and_work)
+
+    late(store.messages, "commit")
+    late(store.session_rows, "write")
+    writes = asyncio.gather(other.send(alice, bob, "spanning", idempotencyKey="k"), other.pin(bob, talk))
+    async with asyncio.timeout(5):
+        while len(waiting) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await deployment.lose_redis()
+    gone.set()
+    async with asyncio.timeout(3):
+        sent, _ = await writes
+    assert (await one.send(alice, bob, "spanning", idempotencyKey="k"))["message"]["id"] == sent["message"]["id"]
+    await deployment.bring_redis_back()
+    for api in (one, other):
+        assert (await api.unread(bob, talk), (await api.own(bob, talk))["priority"]) == (2, 1)
+
+
+async def test_a_subscription_that_waits_for_redis_asks_mongodb_for_little(deployment: Deployment) -> None:
+    one = deployment.one
+    alice, bob, carol = await one.people("alice", "bob", "carol")
+    group = await one.create_group(alice, bob, carol)
+    await deployment.lose_redis()
+    await one.services.housekeeper.close()
+    trips = one.services.app.store.mongo.trips
+    waiting = asyncio.create_task(one.listen(alice, id=group))
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    assert one.services.app.store.mongo.trips - trips <= 2
+    await cancelled(waiting)
