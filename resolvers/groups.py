@@ -66,12 +66,20 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     conversation = group_id(app.store.ids.next())
     info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now, new.sub_biz)
     members = [Member(creator, OWNER, ((1, None),), now)] + [Member(u, MEMBER, ((1, None),), now) for u in others]
-    if not await app.store.groups.insert(conversation, info, members, new.key):
-        first = await _find_first(app, creator, new.key) if new.key is not None else None
-        if first is None:
-            raise Unavailable("the group could not be stored")
-        return first
-    await _announce_members(app, conversation, new.sub_biz, [member.user for member in members], now)
+    shown = False
+    try:
+        if not await app.store.groups.insert(conversation, info, members, new.key):
+            first = await _find_first(app, creator, new.key) if new.key is not None else None
+            if first is None:
+                raise Unavailable("the group could not be stored")
+            shown = True
+            return first
+        await _announce_members(app, conversation, new.sub_biz, [member.user for member in members], now)
+        shown = app.store.cache.spare is None
+    finally:
+        if not shown:
+            # It may be stored, and nothing else tells of that.
+            app.store.owed.add_conversation(conversation)
     access = await access_conversation(app, creator, conversation)
     assert access is not None
     return access

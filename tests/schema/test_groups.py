@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
-from tests.schema.api import CREATE_GROUP, LIVE_SESSIONS, Api, Json, Refusal, together
+from store.cache import Call
+from store.errors import Unreachable
+from tests.schema.api import CREATE_GROUP, LIVE_SESSIONS, Api, Json, Refusal, eventually, together
 from tests.schema.conftest import OpenApi
 
 GROUP = """query ($id: ID!) { group(id: $id) {
@@ -266,3 +269,29 @@ async def test_somebody_in_no_group_has_an_empty_list(api: Api) -> None:
     listed = (await api.data(alice, MY_GROUPS))["myGroups"]
     assert listed["edges"] == []
     assert listed["pageInfo"]["endCursor"] is None
+
+
+async def test_a_group_that_is_stored_and_was_not_shown_to_its_members_is_shown_once_redis_answers(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    assert await api.all_sessions(bob) == {}
+    cache = api.services.app.store.cache
+    run = cache.run
+
+    async def fail(calls: Sequence[Call]) -> list[Any]:
+        if any("join" in call.args for call in calls):
+            raise Unreachable("the connection was lost")
+        return await run(calls)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "run", fail)
+        wanted = {"name": "Group", "memberIds": [bob, carol]}
+        assert (await api.refusal(alice, CREATE_GROUP, input=wanted)).code == "UNAVAILABLE"
+
+    async def is_shown() -> bool:
+        return len(await api.all_sessions(bob)) == len(await api.all_sessions(alice)) == 1
+
+    # The process looks after Redis by itself, too.
+    await api.services.housekeeper.check_redis()
+    await eventually(is_shown)
