@@ -74,6 +74,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> Answer:
         check_rate(app.store.rate_limits.sends, sender)
     conversation = await _resolve_destination(app, sender, new)
     mentions = _check_mentions(conversation, new)
+    # Found out later, it would leave a place, and a key, for what nobody may want any more once it can be stored.
+    app.store.mongo.require_primary()
     reply_to = await _access_reply(app, sender, conversation, new.reply_to) if new.reply_to is not None else None
     message = Message(
         id=MessageId(app.store.ids.next()),
