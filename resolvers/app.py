@@ -41,3 +41,20 @@ class Confab:
     def scope(self) -> RequestScope:
         """To be entered for the time of an operation: what it holds in the cache is its own while Redis is away."""
         return RequestScope()
+
+    @property
+    def is_around(self) -> bool:
+        """Whether requests are answered without Redis."""
+        return self.store.cache.spare is not None
+
+    async def settle_around(self) -> bool:
+        """To be called after an operation that went around Redis, before it is answered. True: the deployment still does without, so
+        whoever finds Redis again finds what was written in MongoDB. False: others had begun to use it again; what this process
+        wrote is theirs to see by now, and what it read may be older than what they show. Raises Unreachable where neither is certain.
+        """
+        deployment = self.store.deployment
+        if await deployment.generations.is_away():
+            return True
+        await deployment.check_redis()
+        await self.store.owed.pay()
+        return False

@@ -44,6 +44,7 @@ from schema.rendering import Responses, Selection
 from schema.root import SCHEMA
 from schema.selections import SelectionText, selection_text
 from schema.viewers import NEEDS_TOKEN, Viewer
+from store.errors import StoreError
 from subscriptions.engine import (
     ConnectionContext,
     GraphQLRequest,
@@ -152,6 +153,18 @@ class Engine:
         """Runs a query or mutation to its end."""
         assert isinstance(prepared, PreparedOperation)
         self._check(prepared, request, context)
+        around = self._app.is_around
+        response = await self._execute(prepared, request, context)
+        if around or self._app.is_around:
+            try:
+                is_seen = await self._app.settle_around()
+            except StoreError as error:
+                raise _refused([GraphQLError(str(error), original_error=error)]) from error
+            if not is_seen and prepared.kind == "query":
+                response = await self._execute(prepared, request, context)
+        return response
+
+    async def _execute(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> Json:
         with self._app.scope():
             if prepared.compiled is not None:
                 outcome: Any = prepared.compiled.execute(request.variables, None, self._context(context))

@@ -9,6 +9,7 @@ ids are made in between)}.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 
 import structlog
@@ -58,6 +59,7 @@ class Deployment:
         self.indexes = Indexes(mongo)
         self.owner = secrets.token_hex(8)
         self.name = ""
+        self._looking = asyncio.Lock()
         self.redis_epoch = ""
         self.redis_lost_at_ms = 0
 
@@ -101,6 +103,10 @@ class Deployment:
 
     async def check_redis(self) -> None:
         """Looks whether Redis has lost what it held, or what it holds does not count any more: `redis_epoch` is another one then."""
+        async with self._looking:
+            await self._check_redis()
+
+    async def _check_redis(self) -> None:
         await self.generations.check()
         epoch = await self._read_epoch()
         if epoch == self.redis_epoch:

@@ -12,6 +12,7 @@ to write past Redis, what the others see would be stale.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -56,6 +57,7 @@ class Generations:
         self._spare = spare
         self._lock = asyncio.Lock()
         self._run: str | None = None
+        self._missed_at: float | None = None
         self._shards: dict[str, str] = {}
         self.number = 0
         self.began_at = 0.0
@@ -123,13 +125,20 @@ class Generations:
         try:
             await self._cache.ping()
         except Unreachable:
+            if self._missed_at is None:
+                self._missed_at = time.monotonic()
             await self._miss()
             raise
+        self._missed_at = None
         if self._cache.spare is not None:
             _log.warning("Redis is back")
             await self._leave_spare()
         if row["now"] - row.get("seen", 0) > _SAID_MS:
             await self._mongo.update_one(DEPLOYMENT, {"_id": 1, "run": self._run}, [{"$set": {"seen": _NOW}}])
+
+    async def is_away(self) -> bool:
+        """Whether the deployment does without Redis at this moment. Raises Unreachable where MongoDB can't tell."""
+        return (await self._read()).get("run") == AWAY
 
     def forget(self) -> None:
         """Drops all connections. What Redis is has to be found out anew."""
@@ -147,7 +156,8 @@ class Generations:
             return
         row = await self._read()
         if row.get("run") != AWAY:
-            if row["now"] - row.get("seen", row["now"]) < UNSEEN_MS:
+            missed_ms = (time.monotonic() - (self._missed_at or math.inf)) * 1000
+            if row["now"] - row.get("seen", row["now"]) < UNSEEN_MS or missed_ms < UNSEEN_MS / 4:
                 # Others hear of it: what this server wrote would not reach what they see.
                 await self._leave_spare()
                 return
