@@ -261,6 +261,8 @@ async def _try_to_change(
         text=text,
         mentions=tuple(about),
     )
+    # Found out later, it would be made when nobody expects it any more.
+    store.mongo.require_primary()
     place = await store.messages.reserve_change(
         message, standing.version, decision.moves, decision.fields, told=decision.says is not None
     )

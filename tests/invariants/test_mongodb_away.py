@@ -18,6 +18,7 @@ from server.services import open_services
 from server.settings import load_settings
 from store.ids import PARTITIONS
 from tests.schema.api import Api, private
+from tests.schema.group_calls import LEAVE
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,8 @@ async def test_reads_go_on_writes_fail_at_once_and_the_same_key_is_safe_once_mon
 ) -> None:
     alice, bob = await api.people("alice", "bob")
     await api.send(alice, bob, "before")
+    (carol,) = await api.people("carol")
+    group = await api.create_group(alice, bob, carol)
     sessions = await api.all_sessions(bob)
     listening = await api.listen(bob)
     child = mongod._child("mongo")
@@ -74,6 +77,7 @@ async def test_reads_go_on_writes_fail_at_once_and_the_same_key_is_safe_once_mon
     # Nothing is left behind by those who try for hours.
     for _ in range(3):
         assert (await api.refused_to_send(alice, bob, "without a key")).code == "UNAVAILABLE"
+    assert (await api.refusal(carol, LEAVE, id=group)).code == "UNAVAILABLE"
     assert await api.services.app.store.messages.list_outbox(range(PARTITIONS), 0, 100) == []
     assert await api.all_sessions(bob) == sessions
     await asyncio.to_thread(child.launch)
