@@ -228,12 +228,15 @@ class Bus:
         await self._cache.one(Call("PUBLISH", (), (self._keys.broadcast(), orjson.dumps({"users": list(users)}))))
 
     async def _listen(self) -> None:
-        pause = 0.05
+        pause, told = 0.05, False
         while True:
             try:
                 await self._listen_once()
             except (RedisError, OSError, StoreError) as error:
-                _log.warning("lost the other servers", reason=str(error))
+                # Once, or again where there was somebody to listen to meanwhile: they may be away for hours.
+                if self._listening.is_set() or not told:
+                    _log.warning("lost the other servers", reason=str(error))
+                told = True
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
             if self._listening.is_set():
