@@ -283,3 +283,17 @@ async def test_a_subscription_that_waits_for_redis_asks_mongodb_for_little(deplo
     assert not waiting.done()
     assert one.services.app.store.mongo.trips - trips <= 2
     await cancelled(waiting)
+
+
+async def test_without_redis_a_user_changes_sessions_on_servers_whose_clocks_differ(deployment: Deployment) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.people("alice", "bob")
+    talk = private(alice, bob)
+    await one.send(alice, bob, "before")
+    await deployment.lose_redis()
+    ahead = one.services.app.store.clock
+    ahead.advance_to(ahead.now_ms() + 5_000)
+    for priority in (1, 3, 5):
+        await one.pin(bob, talk, priority)
+        assert (await other.pin(bob, talk, priority + 1))["priority"] == priority + 1
+    assert (await one.own(bob, talk))["priority"] == 6
