@@ -263,15 +263,16 @@ async def test_a_page_is_one_trip_that_reads_nothing_but_what_it_shows(day: Day,
         database["system.profile"].drop()
         spent = []
         database.command("profile", 2)
-        for _ in range(3):
+        # Housekeeping may ask something in between, and more where Redis was lost just before.
+        while not spent or (min(spent) > 1 and len(spent) < 50):
             before = mongo.trips
             shown = len((await day.page(who, **asked))["edges"])
             spent.append(mongo.trips - before)
         database.command("profile", 0)
-        # Housekeeping may ask something in between.
         assert min(spent) == 1
-        reads = list(database["system.profile"].find({"ns": f"{database.name}.messages"}))
-        assert len(reads) == 3
+        found = database["system.profile"].find({"ns": f"{database.name}.messages"})
+        reads = [read for read in found if "_id" not in read["command"]["filter"]]
+        assert len(reads) == len(spent)
         for read in reads:
             assert read["docsExamined"] == read["nreturned"] in (shown, shown + 1)
             assert read["keysExamined"] <= shown + 1 + 2 * len(day.stretches[who])
