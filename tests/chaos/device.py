@@ -132,13 +132,13 @@ class Device(Asker):
 
     async def _begin_with_a_page(self) -> None:
         """Another way to begin: first what there is, then what happens after its cursor."""
-        began = time.time()
         try:
             sessions, cursor = await self._snapshot()
         except (GaveUp, Refused):
             return
         self.world.tally.notes["devices that began with a page"] += 1
-        self.chain.begin(began)
+        # What was sent while it was asked for, more than once perhaps, may be in it.
+        self.chain.begin(time.time())
         self.view.take_snapshot(sessions)
         for subscription in self._subscriptions.values():
             subscription.cursor = cursor
