@@ -112,9 +112,7 @@ async def _see_shown(app: Confab, message: Message) -> Session | None:
     session = next(iter(snapshot.sessions), None)
     if session is not None and min(session.write_seq, session.read_seq) >= message.seq:
         return session
-    # As one that is taken over: what of it was done is not done again. Its own entry of the outbox is left to who sweeps.
-    sent = await app.delivery.send(Reserved(message, version="", entry="0-0"), recovered=True)
-    return sent.sender.session
+    return (await app.delivery.show_stored(message)).sender.session
 
 
 async def _send(app: Confab, message: Message, *, opens: bool) -> Answer:

@@ -12,7 +12,6 @@ to write past Redis, what the others see would be stale.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -127,7 +126,7 @@ class Generations:
         except Unreachable:
             if self._missed_at is None:
                 self._missed_at = time.monotonic()
-            await self._miss()
+            await self._miss((time.monotonic() - self._missed_at) * 1000)
             raise
         self._missed_at = None
         if self._cache.spare is not None:
@@ -150,13 +149,12 @@ class Generations:
         if self._cache.spare is not None:
             await self._cache.spare.close()
 
-    async def _miss(self) -> None:
-        """Redis does not answer: the deployment does without where nobody else has heard of it, and this server where it does."""
+    async def _miss(self, missed_ms: float) -> None:
+        """Redis has not answered for so long: the deployment does without where nobody else has heard of it, and this server where it does."""
         if self._spare is None:
             return
         row = await self._read()
         if row.get("run") != AWAY:
-            missed_ms = (time.monotonic() - (self._missed_at or math.inf)) * 1000
             if row["now"] - row.get("seen", row["now"]) < UNSEEN_MS or missed_ms < UNSEEN_MS / 4:
                 # Others hear of it: what this server wrote would not reach what they see.
                 await self._leave_spare()

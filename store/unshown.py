@@ -25,8 +25,10 @@ class UnshownMessages:
 
     async def select(self, page: Sequence[Message]) -> list[Message]:
         """Those of which something is missing: their heads are behind, or the sessions of their senders or of whom they mention."""
-        heads = await self._rows(CONVERSATIONS, {m.conversation for m in page})
-        sessions = await self._rows(SESSIONS, {row for m in page for row in _sessions_of(m)})
+        heads, sessions = await self._mongo.together(
+            self._rows(CONVERSATIONS, {m.conversation for m in page}),
+            self._rows(SESSIONS, {row for m in page for row in _sessions_of(m)}),
+        )
         return [m for m in page if not _is_followed(m, heads.get(m.conversation), sessions)]
 
     async def _rows(self, collection: str, ids: set[str]) -> dict[str, Document]:

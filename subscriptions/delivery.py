@@ -21,7 +21,7 @@ from store.claims import Claim
 from store.errors import Away, StoreError, Superseded, Unreachable
 from store.ids import UserId
 from store.messages import Committed, Refused
-from store.records import Reserved
+from store.records import Message, Reserved
 from store.sessions import NOT_IN_USE, Applied, applied
 from store.showing import Shown
 from store.store import Store
@@ -50,6 +50,7 @@ _COMMIT_SECONDS = 15.0
 _SLOW_SECONDS = 1.0
 _RETRY_SECONDS = (0.05, 1.0)
 _LOST_MS = 60_000
+_NO_ENTRY = "0-0"
 
 
 class Delivery:
@@ -103,6 +104,11 @@ class Delivery:
             return await asyncio.shield(parcelled.done)
         finally:
             forget_scope()
+
+    async def show_stored(self, message: Message) -> Sent:
+        """Shows a message that is stored, as one that is taken over from a server that died: what of it was done is not done again.
+        Its own entry of the outbox, if there is one, is left to who sweeps. Raises Unreachable."""
+        return await self.send(Reserved(message, version="", entry=_NO_ENTRY), recovered=True)
 
     @property
     def depths(self) -> tuple[int, int, int, int]:

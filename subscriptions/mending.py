@@ -8,7 +8,6 @@ import structlog
 
 from store.cache import Call
 from store.ids import MessageId
-from store.records import Reserved
 from store.store import Store
 from subscriptions.delivery import Delivery
 
@@ -17,7 +16,6 @@ _log = structlog.get_logger()
 _PAGE = 1_000
 _PAUSE_SECONDS = 0.05
 _TAKEN_MS = 60_000
-_NO_ENTRY = "0-0"
 
 
 class Mender:
@@ -52,9 +50,7 @@ class Mender:
             # It may be missing where it was to be written beside the message, and then nobody finds that by its id.
             await asyncio.gather(*self._store.messages.origins.writes(page))
             left = [m for m in await unshown.select(page) if self._delivery.find(m.id) is None]
-            # As what is taken over from an outbox: what of it was done is not done again.
-            reserved = [Reserved(message, version="", entry=_NO_ENTRY) for message in left]
-            await asyncio.gather(*(self._delivery.send(each, recovered=True) for each in reserved))
+            await asyncio.gather(*(self._delivery.show_stored(message) for message in left))
             shown += len(left)
             still = Call("SET", (self._store.keys.mender,), (self._store.deployment.owner, "PX", _TAKEN_MS))
             await self._store.cache.one(still)

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,22 @@ from store.ids import ConversationId, UserId
 from store.records import Message
 
 
-@pytest.fixture(scope="module")
-def own_servers() -> Iterator[EmbeddedServers]:
-    """A MongoDB and a Redis of this module's own."""
+@contextmanager
+def servers_to_hurt(**parts: bool) -> Iterator[EmbeddedServers]:
+    """A MongoDB and a Redis of one's own, without what `parts` says False of."""
     folder = Path(tempfile.mkdtemp(prefix="confab-loss-"))
     try:
-        with EmbeddedServers(folder) as servers:
+        with EmbeddedServers(folder, **parts) as servers:  # type: ignore[arg-type]  # ports are numbers, and not given here
             yield servers
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def own_servers() -> Iterator[EmbeddedServers]:
+    """Of this module's own."""
+    with servers_to_hurt() as servers:
+        yield servers
 
 
 @dataclass

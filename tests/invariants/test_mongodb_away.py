@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +14,7 @@ from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
 from store.ids import PARTITIONS
+from tests.invariants.conftest import servers_to_hurt
 from tests.schema.api import Api, private
 from tests.schema.group_calls import LEAVE
 
@@ -24,12 +22,8 @@ from tests.schema.group_calls import LEAVE
 @pytest.fixture(scope="module")
 def mongod() -> Iterator[EmbeddedServers]:
     """A MongoDB of this module's own."""
-    folder = Path(tempfile.mkdtemp(prefix="confab-mongod-"))
-    try:
-        with EmbeddedServers(folder, redis=False) as servers:
-            yield servers
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with servers_to_hurt(redis=False) as servers:
+        yield servers
 
 
 @pytest.fixture

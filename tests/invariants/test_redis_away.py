@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,18 +21,15 @@ from server.settings import load_settings
 from store import generations
 from store.ids import ConversationId, UserId
 from tests.conftest import own_database
+from tests.invariants.conftest import servers_to_hurt
 from tests.schema.api import Api, cancelled, private
 
 
 @pytest.fixture(scope="module")
 def redis() -> Iterator[EmbeddedServers]:
     """A Redis of this module's own."""
-    folder = Path(tempfile.mkdtemp(prefix="confab-away-"))
-    try:
-        with EmbeddedServers(folder, mongo=False) as servers:
-            yield servers
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with servers_to_hurt(mongo=False) as servers:
+        yield servers
 
 
 @dataclass
