@@ -23,7 +23,7 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test cluster fuzz audit bench budgets chaos lint schema clean graphiql-assets
+.PHONY: help run test cluster fuzz audit bench budgets chaos lint schema clean web
 
 help:
 	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
@@ -34,14 +34,15 @@ help:
 	@echo "make bench   what Confab costs beside a baseline and the floor, in some minutes (BENCH='private lone')"
 	@echo "make budgets round trips and CPU of some operations, in 15 s; fails above budget"
 	@echo "make chaos   servers, a replica set and Redis hurt at random for 10 minutes; CHAOS='--seed 7' repeats a run"
+	@echo "make web     the pages for browsers, built with npm (make run and make test do that too)"
 	@echo "make lint    style, types and layers"
 	@echo "make schema  write schema/schema.graphql anew"
 	@echo "make clean   remove the virtual environment and caches; data stays"
 
-run: $(VENV)/installed-run | graphiql-assets
+run: $(VENV)/installed-run | web
 	@exec $(BIN)/confab dev $(if $(PORT),--port '$(PORT)') --data-dir '$(DATA_DIR)'
 
-test: $(VENV)/installed-dev
+test: $(VENV)/installed-dev | web
 	$(BIN)/python -m pytest $(PARALLEL)
 
 fuzz: $(VENV)/installed-dev
@@ -107,6 +108,5 @@ $(BIN)/python:
 	@echo "Making a virtual environment in $(VENV) with $(PYTHON)"
 	@"$(PYTHON)" -m venv --clear $(VENV)
 
-# Puts GraphiQL's files in place, where npm is at hand.
--include web/graphiql.mk
-graphiql-assets:
+-include web/web.mk
+web:

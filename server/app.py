@@ -19,8 +19,9 @@ from resolvers.app import Confab
 from resolvers.rate_limits import check_rate
 from server.admission import Admission
 from server.auth import Authenticator
+from server.built_pages import demo_routes, playground
 from server.collecting import collect_less_often
-from server.graphiql import GraphiQL
+from server.demo_users import hands_out_tokens, sign_in_routes
 from server.guarded_engine import GuardedEngine
 from server.health import health_routes
 from server.http import GraphQLHTTP
@@ -112,7 +113,7 @@ async def _routes(
     shedding: Shedding,
     stack: AsyncExitStack,
 ) -> list[BaseRoute]:
-    graphiql = GraphiQL() if settings.graphiql else None
+    graphiql = playground() if settings.graphiql else None
     mutations = Mutations()
     app = services.app
     shedding.behind = lambda: app.delivery.depths[2] + app.bus.under_way + app.receipts.under_way
@@ -195,8 +196,15 @@ async def _routes(
         Route(GRAPHQL_PATH, SheddingHTTP(guarded_http, shedding)),
         WebSocketRoute(GRAPHQL_PATH, guarded_socket),
         *(graphiql.routes() if graphiql is not None else ()),
+        *(demo_routes() if settings.demo else ()),
+        *(_guarded(sign_in_routes(settings), hosts) if hands_out_tokens(settings) else ()),
         *health_routes(check),
     ]
+
+
+def _guarded(routes: list[Route], hosts: tuple[str, ...] | None) -> list[Route]:
+    """For the server's own pages alone, whichever others may call the API."""
+    return [Route(route.path, OriginGuard(route.app, (), hosts), methods=list(route.methods or ())) for route in routes]
 
 
 async def _end_once(refused: asyncio.Event) -> None:

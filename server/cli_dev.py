@@ -24,7 +24,7 @@ from server.settings import DEVELOPMENT_SECRET, Settings, load_settings
 DEMO_USERS = ("alice", "bob", "carol")
 TOKEN_DAYS = 30
 
-_EASY = {"log_format": "console", "introspection": True, "graphiql": True}
+_EASY = {"log_format": "console", "introspection": True, "graphiql": True, "demo": True}
 _KEYS = {"jwt_secret", "jwks_url", "jwks_file"}
 
 

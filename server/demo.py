@@ -17,7 +17,7 @@ from store.records import User
 
 ALICE, BOB, CAROL = UserId("alice"), UserId("bob"), UserId("carol")
 
-_PEOPLE = (
+DEMO_PEOPLE = (
     User(ALICE, "Alice Archer", None, False),
     User(BOB, "Bob Baker", None, False),
     User(CAROL, "Carol Cook", None, False),
@@ -54,7 +54,7 @@ async def seed_demo(settings: Settings) -> bool:
 
 
 async def _fill(app: Confab) -> None:
-    await upsert_users(app, Caller(ALICE, CallerRole.SERVICE, math.inf), _PEOPLE)
+    await upsert_users(app, Caller(ALICE, CallerRole.SERVICE, math.inf), DEMO_PEOPLE)
     new = NewGroup(_GROUP_NAME, None, (BOB, CAROL), full_history=False, key="demo")
     group = (await create_group(app, ALICE, new)).head.conversation
     for number, (sender, text, mentions) in enumerate(_IN_GROUP):

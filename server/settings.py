@@ -189,6 +189,8 @@ class Settings(BaseSettings):
     """Whether the schema may be asked for, by anybody, with or without a token. On in `confab dev`, like `graphiql`."""
     graphiql: bool = False
     """Whether browsers get GraphiQL, which asks for the schema."""
+    demo: bool = False
+    """Whether there is a chat in the browser, at /demo. On in `confab dev`, where one click signs in."""
     max_body_bytes: int = Field(1_048_576, ge=1024, le=67_108_864)
     max_query_depth: int = Field(15, ge=1, le=1000)
     max_query_aliases: int = Field(30, ge=0, le=10_000)

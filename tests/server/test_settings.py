@@ -60,6 +60,7 @@ def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_pat
         "allowed_hosts": "chat.example.org, confab",
         "introspection": "false",
         "graphiql": "0",
+        "demo": "false",
         "max_body_bytes": "1024",
         "max_query_depth": "3",
         "max_query_aliases": "0",
