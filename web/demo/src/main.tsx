@@ -1,3 +1,9 @@
 import { createRoot } from "react-dom/client";
 
-createRoot(document.getElementById("root")!).render(<h1>Confab</h1>);
+import { App } from "./ui/App";
+import { startTheme } from "./ui/theme";
+import "./ui/base.css";
+import "./ui/chat.css";
+
+startTheme();
+createRoot(document.getElementById("root")!).render(<App />);

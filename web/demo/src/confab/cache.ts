@@ -1,0 +1,186 @@
+/**
+ * The normalised cache: one copy of each session, message and user, whichever answer or event brought it.
+ *
+ * Promises: the session list is always in the model's order, and the history in order of seq without a message twice, whatever
+ * comes in whatever order: both are computed from all that is held, not from the order in which it came.
+ */
+import { cacheExchange, type Cache, type DataField, type Entity } from "@urql/exchange-graphcache";
+
+import {
+  SessionParts,
+  TotalDocument,
+  type MessageEventsSubscription,
+  type SessionPartsFragment,
+  type SyncSessionSubscription,
+} from "../gql";
+
+const embedded = () => null;
+
+export const sessionId = (userId: string, conversationId: string) => `s_${userId}_${conversationId}`;
+
+export function cache(me: string) {
+  const sessionKey = (conversationId: string) => `Session:${sessionId(me, conversationId)}`;
+  const keys = (cache: Cache, field: string, args?: Record<string, string>) => (cache.resolve("Query", field, args) ?? []) as string[];
+
+  const holdTotal = (cache: Cache, total: number) => cache.updateQuery({ query: TotalDocument }, () => ({ __typename: "Query", totalUnread: total }) as never);
+  const dropHistory = (cache: Cache, of?: Set<string>) => {
+    for (const { fieldName, arguments: args } of cache.inspectFields("Query")) {
+      if ((fieldName !== "messages" && fieldName !== "arrived") || (of && !of.has(args?.conversationId as string))) continue;
+      if (fieldName === "messages") cache.invalidate("Query", fieldName, args);
+      else cache.link("Query", fieldName, args, []);
+    }
+  };
+
+  /** What came since the page was loaded: a list beside the pages, so that it doesn't matter which came first. */
+  const arrive = (cache: Cache, message: { id: string; conversationId: string }) => {
+    const args = { conversationId: message.conversationId };
+    const held = keys(cache, "arrived", args);
+    const key = `Message:${message.id}`;
+    if (!held.includes(key)) cache.link("Query", "arrived", args, [...held, key]);
+  };
+
+  /** What a change of the session will look like, shown until the server has answered. */
+  const soon = (change: (args: never) => Partial<SessionPartsFragment>) => (args: { conversationId?: unknown }, cache: Cache) => {
+    const held = cache.readFragment(SessionParts, { __typename: "Session", id: sessionId(me, String(args.conversationId)) });
+    return held ? { ...held, ...change(args as never) } : (null as never);
+  };
+
+  let inReset = false;
+
+  return cacheExchange({
+    keys: Object.fromEntries(
+      ["Delivery", "PageInfo", "SessionConnection", "SessionEdge", "SessionDelta", "SessionCategory", "SyncSession", "MessageConnection"]
+        .concat(["MessageEdge", "ReceiptConnection", "ReceiptEdge", "Receipt", "GroupMemberConnection", "GroupMemberEdge", "GroupMember"])
+        .concat(["MessageCreated", "MessageUpdated", "MessageRecalled", "ReceiptAdvanced", "TypingStarted", "CaughtUp", "SendMessagePayload"])
+        .map((type) => [type, embedded]),
+    ),
+
+    resolvers: {
+      Query: {
+        /** All sessions held that belong to this list, pinned first by priority, then by writeTs, newest first. */
+        sessions: (_parent, args, cache) => {
+          const pages = cache
+            .inspectFields("Query")
+            .filter(({ fieldName, arguments: page }) => fieldName === "sessions" && page?.subBiz == args.subBiz && page?.categoryId == args.categoryId)
+            .map(({ fieldKey }) => cache.resolve("Query", fieldKey) as string);
+          if (!pages.length) return undefined as never;
+          const mine = keys(cache, "known").filter(
+            (key) =>
+              cache.resolve(key, "status") === "ACTIVE" &&
+              (cache.resolve(key, "subBiz") ?? null) === (args.subBiz ?? null) &&
+              (!args.categoryId || cache.resolve(key, "categoryId") === args.categoryId),
+          );
+          const rank = (key: string, field: string) => cache.resolve(key, field) as number;
+          mine.sort((a, b) => rank(b, "priority") - rank(a, "priority") || rank(b, "writeTs") - rank(a, "writeTs"));
+          const last = pages[pages.length - 1]!;
+          return {
+            __typename: "SessionConnection",
+            edges: mine.map((node) => ({ __typename: "SessionEdge", node })),
+            pageInfo: cache.resolve(last, "pageInfo"),
+            totalUnread: cache.resolve("Query", "totalUnread"),
+            cursor: cache.resolve(last, "cursor"),
+          } as never;
+        },
+
+        session: (_parent, args, cache) => {
+          const key = sessionKey(String(args.conversationId));
+          return (cache.resolve(key, "writeSeq") === undefined ? cache.resolve("Query", "session", args) : key) as never;
+        },
+
+        /** All pages held, and what has come since, as one list in order of seq. */
+        messages: (_parent, args, cache) => {
+          const edges = new Map<string, { seq: number; cursor: DataField }>();
+          const add = (node: DataField | undefined, cursor: DataField) => {
+            const seq = cache.resolve(node as Entity, "seq");
+            if (typeof node === "string" && typeof seq === "number" && !edges.get(node)?.cursor) edges.set(node, { seq, cursor });
+          };
+          let first: { seq: number; pageInfo: DataField | undefined } | undefined;
+          for (const { fieldName, fieldKey, arguments: page } of cache.inspectFields("Query")) {
+            if (fieldName !== "messages" || page?.conversationId !== args.conversationId) continue;
+            const key = cache.resolve("Query", fieldKey) as string | null | undefined;
+            if (!key) continue;
+            const of = (cache.resolve(key, "edges") ?? []) as string[];
+            for (const edge of of) add(cache.resolve(edge, "node"), cache.resolve(edge, "cursor") ?? null);
+            const pageInfo = cache.resolve(key, "pageInfo");
+            const seq = of.length ? (cache.resolve(cache.resolve(of[0]!, "node") as string, "seq") as number) : 0;
+            if (pageInfo && (!first || seq < first.seq)) first = { seq, pageInfo };
+          }
+          // Null: there was no such conversation when it was asked for, so what has come since is all of it.
+          const asked = cache.resolve("Query", "messages", args);
+          if (!first && asked !== null) return asked as never;
+          for (const node of keys(cache, "arrived", { conversationId: String(args.conversationId) })) add(node, null);
+          if (!first && !edges.size) return null;
+          const sorted = [...edges].sort(([, a], [, b]) => a.seq - b.seq);
+          return {
+            __typename: "MessageConnection",
+            edges: sorted.map(([node, { cursor }]) => ({ __typename: "MessageEdge", cursor, node })),
+            pageInfo: first?.pageInfo ?? { __typename: "PageInfo", hasPreviousPage: false, startCursor: null },
+          } as never;
+        },
+      },
+    },
+
+    updates: {
+      // Whatever brings a session makes it known to the lists.
+      Session: {
+        id: (session, _args, cache) => {
+          const known = keys(cache, "known");
+          const key = `Session:${session.id as string}`;
+          if (!known.includes(key)) cache.link("Query", "known", [...known, key]);
+        },
+      },
+      Query: {
+        sessions: (result, _args, cache) => {
+          holdTotal(cache, (result.sessions as { totalUnread: number }).totalUnread);
+          cache.link("Query", "known", [...keys(cache, "known")]); // Shows the lists that another page of them is here,
+        },
+        messages: (_result, { conversationId }, cache) => {
+          const args = { conversationId: String(conversationId) };
+          cache.link("Query", "arrived", args, [...keys(cache, "arrived", args)]); // and likewise the history.
+        },
+        syncSessions: (result, _args, cache) => holdTotal(cache, (result.syncSessions as { totalUnread: number }).totalUnread),
+      },
+      Mutation: {
+        sendMessage: (result, _args, cache) => arrive(cache, (result.sendMessage as { message: { id: string; conversationId: string } }).message),
+        assignCategory: (_result, _args, cache) => cache.invalidate("Query", "sessionCategories"),
+      },
+      Subscription: {
+        syncSession: (result: SyncSessionSubscription, _args, cache) => {
+          const { sessions, totalUnread, reason, reset, hasMore } = result.syncSession;
+          holdTotal(cache, totalUnread);
+          // After a reset this is all there is: what it doesn't name is gone.
+          if (reset) {
+            const now = sessions.map(({ id }) => `Session:${id}`);
+            cache.link("Query", "known", inReset ? [...keys(cache, "known"), ...now] : now);
+          }
+          inReset = reset && hasMore;
+          // Who comes back to a group may read what was said in between, of which no event told.
+          if (reason === "MEMBERSHIP") dropHistory(cache, new Set(sessions.map((each) => each.conversation.id)));
+          cache.invalidate("Query", "sessionCategories");
+        },
+        messageEvents: (result: MessageEventsSubscription, _args, cache) => {
+          const event = result.messageEvents;
+          if (event.__typename === "MessageCreated") arrive(cache, event.message);
+          // There may be holes in what is held.
+          if (event.__typename === "CaughtUp" && event.reset) dropHistory(cache);
+          if (event.__typename === "ReceiptAdvanced" && event.user.id !== me) {
+            const id = sessionId(me, event.conversationId);
+            const held = cache.readFragment(SessionParts, { __typename: "Session", id });
+            if (held?.peerReadSeq == null) return;
+            const peerReadSeq = event.status === "READ" ? Math.max(event.seq, held.peerReadSeq) : held.peerReadSeq;
+            const peerDeliveredSeq = Math.max(event.seq, held.peerDeliveredSeq ?? 0);
+            cache.writeFragment(SessionParts, { ...held, peerReadSeq, peerDeliveredSeq });
+          }
+        },
+      },
+    },
+
+    optimistic: {
+      markRead: soon(() => ({ unreadCount: 0, unreadMentionCount: 0, unreadStatus: false })),
+      setUnread: soon(() => ({ unreadStatus: true })),
+      muteSession: soon(({ muted, until }: { muted: boolean; until?: string }) => ({ muteStatus: muted, mutedUntil: until ?? null })),
+      pinSession: soon(({ priority }: { priority: number }) => ({ priority })),
+      deleteSession: soon(() => ({ status: "INVALID" })),
+    },
+  });
+}

@@ -1,0 +1,159 @@
+/**
+ * The connection: queries and mutations over HTTP, subscriptions over one WebSocket.
+ *
+ * Promises: no request leaves with a token that is about to end; the socket outlives its token (renewAuth) and the network: it
+ * comes back by itself, and each subscription goes on after the last event that it gave, so its reader misses and repeats nothing.
+ */
+import { Client, fetchExchange, subscriptionExchange, type Exchange } from "@urql/core";
+import { authExchange } from "@urql/exchange-auth";
+import { createClient } from "graphql-ws";
+
+import { cache } from "./cache";
+
+export interface Token {
+  token: string;
+  userId: string;
+  /** Milliseconds since the epoch. */
+  expiresAt: number;
+}
+
+/** Where tokens come from: in your product, your own sign-in service. */
+export interface Tokens {
+  current(): Token;
+  /** Fetches a fresh one for the same person. Rejects where there is none to be had: then they have to sign in again. */
+  renew(): Promise<Token>;
+}
+
+export type Link = "connecting" | "online" | "offline";
+
+export interface Connection {
+  client: Client;
+  link(): Link;
+  onLink(listener: () => void): () => void;
+  close(): void;
+}
+
+const RENEW_BEFORE_MS = 60_000;
+const PING_EVERY_MS = 10_000;
+const PONG_WITHIN_MS = 5_000;
+const LONGEST_WAIT_MS = 10_000;
+
+export function connect(tokens: Tokens, signedOut: () => void): Connection {
+  const endsSoon = () => tokens.current().expiresAt - Date.now() < RENEW_BEFORE_MS;
+  const fresh = async () => (endsSoon() ? await tokens.renew() : tokens.current());
+
+  // --- the state of the link, for banners and for whoever waits to send
+  let link: Link = "connecting";
+  const listeners = new Set<() => void>();
+  const setLink = (now: Link) => {
+    if (now === link) return;
+    link = now;
+    listeners.forEach((tell) => tell());
+  };
+
+  // --- the socket
+  let wake = () => {};
+  let pongDue: ReturnType<typeof setTimeout> | undefined;
+  let renewal: ReturnType<typeof setTimeout> | undefined;
+  const socket = createClient({
+    url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/graphql`,
+    connectionParams: async () => ({ authorization: `Bearer ${(await fresh()).token}` }),
+    lazy: false,
+    retryAttempts: Infinity,
+    shouldRetry: () => true,
+    // Doubling, with jitter, so that a server that restarts isn't met by all its clients at once; at once when the network is back.
+    retryWait: (tries) =>
+      new Promise((resolve) => {
+        const timer = setTimeout(resolve, Math.min(LONGEST_WAIT_MS, 300 * 2 ** tries) * (0.5 + Math.random()));
+        wake = () => (clearTimeout(timer), resolve());
+      }),
+    keepAlive: PING_EVERY_MS,
+    on: {
+      connected: () => {
+        setLink("online");
+        scheduleRenewal();
+      },
+      closed: () => {
+        clearTimeout(renewal);
+        clearTimeout(pongDue);
+        setLink("offline");
+      },
+      // A socket that has died in the computer's sleep looks alive until somebody asks.
+      ping: (received) => {
+        if (!received) pongDue = setTimeout(() => socket.terminate(), PONG_WITHIN_MS);
+      },
+      pong: () => clearTimeout(pongDue),
+    },
+    onNonLazyError: signedOut,
+  });
+
+  const scheduleRenewal = () => {
+    clearTimeout(renewal);
+    renewal = setTimeout(async () => {
+      try {
+        const { token } = await tokens.renew();
+        // On the socket itself: over HTTP there is nothing to renew.
+        for await (const _ of socket.iterate({ query: "mutation Renew($token: String!) { renewAuth(token: $token) }", variables: { token } }));
+        scheduleRenewal();
+      } catch {
+        socket.terminate(); // Coming back asks for a token again.
+      }
+    }, Math.max(1000, tokens.current().expiresAt - Date.now() - RENEW_BEFORE_MS));
+  };
+
+  const retryNow = () => wake();
+  const cut = () => socket.terminate();
+  addEventListener("online", retryNow);
+  addEventListener("offline", cut);
+  document.addEventListener("visibilitychange", retryNow);
+
+  const auth: Exchange = authExchange(async (utils) => ({
+    addAuthToOperation: (operation) => utils.appendHeaders(operation, { authorization: `Bearer ${tokens.current().token}` }),
+    willAuthError: endsSoon,
+    didAuthError: (error) => error.graphQLErrors.some((each) => each.extensions.code === "UNAUTHENTICATED"),
+    refreshAuth: async () => void (await tokens.renew()),
+  }));
+
+  const client = new Client({
+    url: "/graphql",
+    preferGetMethod: false,
+    fetchOptions: () => ({ signal: AbortSignal.timeout(20_000) }),
+    exchanges: [
+      cache(tokens.current().userId),
+      auth,
+      fetchExchange,
+      subscriptionExchange({
+        forwardSubscription: ({ query, variables }) => ({
+          subscribe: (sink) => {
+            // graphql-ws sends this payload again whenever it has reconnected: by then `since` is the last event that came.
+            const payload = { query: query!, variables: { ...variables } as Record<string, unknown> };
+            return {
+              unsubscribe: socket.subscribe<Record<string, { cursor?: string }>>(payload, {
+                ...sink,
+                next: (result) => {
+                  const cursor = Object.values(result.data ?? {})[0]?.cursor;
+                  if (cursor) payload.variables.since = cursor;
+                  sink.next(result as Parameters<typeof sink.next>[0]);
+                },
+              }),
+            };
+          },
+        }),
+      }),
+    ],
+  });
+
+  return {
+    client,
+    link: () => link,
+    onLink: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
+    close: () => {
+      removeEventListener("online", retryNow);
+      removeEventListener("offline", cut);
+      document.removeEventListener("visibilitychange", retryNow);
+      clearTimeout(renewal);
+      listeners.clear();
+      void socket.dispose();
+    },
+  };
+}

@@ -1,0 +1,71 @@
+/** Who uses this device. In development one click gets a token; elsewhere it is pasted, or comes in the address. */
+import type { Token, Tokens } from "./confab/client";
+
+export interface Person {
+  id: string;
+  displayName: string;
+}
+
+const params = new URLSearchParams(location.search);
+
+/** Two devices in one browser keep apart what they store. */
+export const place = `confab.${params.get("device") ?? "browser"}`;
+const TOKEN_KEY = `${place}.token`;
+
+let cast: Promise<Person[] | null> | undefined;
+/** Whom one can sign in as; null where tokens aren't handed out. */
+export const people = () =>
+  (cast ??= fetch("/dev/people")
+    .then((answer) => (answer.ok ? (answer.json() as Promise<Person[]>) : null))
+    .catch(() => ((cast = undefined), null)));
+
+export async function signIn(userId: string): Promise<Token> {
+  const answer = await fetch("/dev/sign-in", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ userId }),
+  });
+  if (!answer.ok) throw new Error(`Signing in as ${userId} was refused.`);
+  return keep((await answer.json()) as Token);
+}
+
+/** Reads who it is for, and until when, from the token itself; the server judges whether it's good. */
+export function useToken(token: string): Token {
+  const part = token.split(".")[1] ?? "";
+  const claims = JSON.parse(atob(part.replaceAll("-", "+").replaceAll("_", "/"))) as { sub?: unknown; exp?: unknown };
+  if (typeof claims.sub !== "string") throw new Error("This is no token.");
+  return keep({ token, userId: claims.sub, expiresAt: typeof claims.exp === "number" ? claims.exp * 1000 : Infinity });
+}
+
+export const signOut = () => localStorage.removeItem(TOKEN_KEY);
+
+/** Who is signed in on this device, or comes signed in by the address (`#token=…`, `?as=bob`). */
+export async function remembered(): Promise<Token | null> {
+  if (location.hash.startsWith("#token=")) {
+    const token = location.hash.slice("#token=".length);
+    history.replaceState(null, "", location.pathname + location.search);
+    return useToken(token);
+  }
+  const held = JSON.parse(localStorage.getItem(TOKEN_KEY) ?? "null") as Token | null;
+  const wanted = params.get("as");
+  if (held && (!wanted || held.userId === wanted) && (held.expiresAt ?? 0) > Date.now() + 5000) return held;
+  const user = wanted ?? held?.userId;
+  return user && (await people())?.some(({ id }) => id === user) ? await signIn(user) : null;
+}
+
+export function tokensOf(first: Token): Tokens {
+  let current = first;
+  let renewing: Promise<Token> | undefined;
+  return {
+    current: () => current,
+    renew: () =>
+      (renewing ??= signIn(current.userId)
+        .then((token) => (current = token))
+        .finally(() => (renewing = undefined))),
+  };
+}
+
+function keep(token: Token): Token {
+  localStorage.setItem(TOKEN_KEY, JSON.stringify(token));
+  return token;
+}

@@ -1,0 +1,110 @@
+import { useEffect, useState } from "react";
+import { Provider, useQuery } from "urql";
+
+import { connect, type Token } from "../confab/client";
+import { openOutbox } from "../confab/outbox";
+import { startSync } from "../confab/sync";
+import { TotalDocument } from "../gql";
+import { people, place, tokensOf, type Person } from "../signIn";
+import logo from "../logo.svg";
+import { Conversation } from "./Conversation";
+import { textOf } from "./format";
+import { useRoute } from "./route";
+import { Sidebar } from "./Sidebar";
+import { useLink, useLiveEvents, useTyping, useWorld, WorldContext, type World } from "./world";
+
+/** Opens everything for one person, and closes it when they leave. */
+export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
+  const [world, setWorld] = useState<Omit<World, "people" | "tell"> | null>(null);
+  const [cast, setCast] = useState<Person[]>([]);
+  const [trouble, setTrouble] = useState("");
+
+  useEffect(() => {
+    const connection = connect(tokensOf(token), () => signedOut("You have been signed out."));
+    const sync = startSync(connection.client, token.userId);
+    const outbox = openOutbox(connection.client, `${place}.${token.userId}`);
+    const offLink = connection.onLink(() => connection.link() === "online" && outbox.wake());
+    void people().then((all) => setCast(all ?? []));
+    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox });
+    return () => {
+      offLink();
+      outbox.stop();
+      sync.stop();
+      connection.close();
+    };
+  }, []);
+
+  useEffect(() => {
+    const timer = trouble && setTimeout(() => setTrouble(""), 6000);
+    return () => clearTimeout(timer || undefined);
+  }, [trouble]);
+
+  if (!world) return null;
+  return (
+    <WorldContext value={{ ...world, people: cast, tell: setTrouble }}>
+      <Provider value={world.client}>
+        <Panes leave={() => signedOut("")} />
+        {trouble && <p className="toast" role="alert">{trouble}</p>}
+      </Provider>
+    </WorldContext>
+  );
+}
+
+function Panes({ leave }: { leave: () => void }) {
+  const { conversationId, subBiz } = useRoute();
+  const typing = useTyping();
+  useTotalInTitle();
+  return (
+    <div className="panes" data-open={conversationId ? "" : undefined}>
+      <Sidebar subBiz={subBiz} current={conversationId} typing={typing} leave={leave} />
+      {conversationId ? (
+        <Conversation key={conversationId} id={conversationId} subBiz={subBiz} typing={typing(conversationId)} />
+      ) : (
+        <main className="nothing-open">
+          <img src={logo} alt="" width="72" height="72" />
+          <h2>Pick a conversation</h2>
+          <p>Open this page on a second device, or <a href="?view=two">two side by side</a>: both show the same.</p>
+        </main>
+      )}
+      <OfflineBanner />
+      <Announcer />
+    </div>
+  );
+}
+
+/** Shown where being offline lasts longer than a moment. */
+function OfflineBanner() {
+  const link = useLink();
+  const [shown, setShown] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setShown(link === "offline"), link === "offline" ? 600 : 0);
+    return () => clearTimeout(timer);
+  }, [link]);
+  return shown ? <p className="offline" role="status">Offline. What you write is kept, and sent when the network is back.</p> : null;
+}
+
+/** Tells screen readers what comes in, in whichever conversation. */
+function Announcer() {
+  const { me } = useWorld();
+  const [said, setSaid] = useState("");
+  useLiveEvents((event) => {
+    if (event.__typename === "MessageCreated" && event.message.sender.id !== me)
+      setSaid(`${event.message.sender.displayName}: ${textOf(event.message)}`);
+  });
+  return <div className="sr-only" aria-live="polite">{said}</div>;
+}
+
+const FAVICON = (dot: boolean) =>
+  `data:image/svg+xml,${encodeURIComponent(
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><rect width="64" height="64" rx="18" fill="#0f766e"/><path d="M14 20a7 7 0 0 1 7-7h22a7 7 0 0 1 7 7v14a7 7 0 0 1-7 7H29l-10 9v-9a6 6 0 0 1-5-6z" fill="#fff"/>${
+      dot ? '<circle cx="51" cy="13" r="12" fill="#ef4444"/>' : ""
+    }</svg>`,
+  )}`;
+
+function useTotalInTitle() {
+  const total = useQuery({ query: TotalDocument })[0].data?.totalUnread ?? 0;
+  useEffect(() => {
+    document.title = total ? `(${total}) Confab` : "Confab";
+    document.querySelector<HTMLLinkElement>("link[rel=icon]")!.href = FAVICON(total > 0);
+  }, [total]);
+}

@@ -1,0 +1,149 @@
+import { useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
+import { useQuery } from "urql";
+
+import { EditMessageDocument, MembersDocument, StartTypingDocument, type MessagePartsFragment } from "../gql";
+import { Avatar } from "./Avatar";
+import { textOf } from "./format";
+import { Icon } from "./Icon";
+import { useDo } from "./useDo";
+import { useWorld } from "./world";
+
+interface Props {
+  box: RefObject<HTMLTextAreaElement | null>;
+  conversationId: string;
+  /** Whom to write to where the conversation doesn't exist yet. */
+  other: string | undefined;
+  group: boolean;
+  mayMentionAll: boolean;
+  replying: MessagePartsFragment | null;
+  editing: MessagePartsFragment | null;
+  done: () => void;
+  editLast: () => void;
+}
+
+const TYPING_EVERY_MS = 3000;
+const EVERYBODY = { id: "*", displayName: "everybody" };
+
+/** What was begun in each conversation, for as long as the page is open. */
+const drafts = new Map<string, string>();
+
+export function Composer({ box, conversationId, other, group, mayMentionAll, replying, editing, done, editLast }: Props) {
+  const { me, client, outbox } = useWorld();
+  const run = useDo();
+  const [text, setText] = useState(drafts.get(conversationId) ?? "");
+  const [wanted, setWanted] = useState<string | null>(null);
+  const [choice, setChoice] = useState(0);
+  const typedAt = useRef(0);
+
+  const members = useQuery({ query: MembersDocument, variables: { id: conversationId }, pause: !group })[0].data?.group?.members?.edges ?? [];
+  const known = [...members.map((each) => each.node.user).filter(({ id }) => id !== me), ...(mayMentionAll ? [EVERYBODY] : [])];
+  const fitting = wanted === null ? [] : known.filter((each) => each.displayName.toLowerCase().startsWith(wanted.toLowerCase())).slice(0, 6);
+
+  useEffect(() => {
+    if (!matchMedia("(hover: none)").matches) box.current?.focus();
+  }, []);
+  useEffect(() => {
+    if (!editing) return;
+    setText(editing.content ?? "");
+    return () => setText(drafts.get(conversationId) ?? "");
+  }, [editing]);
+  useLayoutEffect(() => {
+    box.current!.style.height = "0";
+    box.current!.style.height = `${Math.min(box.current!.scrollHeight, 160)}px`;
+  }, [text]);
+
+  const change = (value: string) => {
+    setText(value);
+    if (!editing) drafts.set(conversationId, value);
+    const upToCaret = value.slice(0, box.current!.selectionStart);
+    setWanted(/(?:^|\s)@([\p{L}\p{N} ]{0,30})$/u.exec(upToCaret)?.[1] ?? null);
+    setChoice(0);
+    if (!value.trim() || editing || other || Date.now() - typedAt.current < TYPING_EVERY_MS) return;
+    typedAt.current = Date.now();
+    void client.mutation(StartTypingDocument, { conversationId }).toPromise();
+  };
+
+  const pick = (name: string) => {
+    const caret = box.current!.selectionStart;
+    const start = text.lastIndexOf("@", caret - 1);
+    const value = `${text.slice(0, start)}@${name} ${text.slice(caret)}`;
+    setText(value);
+    drafts.set(conversationId, value);
+    setWanted(null);
+    requestAnimationFrame(() => box.current?.setSelectionRange(start + name.length + 2, start + name.length + 2));
+  };
+
+  const send = () => {
+    const content = text.trim();
+    if (!content) return;
+    if (editing) {
+      if (content !== editing.content) void run(EditMessageDocument, { id: editing.id, content });
+    } else {
+      const mentioned = known.filter((each) => content.includes(`@${each.displayName}`)).map(({ id }) => id);
+      outbox.send(conversationId, {
+        ...(other ? { toUserId: other } : { conversationId }),
+        content,
+        mentions: mentioned.filter((id) => id !== EVERYBODY.id),
+        mentionAll: mentioned.includes(EVERYBODY.id),
+        ...(replying && { replyToId: replying.id }),
+      });
+      drafts.delete(conversationId);
+      typedAt.current = 0;
+    }
+    setText("");
+    setWanted(null);
+    done();
+    box.current?.focus();
+  };
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.nativeEvent.isComposing) return;
+    const take = () => (event.preventDefault(), event.stopPropagation());
+    if (fitting.length) {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (step) return take(), setChoice((choice + step + fitting.length) % fitting.length);
+      if (event.key === "Enter" || event.key === "Tab") return take(), pick(fitting[choice]!.displayName);
+      if (event.key === "Escape") return take(), setWanted(null);
+    }
+    if (event.key === "Escape" && (editing || replying)) return take(), done();
+    if (event.key === "ArrowUp" && !text) return take(), editLast();
+    if (event.key === "Enter" && !event.shiftKey) return take(), send();
+  };
+
+  const about = editing ?? replying;
+  return (
+    <form className="composer" onSubmit={(event) => (event.preventDefault(), send())}>
+      {about && (
+        <div className="about-message">
+          <Icon name={editing ? "pencil" : "reply"} />
+          <p><b>{editing ? "Edit message" : `Reply to ${about.sender.id === me ? "yourself" : about.sender.displayName}`}</b><span>{textOf(about)}</span></p>
+          <button type="button" className="icon" aria-label={editing ? "Cancel editing" : "Cancel reply"} onClick={done}><Icon name="close" /></button>
+        </div>
+      )}
+      {fitting.length > 0 && (
+        <ul className="mentions" id="mentions" role="listbox" aria-label="Mention">
+          {fitting.map((each, index) => (
+            <li key={each.id} id={`mention-${index}`} role="option" aria-selected={index === choice} onMouseDown={(event) => (event.preventDefault(), pick(each.displayName))}>
+              <Avatar id={each.id} name={each.displayName} small /> {each.displayName}
+            </li>
+          ))}
+        </ul>
+      )}
+      <textarea
+        ref={box}
+        aria-label="Message"
+        placeholder="Message"
+        rows={1}
+        maxLength={4000}
+        value={text}
+        aria-autocomplete="list"
+        aria-haspopup="listbox"
+        aria-controls={fitting.length ? "mentions" : undefined}
+        aria-activedescendant={fitting.length ? `mention-${choice}` : undefined}
+        onChange={(event) => change(event.target.value)}
+        onKeyDown={onKeyDown}
+      />
+      <button className="icon send" aria-label={editing ? "Save" : "Send"} disabled={!text.trim()}><Icon name={editing ? "check" : "send"} /></button>
+    </form>
+  );
+}

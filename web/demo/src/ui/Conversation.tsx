@@ -1,0 +1,103 @@
+import { useEffect, useRef, useState } from "react";
+import { useQuery } from "urql";
+
+import { MarkReadDocument, MessagesDocument, OneSessionDocument, RecallMessageDocument, type MessagePartsFragment } from "../gql";
+import { Avatar } from "./Avatar";
+import { Composer } from "./Composer";
+import { plural } from "./format";
+import { GroupInfo } from "./GroupInfo";
+import { Icon } from "./Icon";
+import { MessageInfo } from "./MessageInfo";
+import { MessageList } from "./MessageList";
+import { go } from "./route";
+import { useDo } from "./useDo";
+import { useLink, useOutbox, useWatched, useWorld } from "./world";
+
+export function Conversation({ id, subBiz, typing }: { id: string; subBiz: string | null; typing: string }) {
+  const { me, client, people } = useWorld();
+  const run = useDo();
+  const [{ data: found, fetching }] = useQuery({ query: OneSessionDocument, variables: { conversationId: id } });
+  const [{ data: history }] = useQuery({ query: MessagesDocument, variables: { conversationId: id } });
+  const outgoing = useOutbox(id);
+  const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
+  const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
+  const [asked, setAsked] = useState<MessagePartsFragment | "group" | null>(null);
+  const composer = useRef<HTMLTextAreaElement>(null);
+
+  const session = found?.session ?? null;
+  const conversation = session?.conversation;
+  const messages = history?.messages?.edges.map((edge) => edge.node) ?? [];
+  const group = conversation?.__typename === "Group" ? conversation : null;
+
+  // Where one had read to when this was opened: there the new messages begin.
+  const readTo = useRef<number | null>(null);
+  readTo.current ??= session?.readSeq ?? null;
+
+  const watched = useWatched();
+  const link = useLink();
+  const newest = messages.at(-1)?.seq ?? 0;
+  const unread = session && (session.unreadCount > 0 || session.unreadStatus || newest > session.readSeq);
+  useEffect(() => {
+    if (watched && unread && link === "online") void client.mutation(MarkReadDocument, { conversationId: id }).toPromise();
+  }, [watched, unread, newest, link]);
+
+  const older = history?.messages?.pageInfo.hasPreviousPage ? history.messages.pageInfo.startCursor : null;
+  const loadOlder = () => client.query(MessagesDocument, { conversationId: id, before: older }).toPromise();
+
+  // A private conversation begins with its first message: till then there is no session, and the other person is in its id.
+  const other = id.startsWith("p_") ? id.slice(2).split("~")[0]!.split("_").find((each) => each !== me) : undefined;
+  const title = conversation?.title ?? people.find((each) => each.id === other)?.displayName ?? other ?? "";
+  const bot = conversation?.__typename === "PrivateConversation" && conversation.peer.isBot;
+  const away = group && (group.viewerRole === null || group.status === "DISSOLVED");
+  const leave = () => {
+    go({ subBiz });
+    setTimeout(() => document.querySelector<HTMLElement>(".session[tabindex='0']")?.focus());
+  };
+
+  if (!fetching && !session && !other) return <main className="nothing-open"><h2>There is no such conversation</h2><p><a href="#/">Back to all sessions</a></p></main>;
+  return (
+    <main className="conversation" aria-label={title} onKeyDown={(event) => event.key === "Escape" && leave()}>
+      <header>
+        <button className="icon back" aria-label="Back" onClick={leave}><Icon name="back" /></button>
+        <Avatar id={other ?? id} name={title} />
+        <div className="about">
+          <h2>{title}</h2>
+          <p role="status">{typing || (group ? (away ? "You are no longer a member" : plural(group.memberCount, "member")) : bot ? "Bot" : session?.subBiz ?? "")}</p>
+        </div>
+        {group && !away && <button className="icon" aria-label="Group info" title="Group info" onClick={() => setAsked("group")}><Icon name="group" /></button>}
+      </header>
+      <MessageList
+        messages={messages}
+        loaded={!!history}
+        outgoing={outgoing.filter((each) => !messages.some((message) => message.idempotencyKey === each.key && message.sender.id === me))}
+        session={session}
+        readTo={readTo.current}
+        loadOlder={older ? loadOlder : null}
+        reply={(message) => (setReplying(message), setEditing(null), composer.current?.focus())}
+        edit={(message) => (setEditing(message), setReplying(null), composer.current?.focus())}
+        recall={(message) => void run(RecallMessageDocument, { id: message.id })}
+        info={setAsked}
+      />
+      {away ? (
+        <p className="frozen">You can read what was said while you were a member.</p>
+      ) : (
+        <Composer
+          box={composer}
+          conversationId={id}
+          other={session ? undefined : other}
+          group={!!group}
+          mayMentionAll={group?.viewerRole === "OWNER" || group?.viewerRole === "ADMIN"}
+          replying={replying}
+          editing={editing}
+          done={() => (setReplying(null), setEditing(null))}
+          editLast={() => {
+            const last = messages.findLast((each) => each.sender.id === me && each.state === "NORMAL" && each.contentType !== "SYSTEM");
+            if (last) setEditing(last);
+          }}
+        />
+      )}
+      {asked === "group" && group && <GroupInfo id={id} close={() => setAsked(null)} />}
+      {asked && asked !== "group" && <MessageInfo message={asked} close={() => setAsked(null)} />}
+    </main>
+  );
+}

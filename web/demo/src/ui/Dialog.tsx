@@ -1,0 +1,27 @@
+import { useEffect, useId, useRef, type ReactNode } from "react";
+
+import { Icon } from "./Icon";
+
+/** A window that takes the keyboard until it is closed: by its button, Escape, or a click beside it. */
+export function Dialog({ title, close, children }: { title: string; close: () => void; children: ReactNode }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => dialog.current!.showModal(), []);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={heading}
+      onClose={close}
+      onClick={(event) => event.target === dialog.current && close()}
+      onKeyDown={(event) => event.stopPropagation()}
+    >
+      <div className="dialog">
+        <header>
+          <h2 id={heading}>{title}</h2>
+          <button className="icon" aria-label="Close" onClick={close}><Icon name="close" /></button>
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
+}

@@ -1,0 +1,28 @@
+import { useState } from "react";
+
+import { MoveToFolderDocument, type SessionPartsFragment } from "../gql";
+import { Dialog } from "./Dialog";
+import { useDo } from "./useDo";
+
+/** A folder exists as long as a session is in it: so a new one is made by moving there. */
+export function FolderDialog({ session, folders, close }: { session: SessionPartsFragment; folders: string[]; close: () => void }) {
+  const run = useDo();
+  const [name, setName] = useState("");
+  const move = async (categoryId: string | null) => {
+    if (await run(MoveToFolderDocument, { conversationIds: [session.conversation.id], categoryId })) close();
+  };
+  return (
+    <Dialog title={`Folder for ${session.conversation.title}`} close={close}>
+      <ul className="choices">
+        {folders.map((folder) => (
+          <li key={folder}><button aria-pressed={folder === session.categoryId} onClick={() => move(folder)}>{folder}</button></li>
+        ))}
+        {session.categoryId && <li><button onClick={() => move(null)}>No folder</button></li>}
+      </ul>
+      <form className="row" onSubmit={(event) => (event.preventDefault(), void move(name.trim()))}>
+        <label>New folder<input value={name} onChange={(event) => setName(event.target.value)} maxLength={64} required /></label>
+        <button className="button" disabled={!name.trim()}>Move</button>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,36 @@
+import { useQuery } from "urql";
+
+import { ReceiptsDocument, type MessagePartsFragment } from "../gql";
+import { Avatar } from "./Avatar";
+import { Dialog } from "./Dialog";
+import { day, plural, time } from "./format";
+import { Ticks } from "./Ticks";
+import { useLiveEvents } from "./world";
+
+/** Who has received and who has read one's message; it follows while it is open. */
+export function MessageInfo({ message, close }: { message: MessagePartsFragment; close: () => void }) {
+  const [{ data }, again] = useQuery({ query: ReceiptsDocument, variables: { id: message.id }, requestPolicy: "cache-and-network" });
+  useLiveEvents((event) => {
+    if (event.__typename === "ReceiptAdvanced" && event.conversationId === message.conversationId) again({ requestPolicy: "network-only" });
+  });
+  const delivery = data?.message?.delivery;
+  const when = (at: string) => `${day(at)}, ${time(at)}`;
+  return (
+    <Dialog title="Message info" close={close}>
+      <p className="quoted">{message.content ?? "Message recalled"}</p>
+      <p className="hint">
+        {delivery ? `Read by ${delivery.readCount} and received by ${delivery.deliveredCount} of ${plural(delivery.recipientCount, "person").replace("persons", "people")}` : "Loading…"}
+      </p>
+      <ul className="members" aria-label="Receipts">
+        {data?.message?.receipts?.edges.map(({ node: { user, status, deliveredAt, readAt } }) => (
+          <li key={user.id}>
+            <Avatar id={user.id} name={user.displayName} small />
+            <span>{user.displayName}</span>
+            <small>{readAt ? `Read ${when(readAt)}` : deliveredAt ? `Delivered ${when(deliveredAt)}` : "Sent"}</small>
+            <Ticks status={status === "READ" ? "read" : status === "DELIVERED" ? "delivered" : "sent"} />
+          </li>
+        ))}
+      </ul>
+    </Dialog>
+  );
+}

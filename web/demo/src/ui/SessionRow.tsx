@@ -1,0 +1,106 @@
+import { useState } from "react";
+
+import {
+  DeleteSessionDocument,
+  MarkReadDocument,
+  MuteDocument,
+  PinDocument,
+  SetUnreadDocument,
+  type SessionPartsFragment,
+} from "../gql";
+import { Avatar } from "./Avatar";
+import { FolderDialog } from "./FolderDialog";
+import { moment, plural, textOf } from "./format";
+import { Icon } from "./Icon";
+import { Menu, type MenuItem } from "./Menu";
+import { go, pathTo } from "./route";
+import { statusOf, Ticks } from "./Ticks";
+import { useDo } from "./useDo";
+import { useWorld } from "./world";
+
+interface Props {
+  session: SessionPartsFragment;
+  current: boolean;
+  typing: string;
+  folders: string[];
+  tabIndex: number;
+  onFocus: () => void;
+}
+
+export function SessionRow({ session, current, typing, folders, tabIndex, onFocus }: Props) {
+  const { conversation, lastMessage, unreadCount, unreadMentionCount, unreadStatus, muteStatus, priority, subBiz } = session;
+  const [moving, setMoving] = useState(false);
+  const gateway = conversation.__typename === "SubBizGateway" ? conversation.subBiz : null;
+  const said = [
+    conversation.title,
+    unreadCount && `${unreadCount} unread`,
+    unreadMentionCount && plural(unreadMentionCount, "mention"),
+    !unreadCount && unreadStatus && "marked as unread",
+    priority && "pinned",
+    muteStatus && "muted",
+  ].filter(Boolean);
+
+  return (
+    <li className={current ? "current" : undefined} onFocus={onFocus}>
+      <a
+        className="session"
+        href={gateway ? pathTo({ subBiz: gateway }) : pathTo({ subBiz, conversationId: conversation.id })}
+        aria-label={said.join(", ")}
+        aria-current={current || undefined}
+        tabIndex={tabIndex}
+      >
+        <Avatar id={conversation.id.startsWith("p_") && "peer" in conversation ? conversation.peer.id : conversation.id} name={conversation.title} />
+        <span className="first-line">
+          <span className="title">{conversation.title}</span>
+          {muteStatus && <Icon name="mute" />}
+          {lastMessage && <time dateTime={lastMessage.createdAt}>{moment(session.writeTs)}</time>}
+        </span>
+        <span className="second-line">
+          {typing ? <span className="preview typing">{typing}</span> : <Preview session={session} />}
+          {priority > 0 && <Icon name="pin" />}
+          {unreadMentionCount > 0 && <span className="badge mention">@</span>}
+          {unreadCount > 0 ? <span className={muteStatus ? "badge muted" : "badge"}>{unreadCount}</span> : unreadStatus && <span className="badge dot" />}
+        </span>
+      </a>
+      <Menu label={`Actions for ${conversation.title}`} icon="down" tabIndex={tabIndex} items={useActions(session, current, () => setMoving(true))} />
+      {moving && <FolderDialog session={session} folders={folders} close={() => setMoving(false)} />}
+    </li>
+  );
+}
+
+function Preview({ session }: { session: SessionPartsFragment }) {
+  const { me } = useWorld();
+  const { lastMessage, conversation } = session;
+  if (!lastMessage) return <span className="preview" />;
+  const own = lastMessage.sender.id === me;
+  const plain = lastMessage.contentType === "SYSTEM" || lastMessage.state === "RECALLED";
+  return (
+    <span className={plain ? "preview plain" : "preview"}>
+      {own && !plain && <Ticks status={statusOf(lastMessage, session)} />}
+      {!own && !plain && conversation.type !== "PRIVATE" && <b>{lastMessage.sender.displayName.split(" ")[0]}: </b>}
+      {textOf(lastMessage)}
+    </span>
+  );
+}
+
+const HOUR_MS = 3_600_000;
+
+function useActions(session: SessionPartsFragment, current: boolean, move: () => void): MenuItem[] {
+  const run = useDo();
+  const { conversation, unreadCount, unreadStatus, muteStatus, priority } = session;
+  const conversationId = conversation.id;
+  const gateway = conversation.__typename === "SubBizGateway";
+  const item = (label: string, run: () => void, when: boolean, danger?: boolean): MenuItem[] => (when ? [{ label, run, ...(danger && { danger }) }] : []);
+  const leave = () => current && go({ subBiz: session.subBiz });
+  return [
+    ...item("Mark as read", () => run(MarkReadDocument, { conversationId }), unreadCount > 0 || unreadStatus),
+    ...item("Mark as unread", () => (leave(), run(SetUnreadDocument, { conversationId })), !gateway && !unreadCount && !unreadStatus),
+    ...item("Pin", () => run(PinDocument, { conversationId, priority: 1 }), !priority),
+    ...item("Unpin", () => run(PinDocument, { conversationId, priority: 0 }), priority > 0),
+    ...item("Mute", () => run(MuteDocument, { conversationId, muted: true }), !muteStatus),
+    ...item("Mute for an hour", () => run(MuteDocument, { conversationId, muted: true, until: new Date(Date.now() + HOUR_MS).toISOString() }), !muteStatus),
+    ...item("Unmute", () => run(MuteDocument, { conversationId, muted: false }), muteStatus),
+    ...item("Move to folder…", move, !gateway),
+    ...item("Delete", () => (leave(), run(DeleteSessionDocument, { conversationId })), !gateway, true),
+  ];
+}

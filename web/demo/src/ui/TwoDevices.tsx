@@ -1,0 +1,40 @@
+import { useEffect, useState } from "react";
+
+import { people, type Person } from "../signIn";
+import { ThemeSwitch } from "./ThemeSwitch";
+
+/** The same demo twice, each with a store of its own, as two devices have. */
+export function TwoDevices() {
+  const [cast, setCast] = useState<Person[]>([]);
+  useEffect(() => void people().then((all) => setCast(all ?? [])), []);
+  return (
+    <main className="two">
+      <header>
+        <a className="icon" href="?" aria-label="Back to signing in">←</a>
+        <h1>Two devices</h1>
+        <p>Change something on the left, and see the right follow.</p>
+        <ThemeSwitch />
+      </header>
+      <Device side="left" cast={cast} />
+      <Device side="right" cast={cast} />
+    </main>
+  );
+}
+
+function Device({ side, cast }: { side: "left" | "right"; cast: Person[] }) {
+  const title = side === "left" ? "Left device" : "Right device";
+  const [who, setWho] = useState("alice");
+  return (
+    <section className="device" aria-label={title}>
+      <label>
+        {title}
+        <select value={who} onChange={(event) => setWho(event.target.value)}>
+          {cast.map((person) => (
+            <option key={person.id} value={person.id}>{person.displayName}</option>
+          ))}
+        </select>
+      </label>
+      <iframe key={who} title={title} src={`?device=${side}&as=${encodeURIComponent(who)}`} />
+    </section>
+  );
+}

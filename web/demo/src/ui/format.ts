@@ -1,0 +1,38 @@
+/** Words for times and messages. */
+import type { PreviewPartsFragment } from "../gql";
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const weekday = new Intl.DateTimeFormat(undefined, { weekday: "long" });
+const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
+const DAY_MS = 86_400_000;
+
+const midnight = (at: Date) => new Date(at).setHours(0, 0, 0, 0);
+
+export const time = (at: string | number) => clock.format(new Date(at));
+
+export function day(at: string | number): string {
+  const days = Math.round((midnight(new Date()) - midnight(new Date(at))) / DAY_MS);
+  if (days <= 0) return "Today";
+  if (days === 1) return "Yesterday";
+  return days < 7 ? weekday.format(new Date(at)) : date.format(new Date(at));
+}
+
+/** For the list: the hour of what is of today, the day of all else. */
+export const moment = (at: string | number) => (day(at) === "Today" ? time(at) : day(at));
+
+export const plural = (count: number, one: string) => `${count} ${one}${count === 1 ? "" : "s"}`;
+
+export const textOf = (message: Pick<PreviewPartsFragment, "content" | "state">) =>
+  message.state === "RECALLED" ? "Message recalled" : (message.content ?? "");
+
+export const initials = (name: string) =>
+  name
+    .split(/\s+/)
+    .map((word) => [...word][0] ?? "")
+    .filter((each) => /\p{L}|\p{N}/u.test(each))
+    .slice(0, 2)
+    .join("")
+    .toUpperCase();
+
+/** One of twelve colours, always the same for an id. */
+export const hueOf = (id: string) => ([...id].reduce((sum, each) => (sum * 31 + each.codePointAt(0)!) >>> 0, 7) % 12) * 30;

@@ -1,0 +1,28 @@
+/** Light or dark: as the system has it, until somebody switches. */
+import { useSyncExternalStore } from "react";
+
+const KEY = "confab.theme";
+const system = matchMedia("(prefers-color-scheme: dark)");
+const root = document.documentElement;
+
+const show = () => {
+  root.dataset.theme = localStorage.getItem(KEY) ?? (system.matches ? "dark" : "light");
+};
+
+export function startTheme() {
+  show();
+  system.addEventListener("change", show);
+  addEventListener("storage", show);
+}
+
+const watch = (listener: () => void) => {
+  const observer = new MutationObserver(listener);
+  observer.observe(root, { attributeFilter: ["data-theme"] });
+  return () => observer.disconnect();
+};
+
+export function useTheme() {
+  const theme = useSyncExternalStore(watch, () => root.dataset.theme);
+  const other = theme === "dark" ? "light" : "dark";
+  return { other, toggle: () => (localStorage.setItem(KEY, other), show()) };
+}

@@ -1,0 +1,77 @@
+/** What every part of the page is given: who is here, and how to reach Confab. */
+import type { Client } from "@urql/core";
+import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
+
+import type { Connection } from "../confab/client";
+import type { Outbox } from "../confab/outbox";
+import type { LiveEvent, Sync } from "../confab/sync";
+import type { Person } from "../signIn";
+
+export interface World {
+  me: string;
+  client: Client;
+  connection: Connection;
+  sync: Sync;
+  outbox: Outbox;
+  people: Person[];
+  /** Runs a mutation that has failed past the user: says why. */
+  tell: (what: string) => void;
+}
+
+export const WorldContext = createContext<World | null>(null);
+export const useWorld = () => useContext(WorldContext)!;
+
+export function useLink() {
+  const { connection } = useWorld();
+  return useSyncExternalStore(connection.onLink, connection.link);
+}
+
+export function useOutbox(conversationId: string) {
+  const { outbox } = useWorld();
+  return useSyncExternalStore(outbox.onChange, outbox.items).filter((each) => each.conversationId === conversationId);
+}
+
+/** Live events; the listener may change from one rendering to the next. */
+export function useLiveEvents(listener: (event: LiveEvent) => void) {
+  const { sync } = useWorld();
+  useEffect(() => sync.onEvent(listener));
+}
+
+/** Whether somebody looks at this page now: what is shown then has been read. */
+export function useWatched() {
+  const [watched, setWatched] = useState(document.hasFocus() && !document.hidden);
+  useEffect(() => {
+    const look = () => setWatched(document.hasFocus() && !document.hidden);
+    const moments = ["focus", "blur", "visibilitychange"] as const;
+    moments.forEach((each) => (each === "visibilitychange" ? document : window).addEventListener(each, look));
+    return () => moments.forEach((each) => (each === "visibilitychange" ? document : window).removeEventListener(each, look));
+  }, []);
+  return watched;
+}
+
+const TYPING_LASTS_MS = 4000;
+
+/** Who types where: names by conversation. */
+export function useTyping() {
+  const [typing, setTyping] = useState<Record<string, Record<string, string>>>({});
+  const stop = (conversationId: string, userId: string) =>
+    setTyping((now) => {
+      const { [userId]: _, ...others } = now[conversationId] ?? {};
+      return _ ? { ...now, [conversationId]: others } : now;
+    });
+  const [timers] = useState(() => new Map<string, ReturnType<typeof setTimeout>>());
+  useLiveEvents((event) => {
+    if (event.__typename === "MessageCreated") stop(event.message.conversationId, event.message.sender.id);
+    if (event.__typename !== "TypingStarted") return;
+    const { conversationId, user } = event;
+    setTyping((now) => ({ ...now, [conversationId]: { ...now[conversationId], [user.id]: user.displayName } }));
+    const key = `${conversationId} ${user.id}`;
+    clearTimeout(timers.get(key));
+    timers.set(key, setTimeout(() => stop(conversationId, user.id), TYPING_LASTS_MS));
+  });
+  return (conversationId: string) => {
+    const names = Object.values(typing[conversationId] ?? {}).map((name) => name.split(" ")[0]!);
+    if (!names.length) return "";
+    return names.length === 1 ? `${names[0]} is typing…` : `${names.slice(0, 2).join(" and ")} are typing…`;
+  };
+}
