@@ -174,6 +174,8 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=1, le=65535)
 
     jwt_secret: Annotated[SecretStr, AfterValidator(_secret)] | None = None
+    jwt_secret_file: Annotated[Path, AfterValidator(_readable_file)] | None = None
+    """Where `jwt_secret` is read from instead, without the white space around it: for secrets that containers get as files."""
     jwks_url: Annotated[str, AfterValidator(_jwks_url)] | None = None
     jwks_file: Annotated[Path, AfterValidator(_readable_file)] | None = None
     jwt_audience: str | None = None
@@ -269,6 +271,8 @@ def load_settings(**overrides: Any) -> Settings:
         problems += [_sentence(details) for details in error.errors()]
     else:
         problems += _contradictions(settings)
+        if settings.jwt_secret_file is not None and not problems:
+            settings, problems = _with_secret_of_file(settings, settings.jwt_secret_file)
         if not problems:
             return settings
     raise SettingsError(problems)
@@ -282,7 +286,10 @@ def check_fit_to_serve(settings: Settings) -> None:
         )
     if settings.jwt_secret is None and settings.jwks_url is None and settings.jwks_file is None:
         raise SettingsError(
-            ["No key to check tokens with: set CONFAB_JWT_SECRET, CONFAB_JWKS_URL or CONFAB_JWKS_FILE."]
+            [
+                "No key to check tokens with: set CONFAB_JWT_SECRET, CONFAB_JWT_SECRET_FILE, CONFAB_JWKS_URL or "
+                "CONFAB_JWKS_FILE."
+            ]
         )
 
 
@@ -311,7 +318,8 @@ def _unknown_variables() -> list[str]:
 
 def _contradictions(settings: Settings) -> list[str]:
     problems = []
-    keys = [field for field in ("jwt_secret", "jwks_url", "jwks_file") if getattr(settings, field) is not None]
+    kinds = ("jwt_secret", "jwt_secret_file", "jwks_url", "jwks_file")
+    keys = [field for field in kinds if getattr(settings, field) is not None]
     if len(keys) > 1:
         names = " and ".join(variable(field) for field in keys)
         problems.append(f"{names} are set together: set the one that tokens are signed for.")
@@ -319,13 +327,29 @@ def _contradictions(settings: Settings) -> list[str]:
         problems.append(
             "CONFAB_OTEL_ENDPOINT is set, but nothing is installed that could trace: pip install 'confab[otel]'."
         )
+    return problems + _known_to_everybody(settings, "jwt_secret")
+
+
+def _with_secret_of_file(settings: Settings, path: Path) -> tuple[Settings, list[str]]:
+    try:
+        secret = _secret(SecretStr(path.read_text(encoding="utf-8").strip()))
+    except (OSError, UnicodeDecodeError):
+        return settings, [f"CONFAB_JWT_SECRET_FILE: {str(path)!r} cannot be read."]
+    except ValueError as error:
+        return settings, [f"What CONFAB_JWT_SECRET_FILE names should hold {error}."]
+    # With the file forgotten: whoever makes settings out of these finds one key.
+    settings = settings.model_copy(update={"jwt_secret": secret, "jwt_secret_file": None})
+    return settings, _known_to_everybody(settings, "jwt_secret_file")
+
+
+def _known_to_everybody(settings: Settings, field: str) -> list[str]:
     secret = settings.jwt_secret
-    if secret is not None and secret.get_secret_value() == DEVELOPMENT_SECRET and not settings.development:
-        problems.append(
-            "CONFAB_JWT_SECRET is the development secret, which everybody knows: set one of your own "
-            "(`openssl rand -base64 48` makes a good one)."
-        )
-    return problems
+    if secret is None or secret.get_secret_value() != DEVELOPMENT_SECRET or settings.development:
+        return []
+    return [
+        f"{variable(field)} is the development secret, which everybody knows: set one of your own "
+        "(`openssl rand -base64 48` makes a good one)."
+    ]
 
 
 def _sentence(details: ErrorDetails) -> str:

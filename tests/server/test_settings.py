@@ -94,7 +94,7 @@ def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_pat
         "log_format": "CONSOLE",
         "development": "true",
     }
-    assert {"jwt_secret", "jwks_url"} | given.keys() == Settings.model_fields.keys()
+    assert {"jwt_secret", "jwt_secret_file", "jwks_url"} | given.keys() == Settings.model_fields.keys()
     for field, value in given.items():
         monkeypatch.setenv(variable(field), value)
     settings = load_settings()
@@ -190,15 +190,46 @@ def test_length_of_the_secret_is_counted_in_bytes() -> None:
     assert load_settings(jwt_secret="é" * (MIN_SECRET_BYTES // 2)).jwt_secret is not None
 
 
-@pytest.mark.parametrize("keys", [("jwt_secret", "jwks_url"), ("jwt_secret", "jwks_file"), ("jwks_url", "jwks_file")])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("jwt_secret", "jwt_secret_file"),
+        ("jwt_secret", "jwks_url"),
+        ("jwt_secret", "jwks_file"),
+        ("jwt_secret_file", "jwks_url"),
+        ("jwks_url", "jwks_file"),
+    ],
+)
 def test_two_kinds_of_key_together_are_refused(keys: tuple[str, str], tmp_path: Path) -> None:
-    values = {"jwt_secret": GOOD_SECRET, "jwks_url": "https://id.example.org/jwks", "jwks_file": tmp_path / "keys.json"}
-    (tmp_path / "keys.json").touch()
+    file = tmp_path / "key"
+    file.write_text(GOOD_SECRET)
+    values = {"jwt_secret": GOOD_SECRET, "jwks_url": "https://id.example.org/jwks", "jwks_file": file}
+    values["jwt_secret_file"] = file
     (problem,) = problems(**{key: values[key] for key in keys})
     assert (
         problem
         == f"{variable(keys[0])} and {variable(keys[1])} are set together: set the one that tokens are signed for."
     )
+
+
+def test_the_secret_may_lie_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "secret"
+    monkeypatch.setenv("CONFAB_JWT_SECRET_FILE", str(file))
+    file.write_text(f"{GOOD_SECRET}\n")
+    secret = load_settings().jwt_secret
+    assert secret is not None
+    assert secret.get_secret_value() == GOOD_SECRET
+    check_fit_to_serve(load_settings())
+    file.write_text("hunter2\n")
+    (problem,) = problems()
+    assert problem.startswith("What CONFAB_JWT_SECRET_FILE names should hold at least 32 bytes")
+    assert "hunter2" not in problem
+    file.write_text(DEVELOPMENT_SECRET)
+    (problem,) = problems()
+    assert problem.startswith("CONFAB_JWT_SECRET_FILE is the development secret")
+    file.unlink()
+    (problem,) = problems()
+    assert "should be a file that exists and can be read" in problem
 
 
 def test_the_development_secret_is_good_for_development_only() -> None:

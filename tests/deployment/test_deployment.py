@@ -1,0 +1,151 @@
+"""The deployment of docker-compose.yml, its processes started by hand: two servers behind the proxy are one to clients."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+
+from tests.conftest import ON_CLUSTER
+from tests.deployment.by_hand import PROXY_PATH, Deployment, client, deployed
+from tests.protocol.peer import Peer, open_socket
+
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("haproxy", path=PROXY_PATH) is None, reason="haproxy is not installed (apt-get install haproxy)"
+    ),
+    pytest.mark.skipif(ON_CLUSTER, reason="brings a Redis of its own"),
+]
+
+LIVE = "subscription { messageEvents { __typename ... on MessageCreated { message { content } } } }"
+
+
+@pytest.fixture(scope="module")
+async def deployment(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deployment]:
+    folder = tmp_path_factory.mktemp("deployment")
+    try:
+        async with deployed(folder) as running:
+            yield running
+    finally:
+        # Not left to pytest, which would keep 300 MB of MongoDB's for three runs.
+        shutil.rmtree(folder / "mongo", ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+async def tokens(deployment: Deployment) -> dict[str, str]:
+    found = await asyncio.gather(*(asyncio.to_thread(deployment.token, user) for user in ("alice", "bob")))
+    return dict(zip(("alice", "bob"), found, strict=True))
+
+
+@pytest.fixture
+async def alice(deployment: Deployment, tokens: dict[str, str]) -> AsyncIterator[httpx.AsyncClient]:
+    async with client(deployment, tokens["alice"]) as http, client(deployment, tokens["bob"]) as bob:
+        assert (await bob.post("/graphql", json={"query": "{ me { id } }"})).status_code == 200
+        yield http
+
+
+async def send(http: httpx.AsyncClient, content: str) -> httpx.Response:
+    query = 'mutation { sendMessage(input: {toUserId: "bob", content: "%s"}) { message { id } } }'
+    return await http.post("/graphql", json={"query": query % content})
+
+
+async def listening(deployment: Deployment, token: str, sockets: AsyncExitStack) -> Peer:
+    peer = Peer(await sockets.enter_async_context(open_socket(f"ws://{deployment.address}/graphql")))
+    await peer.init({"Authorization": f"Bearer {token}"})
+    await peer.subscribe("live", LIVE)
+    return peer
+
+
+async def heard(peer: Peer) -> str:
+    """The next message that it hears of."""
+    while True:
+        frame = await peer.receive()
+        event = frame["payload"]["data"]["messageEvents"]
+        if event["__typename"] == "MessageCreated":
+            return str(event["message"]["content"])
+
+
+async def test_a_token_made_on_a_server_is_good_through_the_proxy(alice: httpx.AsyncClient) -> None:
+    answer = (await alice.post("/graphql", json={"query": "{ me { id } }"})).json()
+    assert answer == {"data": {"me": {"id": "alice"}}}
+
+
+async def test_pages_of_the_proxys_own_address_may_call_and_others_may_not(
+    deployment: Deployment, alice: httpx.AsyncClient
+) -> None:
+    query = {"query": "{ me { id } }"}
+    assert (await alice.post("/graphql", json=query, headers={"origin": deployment.url})).status_code == 200
+    foreign = await alice.post("/graphql", json=query, headers={"origin": "https://evil.example"})
+    assert foreign.status_code == 403
+
+
+async def test_what_is_sent_on_one_server_is_heard_on_both_and_in_event_streams(
+    deployment: Deployment, alice: httpx.AsyncClient, tokens: dict[str, str]
+) -> None:
+    async with AsyncExitStack() as sockets, client(deployment, tokens["bob"]) as http:
+        # As the proxy gives each connection to the server that has fewer, these are on both.
+        peers = [await listening(deployment, tokens["bob"], sockets) for _ in range(2)]
+        stream = await sockets.enter_async_context(
+            http.stream("POST", "/graphql", json={"query": LIVE}, headers={"accept": "text/event-stream"})
+        )
+        lines = stream.aiter_lines()
+        for peer in peers:
+            assert (await peer.receive())["payload"]["data"]["messageEvents"]["__typename"] == "CaughtUp"
+        assert (await send(alice, "to all")).json()["data"]
+        assert [await heard(peer) for peer in peers] == ["to all"] * 2
+        async with asyncio.timeout(5):
+            while "to all" not in await anext(lines):
+                pass
+
+
+async def test_a_server_is_replaced_and_another_killed_and_nobody_is_refused(
+    deployment: Deployment, alice: httpx.AsyncClient, tokens: dict[str, str]
+) -> None:
+    statuses: list[int] = []
+
+    async def ask_on() -> None:
+        while True:
+            statuses.append((await alice.post("/graphql", json={"query": "{ me { id } }"})).status_code)
+            await asyncio.sleep(0.02)
+
+    async with AsyncExitStack() as sockets:
+        peers = [await listening(deployment, tokens["bob"], sockets) for _ in range(2)]
+        asking = asyncio.create_task(ask_on())
+        assert await asyncio.to_thread(deployment.stop, "server-1") == 0
+        ended = [peer for peer in peers if await _has_ended(peer)]
+        assert len(ended) == 1
+        # Its client comes back, to the other one.
+        again = await listening(deployment, tokens["bob"], sockets)
+        await deployment.start("server-1")
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asking
+        assert set(statuses) == {200}
+        assert len(statuses) > 20
+        assert (await send(alice, "on the one that was left")).json()["data"]
+        assert await heard(again) == "on the one that was left"
+
+        deployment.kill("server-2")
+        for number in range(10):
+            assert (await send(alice, f"after {number}")).json()["data"]
+        last = await listening(deployment, tokens["bob"], sockets)
+        assert (await send(alice, "heard")).json()["data"]
+        assert await heard(last) == "heard"
+
+
+async def _has_ended(peer: Peer) -> bool:
+    """Closed so that clients come back."""
+    try:
+        while True:
+            frame = await asyncio.wait_for(peer.socket.recv(), 0.3)
+            assert frame
+    except TimeoutError:
+        return False
+    except Exception:
+        assert peer.socket.close_code == 1012
+        return True
