@@ -29,7 +29,12 @@ for _rate in UNLIMITED:
     # A test is a user who does more than any person. Those about rates set them.
     os.environ.setdefault(variable(_rate), "0")
 
-_LONGEST = {name: place for place, name in enumerate(("test_import_chat.py", "test_embedded.py", "test_cli.py"))}
+_LONGEST = {
+    name: place
+    for place, name in enumerate(
+        ("test_in_demo.py", "test_import_chat.py", "test_embedded.py", "test_cli.py", "test_in_playground.py")
+    )
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

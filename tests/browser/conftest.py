@@ -1,0 +1,61 @@
+"""Confab in development, with the demo's people, for programs that use it in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from redis import Redis
+from redis.cluster import RedisCluster
+
+from server.cli_dev import development_settings
+from server.demo import seed_demo
+from tests.browser.programs import Outcome, run_program
+from tests.conftest import own_database, own_prefix
+from tests.server.served_app import serving_app
+
+Outcomes = Callable[[str], Awaitable[dict[str, Outcome]]]
+"""What a program found, by sentence."""
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    mongo_url: str,
+    redis_url: str,
+    _mongo_janitor: MongoClient[dict[str, Any]],
+    _redis_janitor: Redis | RedisCluster,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Outcomes:
+    """A program runs when it is first asked for, each on a Confab that nobody has used."""
+    found: dict[str, dict[str, Outcome]] = {}
+
+    async def of(program: str) -> dict[str, Outcome]:
+        if program not in found:
+            pictures = tmp_path_factory.mktemp(program)
+            async with _development(mongo_url, redis_url, _mongo_janitor, _redis_janitor) as url:
+                found[program] = await run_program(program, url, pictures)
+            if any(outcome.error is not None for outcome in found[program].values()):
+                print(f"Pictures of what was seen: {pictures}")
+        return found[program]
+
+    return of
+
+
+@asynccontextmanager
+async def _development(
+    mongo_url: str,
+    redis_url: str,
+    mongo: MongoClient[dict[str, Any]],
+    redis: Redis | RedisCluster,
+) -> AsyncIterator[str]:
+    """`confab dev` on databases of its own, within this process."""
+    with own_database(mongo) as database, own_prefix(redis) as prefix:
+        settings = development_settings(
+            mongo_url=mongo_url, redis_url=redis_url, mongo_database=database, redis_prefix=prefix
+        )
+        assert await seed_demo(settings)
+        async with serving_app(settings) as app:
+            yield f"http://127.0.0.1:{app.served.port}"
