@@ -1,63 +1,175 @@
-"""A small demo in an empty database, so that the first query of a newcomer shows something."""
+"""A small demo in an empty database, so that a newcomer's first query shows something, and the chat in the browser everything."""
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections import defaultdict
+from dataclasses import dataclass, field
 
 from resolvers.app import Confab
 from resolvers.callers import Caller, CallerRole
+from resolvers.group_changes import invite_members, set_member_role
+from resolvers.group_rules import ADMIN
 from resolvers.groups import NewGroup, create_group
 from resolvers.messages import NewMessage, send_message
+from resolvers.reading import mark_read
+from resolvers.receiving import ack_delivered
+from resolvers.revising import edit_message, recall_message
+from resolvers.session_changes import assign_category, mute_session, pin_session, set_unread
 from resolvers.users import upsert_users
+from server.demo_world import (
+    ALICE,
+    BOOKS,
+    DEMO_PEOPLE,
+    GROUPS,
+    MOMENTS,
+    OFFICE,
+    OTHERS,
+    WITH_BOB,
+    WITH_DAVE,
+    WITH_ERIN,
+    Talk,
+    Up,
+)
 from server.services import open_services
-from server.settings import Settings
-from store.ids import UserId
+from server.settings import UNLIMITED, Settings
+from store.clock import SystemClock
+from store.generations import DEPLOYMENT
+from store.ids import ConversationId, UserId, message_id, private_id
 from store.imports import ImportStore
-from store.records import User
-
-ALICE, BOB, CAROL = UserId("alice"), UserId("bob"), UserId("carol")
-
-DEMO_PEOPLE = (
-    User(ALICE, "Alice Archer", None, False),
-    User(BOB, "Bob Baker", None, False),
-    User(CAROL, "Carol Cook", None, False),
-)
-_GROUP_NAME = "Weekend hike"
-_IN_GROUP = (
-    (ALICE, "Morning, you two! Saturday looks dry. The ridge or the lake?", ()),
-    (CAROL, "The lake, please. My knees still remember the ridge.", ()),
-    (BOB, "Lake it is. I bring the stove and the coffee.", ()),
-    (ALICE, "Bob, you are my favourite person.", (BOB,)),
-    (CAROL, "Train at 8:12 from platform 3, then an hour on foot. Who has the map?", ()),
-    (BOB, "Me. And dry socks for whoever falls in this time.", ()),
-)
-_IN_PRIVATE = (
-    (BOB, ALICE, "Psst: it is Carol's birthday on Saturday."),
-    (ALICE, BOB, "I know! I am baking tonight. Can you carry candles without breaking them?"),
-    (BOB, ALICE, "I can try. 🎂"),
-)
+from store.mongo import Mongo
+from store.records import Message, MessageKind
 
 
 async def seed_demo(settings: Settings) -> bool:
-    """Makes alice, bob and carol, a group of theirs and a private conversation, if there are no users at all.
+    """Makes the demo's people, their groups and conversations, if there are no users at all.
 
     Answers whether it did. Once the demo is complete it is never made again; where it was stopped half way, the next call
-    within a day completes it. Raises StoreError.
+    within a day completes it. Messages lie up to three days back where no server has ever told this deployment the time. Raises StoreError.
     """
-    async with open_services(settings) as services:
+    clock = _Calendar(past=await _is_timeless(settings))
+    async with open_services(settings.model_copy(update=UNLIMITED), clock) as services:
         imports = ImportStore(services.app.store.mongo)
         wanted = await imports.begin_demo()
         if wanted:
-            await _fill(services.app)
+            await _Filling(services.app, clock, settings.data_center).fill()
             await imports.end_demo()
         return wanted
 
 
-async def _fill(app: Confab) -> None:
-    await upsert_users(app, Caller(ALICE, CallerRole.SERVICE, math.inf), DEMO_PEOPLE)
-    new = NewGroup(_GROUP_NAME, None, (BOB, CAROL), full_history=False, key="demo")
-    group = (await create_group(app, ALICE, new)).head.conversation
-    for number, (sender, text, mentions) in enumerate(_IN_GROUP):
-        await send_message(app, sender, NewMessage(None, group, text, mentions=mentions, key=f"demo group {number}"))
-    for number, (sender, peer, text) in enumerate(_IN_PRIVATE):
-        await send_message(app, sender, NewMessage(peer, None, text, key=f"demo private {number}"))
+class _Calendar:
+    """The machine's clock, or what it showed some minutes ago."""
+
+    def __init__(self, *, past: bool) -> None:
+        self._clock = SystemClock()
+        self._past = past
+        self._ago_ms = 0
+        self.go_to(MOMENTS[0][0])
+
+    def go_to(self, minutes_ago: int) -> None:
+        self._ago_ms = minutes_ago * 60_000 if self._past else 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() - self._ago_ms
+
+
+async def _is_timeless(settings: Settings) -> bool:
+    """Time goes forward only, in a deployment that was told it once."""
+    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    try:
+        return await mongo.find_one(DEPLOYMENT, {}) is None
+    finally:
+        await mongo.close()
+
+
+@dataclass
+class _Filling:
+    """One run through the demo. Each step may be repeated: what was done before stays as it is."""
+
+    app: Confab
+    clock: _Calendar
+    data_center: int
+    groups: dict[str, ConversationId] = field(default_factory=dict)
+    said: defaultdict[ConversationId, list[Message]] = field(default_factory=lambda: defaultdict(list))
+
+    async def fill(self) -> None:
+        await upsert_users(self.app, Caller(ALICE, CallerRole.SERVICE, math.inf), [*DEMO_PEOPLE, *OTHERS])
+        for group in GROUPS:
+            new = NewGroup(group.name, None, group.members, full_history=group.full_history, key=f"demo {group.name}")
+            self.groups[group.name] = (await create_group(self.app, group.owner, new)).head.conversation
+            if group.admin is not None:
+                await set_member_role(self.app, group.owner, self.groups[group.name], group.admin, ADMIN)
+        for number, (minutes_ago, steps) in enumerate(MOMENTS):
+            self.clock.go_to(minutes_ago)
+            # Numbers are good for some seconds' ids, and the clock has jumped.
+            await self.app.store.deployment.lease(self.app.store.ids, self.data_center)
+            if number == 1:
+                await self._let_in()
+            lanes: dict[ConversationId, list[Talk | Up]] = defaultdict(list)
+            for step in steps:
+                lanes[self._place(step.where, step.sub_biz)].append(step)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for place, lane in lanes.items():
+                        tasks.create_task(self._go_through(place, lane))
+            except BaseExceptionGroup as failures:
+                raise failures.exceptions[0] from None
+        await self._arrange()
+
+    def _place(self, where: str, sub_biz: str | None) -> ConversationId:
+        if where in self.groups:
+            return self.groups[where]
+        one, other = (UserId(name) for name in where.split())
+        return private_id(one, other, sub_biz)
+
+    async def _let_in(self) -> None:
+        for group in GROUPS:
+            if group.later is not None:
+                await invite_members(self.app, group.owner, self.groups[group.name], [group.later])
+
+    async def _go_through(self, place: ConversationId, steps: list[Talk | Up]) -> None:
+        for step in steps:
+            if isinstance(step, Up):
+                seq = self.said[place][-1 - step.short_of].seq
+                await (ack_delivered if step.received else mark_read)(self.app, step.user, place, seq)
+            else:
+                for line in step.lines.strip().splitlines():
+                    await self._say(step, place, line)
+
+    async def _say(self, talk: Talk, place: ConversationId, line: str) -> None:
+        name, _, text = line.partition(": ")
+        sender, said = UserId(name), self.said[place]
+        recalled = text.endswith(" =x")
+        text, _, edited = text.removesuffix(" =x").partition(" => ")
+        replies, text = text.startswith(">"), text.removeprefix(">")
+        mention, text = text[1:].split(" ", 1) if text.startswith("@") else ("", text)
+        in_group = talk.where in self.groups
+        peer = next((user for user in talk.where.split() if user != sender), None)
+        new = NewMessage(
+            None if in_group else peer,
+            place if in_group else None,
+            text,
+            kind=MessageKind.BOT_COMMAND if text.startswith("/") else MessageKind.TEXT,
+            mentions=(mention,) if mention not in ("", "all") else (),
+            mention_all=mention == "all",
+            reply_to=message_id(said[-1].id) if replies else None,
+            key=f"demo {talk.where} {talk.sub_biz or ''} {len(said)}",
+            sub_biz=talk.sub_biz,
+        )
+        message = (await send_message(self.app, sender, new)).message
+        said.append(message)
+        if edited:
+            await edit_message(self.app, sender, message_id(message.id), edited)
+        if recalled:
+            owner = next(group.owner for group in GROUPS if group.name == talk.where)
+            await recall_message(self.app, owner, message_id(message.id))
+
+    async def _arrange(self) -> None:
+        """Alice's list as she likes it."""
+        app, erin, dave = self.app, self._place(WITH_ERIN, None), self._place(WITH_DAVE, None)
+        await pin_session(app, ALICE, self._place(WITH_BOB, None), 1)
+        await mute_session(app, ALICE, self.groups[BOOKS], muted=True, until_ms=None)
+        await assign_category(app, ALICE, [dave, self.groups[OFFICE]], "work")
+        await assign_category(app, ALICE, [erin], "family")
+        await set_unread(app, ALICE, erin)

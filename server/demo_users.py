@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from server.auth import issue_token
-from server.demo import DEMO_PEOPLE
+from server.demo_world import DEMO_PEOPLE
 from server.settings import DEVELOPMENT_SECRET, Settings
 
 PEOPLE_PATH = "/dev/people"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,12 +16,23 @@ from store.ids import UserId
 from store.messages import MessageStore
 from subscriptions.engine import ConnectionContext, GraphQLRequest
 
-FIRST_QUERY = """{
+LIST = """{
   me { displayName }
+  totalUnread
   sessions {
-    totalUnread
-    edges { node { unreadCount conversation { title type } lastMessage { content sender { displayName } } } }
+    edges { node {
+      unreadCount unreadMentionCount unreadStatus muteStatus priority categoryId writeTs writeSeq
+      conversation { id title type ... on Group { historyVisibility } }
+      lastMessage { delivery { status } sender { isBot } }
+    } }
   }
+}"""
+
+CONVERSATIONS = """{
+  carol: messages(conversationId: "p_alice_carol", last: 3) { edges { node { delivery { status } } } }
+  bob: messages(conversationId: "p_alice_bob", last: 100) { edges { node { id } } }
+  shop: sessions(subBiz: "shop", first: 1) { edges { node { subBiz } } }
+  groups: myGroups { edges { node { title lastMessage { state sender { displayName } } } } }
 }"""
 
 
@@ -39,32 +49,56 @@ async def ask(settings: Settings, user: str, query: str) -> Any:
     return answer["data"]
 
 
-async def test_the_first_query_shows_a_group_and_a_private_conversation(settings: Settings) -> None:
+async def test_alices_list_shows_one_of_each_thing(settings: Settings) -> None:
+    before = time.time() * 1000
     assert await seed_demo(settings)
-    alice = await ask(settings, "alice", FIRST_QUERY)
+    alice = await ask(settings, "alice", LIST)
     assert alice["me"]["displayName"] == "Alice Archer"
-    private, group = (edge["node"] for edge in alice["sessions"]["edges"])
-    assert private["conversation"] == {"title": "Bob Baker", "type": "PRIVATE"}
-    assert private["lastMessage"] == {"content": "I can try. 🎂", "sender": {"displayName": "Bob Baker"}}
-    assert private["unreadCount"] == 1
-    assert group["conversation"] == {"title": "Weekend hike", "type": "GROUP"}
-    assert group["lastMessage"]["sender"]["displayName"] == "Bob Baker"
-    assert alice["sessions"]["totalUnread"] == private["unreadCount"] + group["unreadCount"] > 1
-    carol = await ask(settings, "carol", FIRST_QUERY)
-    assert [edge["node"]["conversation"]["title"] for edge in carol["sessions"]["edges"]] == ["Weekend hike"]
+    shown = [edge["node"] for edge in alice["sessions"]["edges"]]
+    titles = [session["conversation"]["title"] for session in shown]
+    assert titles == [
+        "Bob Baker", "Erin Archer", "Weekend hike", "Office", "Carol Cook", "Book club", "Dave Dyer", "shop", "Trail Bot",
+    ]  # fmt: skip
+    bob, erin, hike, office, carol, books, dave, shop, bot = shown
+    assert (bob["priority"], bob["unreadCount"], bob["conversation"]["id"]) == (1, 3, "p_alice_bob")
+    assert (erin["unreadStatus"], erin["unreadCount"]) == (True, 0)
+    assert (hike["unreadCount"], hike["unreadMentionCount"]) == (4, 1)
+    assert [session["categoryId"] for session in (erin, office, dave)] == ["family", "work", "work"]
+    assert carol["lastMessage"]["delivery"] == {"status": "SENT"}
+    assert (books["muteStatus"], books["unreadCount"], books["conversation"]["historyVisibility"]) == (True, 7, "FULL")
+    assert (shop["conversation"]["type"], shop["unreadCount"]) == ("SUB_BIZ", 2)
+    assert bot["lastMessage"]["sender"] == {"isBot": True}
+    counted = [session["unreadCount"] for session in shown if not session["muteStatus"]]
+    assert alice["totalUnread"] == sum(counted)
+    # Days lie between the first messages and the last, and none is of a time to come.
+    times = [session["writeTs"] for session in shown]
+    assert before - 26 * 3_600_000 < min(times) < before - 20 * 3_600_000
+    assert max(times) < before
+
+
+async def test_conversations_show_what_can_become_of_a_message(settings: Settings) -> None:
+    await seed_demo(settings)
+    alice = await ask(settings, "alice", CONVERSATIONS)
+    ticks = [edge["node"]["delivery"]["status"] for edge in alice["carol"]["edges"]]
+    assert ticks == ["READ", "DELIVERED", "SENT"]
+    assert len(alice["bob"]["edges"]) > 80
+    assert alice["shop"]["edges"][0]["node"]["subBiz"] == "shop"
+    last = {edge["node"]["title"]: edge["node"]["lastMessage"] for edge in alice["groups"]["edges"]}
+    assert last["Weekend hike"]["sender"]["displayName"] == "Bob Baker"
+    assert last["Book club"]["state"] == "RECALLED"
 
 
 async def test_twice_gives_the_same(settings: Settings) -> None:
     await seed_demo(settings)
-    before = [await ask(settings, user, FIRST_QUERY) for user in ("alice", "bob", "carol")]
+    before = [await ask(settings, user, LIST) for user in ("alice", "bob", "carol")]
     assert not await seed_demo(settings)
-    assert [await ask(settings, user, FIRST_QUERY) for user in ("alice", "bob", "carol")] == before
+    assert [await ask(settings, user, LIST) for user in ("alice", "bob", "carol")] == before
 
 
 async def test_where_there_are_users_no_demo_is_made(settings: Settings) -> None:
-    await ask(settings, "dave", "{ me { id } }")
+    await ask(settings, "zoe", "{ me { id } }")
     assert not await seed_demo(settings)
-    assert await ask(settings, "dave", '{ user(id: "alice") { id } }') == {"user": None}
+    assert await ask(settings, "zoe", '{ user(id: "alice") { id } }') == {"user": None}
 
 
 async def test_a_demo_that_was_stopped_half_way_is_completed(
@@ -73,17 +107,21 @@ async def test_a_demo_that_was_stopped_half_way_is_completed(
     # What was left behind is taken over sooner than it usually is.
     monkeypatch.setattr("subscriptions.housekeeping.TAKEOVER_MS", 500)
     with monkeypatch.context() as patch:
-        patch.setattr(MessageStore, "reserve", _stopping_at(4, MessageStore.reserve))
-        with pytest.raises(asyncio.CancelledError):
+        patch.setattr(MessageStore, "reserve", _stopping_at(40, MessageStore.reserve))
+        with pytest.raises(Stopped):
             await seed_demo(settings)
     assert await seed_demo(settings)
-    alice = await ask(
-        settings, "alice", "{ sessions { edges { node { conversation { ... on Group { memberCount } } writeSeq } } } }"
-    )
-    assert [edge["node"] for edge in alice["sessions"]["edges"]] == [
-        {"conversation": {}, "writeSeq": 3},
-        {"conversation": {"memberCount": 3}, "writeSeq": 6},
+    alice = await ask(settings, "alice", LIST)
+    titles = {edge["node"]["conversation"]["title"]: edge["node"] for edge in alice["sessions"]["edges"]}
+    assert len(titles) == 9
+    assert [(titles[title]["writeSeq"], titles[title]["unreadCount"]) for title in ("Bob Baker", "Carol Cook")] == [
+        (82, 3),
+        (6, 0),
     ]
+
+
+class Stopped(BaseException):
+    """The process is no more."""
 
 
 def _stopping_at(number: int, reserve: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,8 +132,8 @@ def _stopping_at(number: int, reserve: Callable[..., Any]) -> Callable[..., Any]
         nonlocal count
         place = await reserve(*args, **options)
         count += 1
-        if count == number:
-            raise asyncio.CancelledError
+        if count >= number:
+            raise Stopped
         return place
 
     return stopping
