@@ -59,11 +59,11 @@ export function cache(me: string) {
       Query: {
         /** All sessions held that belong to this list, pinned first by priority, then by writeTs, newest first. */
         sessions: (_parent, args, cache) => {
+          if (cache.resolve("Query", "sessions", args) === undefined) return undefined as never;
           const pages = cache
             .inspectFields("Query")
             .filter(({ fieldName, arguments: page }) => fieldName === "sessions" && page?.subBiz == args.subBiz && page?.categoryId == args.categoryId)
             .map(({ fieldKey }) => cache.resolve("Query", fieldKey) as string);
-          if (!pages.length) return undefined as never;
           const mine = keys(cache, "known").filter(
             (key) =>
               cache.resolve(key, "status") === "ACTIVE" &&
@@ -89,6 +89,8 @@ export function cache(me: string) {
 
         /** All pages held, and what has come since, as one list in order of seq. */
         messages: (_parent, args, cache) => {
+          const asked = cache.resolve("Query", "messages", args);
+          if (asked === undefined) return undefined as never; // This page isn't here: it has to be asked for.
           const edges = new Map<string, { seq: number; cursor: DataField }>();
           const add = (node: DataField | undefined, cursor: DataField) => {
             const seq = cache.resolve(node as Entity, "seq");
@@ -106,8 +108,7 @@ export function cache(me: string) {
             if (pageInfo && (!first || seq < first.seq)) first = { seq, pageInfo };
           }
           // Null: there was no such conversation when it was asked for, so what has come since is all of it.
-          const asked = cache.resolve("Query", "messages", args);
-          if (!first && asked !== null) return asked as never;
+          if (!first && asked !== null) return undefined as never;
           for (const node of keys(cache, "arrived", { conversationId: String(args.conversationId) })) add(node, null);
           if (!first && !edges.size) return null;
           const sorted = [...edges].sort(([, a], [, b]) => a.seq - b.seq);

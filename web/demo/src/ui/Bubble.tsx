@@ -40,7 +40,7 @@ export function Bubble({ message, session, follows, status, reply, edit, recall,
   ];
   const named = group && !own && !follows;
   return (
-    <article className={["bubble", own ? "own" : "", follows ? "follows" : "", recalled ? "recalled" : ""].join(" ")} data-seq={message.seq} data-status={own ? status : undefined}>
+    <article className={["bubble", own ? "own" : "", group ? "grouped" : "", follows ? "follows" : "", recalled ? "recalled" : ""].join(" ")} data-seq={message.seq} data-status={own ? status : undefined}>
       {named && <Avatar id={sender.id} name={sender.displayName} small />}
       <div className="body">
         {named ? (

@@ -34,5 +34,12 @@ export const initials = (name: string) =>
     .join("")
     .toUpperCase();
 
-/** One of twelve colours, always the same for an id. */
-export const hueOf = (id: string) => ([...id].reduce((sum, each) => (sum * 31 + each.codePointAt(0)!) >>> 0, 7) % 12) * 30;
+/** Hues on which white text is readable. */
+const HUES = [4, 26, 140, 168, 190, 208, 228, 256, 280, 304, 328, 348];
+
+/** A colour that is always the same for an id. */
+export function hueOf(id: string): number {
+  let hash = 2166136261;
+  for (const each of id) hash = Math.imul(hash ^ each.codePointAt(0)!, 16777619);
+  return HUES[((hash ^ (hash >>> 11)) >>> 0) % HUES.length]!;
+}
