@@ -36,7 +36,7 @@ export function Menu({ label, icon = "more", items, tabIndex }: { label: string;
       >
         <Icon name={icon} />
       </button>
-      {open && createPortal(<Items label={label} items={items} at={button.current!.getBoundingClientRect()} close={close} />, document.body)}
+      {open && createPortal(<Items label={label} items={items} at={button.current!.getBoundingClientRect()} close={close} />, button.current!.closest("dialog") ?? document.body)}
     </>
   );
 }
