@@ -1,0 +1,19 @@
+"""The demo in a browser: `web/tests/demo-*.mjs`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import Outcomes
+from tests.browser.programs import PROGRAMS, checks_of, why_not
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+
+CHECKS = [(path.stem, sentence) for path in sorted(PROGRAMS.glob("demo-*.mjs")) for sentence in checks_of(path.stem)]
+
+
+@pytest.mark.parametrize(("program", "sentence"), CHECKS)
+async def test_in_a_browser(program: str, sentence: str, outcomes: Outcomes) -> None:
+    outcome = (await outcomes(program))[sentence]
+    if outcome.error is not None:
+        pytest.fail(outcome.error, pytrace=False)

@@ -1,0 +1,138 @@
+// The demo, as two people who write to each other see it.
+import assert from "node:assert/strict";
+
+import { ask, check, complained, demo, eventually, open, run } from "./harness.mjs";
+import { act, article, box, list, log, row, status, write } from "./pages.mjs";
+
+let alice, bob;
+
+check("one click on the sign-in page is enough", async () => {
+  alice = await open("/demo", { name: "alice" });
+  await alice.getByRole("button", { name: "Sign in as Alice Archer" }).click();
+  await row(alice, "Bob Baker").waitFor();
+});
+
+check("a message appears in the other one's list at once, with a number, above what is older", async () => {
+  bob = await demo("bob");
+  await row(bob, "Alice Archer").waitFor();
+  await ask("bob", 'mutation { sendMessage(input: {toUserId: "carol", content: "newer"}) { message { id } } }');
+  await row(alice, "Bob Baker").click();
+  await write(alice, "Are you there?");
+  await row(bob, "Alice Archer").and(bob.getByRole("link", { name: /1 unread/ })).waitFor();
+  await row(bob, "Alice Archer").getByText("Are you there?").waitFor();
+  const names = await list(bob).getByRole("link").evaluateAll((links) => links.map((link) => link.getAttribute("aria-label")));
+  assert.match(names.filter((name) => !name.includes("pinned"))[0], /^Alice Archer/);
+  await eventually(async () => assert.match(await bob.title(), /^\(\d+\) /));
+});
+
+check("ticks are two and grey once it is on the other's device, and blue once it is read", async () => {
+  await eventually(async () => assert.equal(await status(alice, "Are you there?"), "delivered"));
+  const tick = article(alice, "Are you there?").getByRole("img");
+  assert.equal(await tick.getAttribute("aria-label"), "Delivered");
+  const grey = await tick.evaluate((each) => getComputedStyle(each).color);
+  await row(bob, "Alice Archer").click();
+  await eventually(async () => assert.equal(await status(alice, "Are you there?"), "read"));
+  assert.equal(await tick.getAttribute("aria-label"), "Read");
+  const [red, green, blue] = (await tick.evaluate((each) => getComputedStyle(each).color)).match(/\d+/g).map(Number);
+  assert.ok(blue > red && blue >= green, `rgb(${red}, ${green}, ${blue})`);
+  assert.notEqual(grey, `rgb(${red}, ${green}, ${blue})`);
+});
+
+check("a message to somebody who is away has one tick", async () => {
+  await ask("alice", 'mutation { sendMessage(input: {toUserId: "carol", content: "For later"}) { message { id } } }');
+  await row(alice, "Carol Cook").click();
+  await eventually(async () => assert.equal(await status(alice, "For later"), "sent"));
+  await row(alice, "Bob Baker").click();
+});
+
+check("who types is named, and no longer once the message is there", async () => {
+  await box(bob).pressSequentially("I am");
+  await alice.getByRole("main").getByRole("status").filter({ hasText: "Bob is typing…" }).waitFor();
+  await write(bob, "I am here");
+  await article(alice, "I am here").waitFor();
+  await eventually(async () => assert.equal(await alice.getByRole("main").getByText("is typing").count(), 0));
+});
+
+check("what is read while it is looked at is no unread number", async () => {
+  assert.doesNotMatch(await row(alice, "Bob Baker").getAttribute("aria-label"), /unread/);
+});
+
+check("arrow up takes the last message back into the composer, and the change is seen on the other side", async () => {
+  await box(alice).press("ArrowUp");
+  assert.equal(await box(alice).inputValue(), "Are you there?");
+  await box(alice).fill("Are you up there?");
+  await box(alice).press("Enter");
+  await article(bob, "Are you up there?").getByText("edited").waitFor();
+  await box(alice).press("ArrowUp");
+  await box(alice).press("Escape");
+  assert.equal(await box(alice).inputValue(), "");
+});
+
+check("a reply shows what it replies to", async () => {
+  await act(bob, "Are you up there?", "Reply");
+  await write(bob, "Up on the roof");
+  await article(alice, "Up on the roof").getByText("Are you up there?").waitFor();
+});
+
+check("a recalled message is gone for both", async () => {
+  await write(alice, "This was a mistake");
+  await article(bob, "This was a mistake").waitFor();
+  await act(alice, "This was a mistake", "Recall");
+  for (const page of [alice, bob]) {
+    await eventually(async () => assert.equal(await article(page, "This was a mistake").count(), 0));
+    await log(page).getByText(/recalled/i).first().waitFor();
+  }
+});
+
+check("a new group is in everybody's list at once", async () => {
+  await alice.getByRole("button", { name: "New group" }).click();
+  const dialog = alice.getByRole("dialog", { name: "New group" });
+  await dialog.getByRole("textbox", { name: "Name" }).fill("Roof club");
+  await dialog.getByRole("checkbox", { name: "Bob Baker" }).check();
+  await dialog.getByRole("checkbox", { name: "Carol Cook" }).check();
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await alice.getByRole("heading", { name: "Roof club" }).waitFor();
+  await row(bob, "Roof club").waitFor();
+});
+
+check("an at sign offers the members, and whoever is chosen is told", async () => {
+  await box(alice).pressSequentially("Hey @bo");
+  await alice.getByRole("option", { name: "Bob Baker" }).waitFor();
+  await box(alice).press("Enter");
+  assert.match(await box(alice).inputValue(), /^Hey @Bob Baker /);
+  await box(alice).pressSequentially("look up");
+  await box(alice).press("Enter");
+  await row(bob, "Roof club").and(bob.getByRole("link", { name: /1 mention/ })).waitFor();
+});
+
+check("in a group one sees who has read", async () => {
+  await row(bob, "Roof club").click();
+  await article(bob, "look up").waitFor();
+  await act(alice, "look up", "Info");
+  const receipts = alice.getByRole("dialog").getByRole("list", { name: "Receipts" });
+  await receipts.getByRole("listitem").filter({ hasText: "Bob Baker" }).filter({ hasText: "Read" }).waitFor();
+  await receipts.getByRole("listitem").filter({ hasText: "Carol Cook" }).filter({ hasText: "Sent" }).waitFor();
+  await alice.keyboard.press("Escape");
+});
+
+check("whoever is removed keeps what they saw, and can write no more", async () => {
+  await alice.getByRole("button", { name: "Group info" }).click();
+  await alice.getByRole("dialog").getByRole("button", { name: "Actions for Bob Baker" }).click();
+  await alice.getByRole("menuitem", { name: "Remove" }).click();
+  await eventually(async () => assert.equal(await box(bob).count(), 0));
+  await article(bob, "look up").waitFor();
+  await alice.keyboard.press("Escape");
+});
+
+check("a conversation with somebody new begins with its first message", async () => {
+  await bob.getByRole("button", { name: "New conversation" }).click();
+  await bob.getByRole("dialog").getByRole("button", { name: "Carol Cook" }).click();
+  await write(bob, "Hello Carol");
+  await row(bob, "Carol Cook").getByText("Hello Carol").waitFor();
+});
+
+check("no browser had anything to complain of", async () => {
+  assert.deepEqual(complained(), []);
+});
+
+await run();

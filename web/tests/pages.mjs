@@ -1,0 +1,33 @@
+// Where things are in the demo, by role and name; of a page, or of a frame in one.
+
+export const list = (page) => page.getByRole("list", { name: "Sessions" });
+
+/** A session's row: its name begins with the title, and then says what there is to say. */
+export const row = (page, title) => list(page).getByRole("link", { name: new RegExp(`^${title}(,|$)`) });
+
+/** The row where it says that too. */
+export const rowThatSays = (page, title, said) => row(page, title).and(page.getByRole("link", { name: said }));
+
+export const log = (page) => page.getByRole("log", { name: "Messages" });
+export const article = (page, text) => log(page).getByRole("article").filter({ hasText: text });
+export const status = (page, text) => article(page, text).getAttribute("data-status");
+export const box = (page) => page.getByRole("textbox", { name: "Message" });
+
+export async function write(page, text) {
+  await box(page).fill(text);
+  await page.getByRole("button", { name: "Send" }).click();
+}
+
+/** Chooses from a message's menu. */
+export async function act(page, text, action) {
+  await article(page, text).hover();
+  await article(page, text).getByRole("button", { name: "Actions for message" }).click();
+  await page.getByRole("menuitem", { name: action, exact: true }).click();
+}
+
+/** Chooses from a session's menu. */
+export async function choose(page, title, action) {
+  await row(page, title).hover();
+  await list(page).getByRole("button", { name: `Actions for ${title}` }).click();
+  await page.getByRole("menuitem", { name: action, exact: true }).click();
+}
