@@ -24,34 +24,6 @@ const settle = (page) => page.waitForTimeout(900);
 const session = (place, title) => place.getByRole("link", { name: new RegExp(`^${title}`) });
 const picture = (page, name) => page.screenshot({ path: join(folder, `${name}.png`) });
 
-// --- stills
-
-for (const colorScheme of ["light", "dark"]) {
-  const page = await open("/demo?as=alice", { colorScheme });
-  await session(page, "Weekend hike").click();
-  await settle(page);
-  await picture(page, `demo-${colorScheme}`);
-  await page.context().close();
-}
-
-const phone = await open("/demo?as=alice", { viewport: { width: 390, height: 844 }, hasTouch: true, deviceScaleFactor: 2 });
-await settle(phone);
-await picture(phone, "demo-phone-list");
-await session(phone, "Weekend hike").click();
-await settle(phone);
-await picture(phone, "demo-phone");
-await phone.context().close();
-
-for (const colorScheme of ["light", "dark"]) {
-  const page = await open("/graphql", { colorScheme });
-  await page.getByRole("button", { name: /Alice Archer/ }).click();
-  await page.waitForTimeout(2500);
-  await page.getByRole("button", { name: /Execute/ }).first().click();
-  await page.waitForTimeout(1500);
-  await picture(page, `playground-${colorScheme}`);
-  await page.context().close();
-}
-
 // --- the animation: two devices of Alice's, and Bob, who isn't seen
 
 const two = await open("/demo?view=two", { viewport: { width: 1200, height: 720 } });
@@ -76,7 +48,7 @@ async function say(words) {
       caption = document.createElement("div");
       caption.id = "caption";
       caption.style.cssText =
-        "position:fixed;left:50%;bottom:22px;transform:translateX(-50%);z-index:9;padding:10px 20px;border-radius:99px;" +
+        "position:fixed;left:50%;top:10px;transform:translateX(-50%);z-index:9;padding:10px 20px;border-radius:99px;" +
         "background:#0f172aee;color:#fff;font:600 17px system-ui,sans-serif;box-shadow:0 6px 24px #0006";
       document.body.append(caption);
     }
@@ -109,4 +81,33 @@ await filmed(async () => {
 await film(800);
 
 writeFileSync(join(frames, "times.json"), JSON.stringify(times));
+
+// --- stills
+
+for (const colorScheme of ["light", "dark"]) {
+  const page = await open("/demo?as=alice", { colorScheme });
+  await session(page, "Weekend hike").click();
+  await settle(page);
+  await picture(page, `demo-${colorScheme}`);
+  await page.context().close();
+}
+
+const phone = await open("/demo?as=alice", { viewport: { width: 390, height: 844 }, hasTouch: true, deviceScaleFactor: 2 });
+await settle(phone);
+await picture(phone, "demo-phone-list");
+await session(phone, "Weekend hike").click();
+await settle(phone);
+await picture(phone, "demo-phone");
+await phone.context().close();
+
+for (const colorScheme of ["light", "dark"]) {
+  const page = await open("/graphql", { colorScheme });
+  await page.getByRole("button", { name: /Alice Archer/ }).click();
+  await page.waitForTimeout(2500);
+  await page.getByRole("button", { name: /Execute/ }).first().click();
+  await page.waitForTimeout(1500);
+  await picture(page, `playground-${colorScheme}`);
+  await page.context().close();
+}
+
 await browser.close();
