@@ -14,5 +14,8 @@ export default defineConfig({
     assetsDir: ".",
     target: "es2022",
     chunkSizeWarningLimit: 5000,
+    assetsInlineLimit: 0,
+    // GraphiQL's parts say "use no memo" to a compiler that is not here.
+    rolldownOptions: { onLog: (level, log, tell) => log.code !== "MODULE_LEVEL_DIRECTIVE" && tell(level, log) },
   },
 });

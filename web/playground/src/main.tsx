@@ -1,9 +1,53 @@
 import "graphiql/setup-workers/vite";
 import "graphiql/style.css";
+import "@graphiql/plugin-explorer/style.css";
+import "./playground.css";
 
-import { createGraphiQLFetcher } from "@graphiql/toolkit";
-import { GraphiQL } from "graphiql";
+import { explorerPlugin } from "@graphiql/plugin-explorer";
+import { GraphiQL, HISTORY_PLUGIN } from "graphiql";
+import { useState } from "react";
 import { createRoot } from "react-dom/client";
 
-const fetcher = createGraphiQLFetcher({ url: "/graphql" });
-createRoot(document.getElementById("root")!).render(<GraphiQL fetcher={fetcher} />);
+import { Bar } from "./bar";
+import { Controls } from "./controls";
+import { EXAMPLES } from "./examples";
+import { fetcher } from "./fetcher";
+import { keepAlive, takeTokenFromAddress } from "./identity";
+
+takeTokenFromAddress();
+addEventListener("hashchange", takeTokenFromAddress);
+addEventListener("visibilitychange", keepAlive);
+keepAlive();
+
+const PLUGINS = [HISTORY_PLUGIN, explorerPlugin()];
+const TABS = EXAMPLES.map((query) => ({ query }));
+const asked = new URLSearchParams(location.search);
+
+function Playground() {
+  const [place, setPlace] = useState<HTMLElement | null>(null);
+  return (
+    <>
+      <Bar controls={setPlace} />
+      <main>
+        <GraphiQL
+          fetcher={fetcher}
+          plugins={PLUGINS}
+          defaultTabs={TABS}
+          initialQuery={asked.get("query") ?? undefined}
+          initialVariables={asked.get("variables") ?? undefined}
+          operationName={asked.get("operationName") ?? undefined}
+          defaultEditorToolsVisibility={false}
+          inputValueDeprecation
+          isHeadersEditorEnabled
+          // Headers may hold a token; they are not to be kept.
+          shouldPersistHeaders={false}
+        >
+          <GraphiQL.Logo> </GraphiQL.Logo>
+          <Controls place={place} />
+        </GraphiQL>
+      </main>
+    </>
+  );
+}
+
+createRoot(document.getElementById("root")!).render(<Playground />);

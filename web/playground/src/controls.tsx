@@ -1,0 +1,73 @@
+import { useGraphiQL, useGraphiQLActions } from "@graphiql/react";
+import { useEffect, useState } from "react";
+import { createPortal } from "react-dom";
+
+import { EXAMPLES, nameOf } from "./examples";
+
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+
+/** The switches of the bar that act on GraphiQL. To be put inside GraphiQL, whose state they need; shown in `place`. */
+export function Controls({ place }: { place: HTMLElement | null }) {
+  return place && createPortal(<><Examples /><Theme /></>, place);
+}
+
+function Theme() {
+  const theme = useGraphiQL((state) => state.theme);
+  const { setTheme } = useGraphiQLActions();
+  const [systemIsDark, setSystemIsDark] = useState(DARK.matches);
+  useEffect(() => {
+    const follow = () => {
+      setSystemIsDark(DARK.matches);
+      // Its editors look at the system only when they are told a theme.
+      if (!theme) setTheme(null);
+    };
+    DARK.addEventListener("change", follow);
+    return () => DARK.removeEventListener("change", follow);
+  }, [theme, setTheme]);
+  const shown = theme ?? (systemIsDark ? "dark" : "light");
+  useEffect(() => {
+    document.documentElement.dataset.theme = shown;
+  }, [shown]);
+  const other = shown === "dark" ? "light" : "dark";
+  return (
+    <button type="button" aria-label={`Switch to ${other}`} title={`Switch to ${other}`} onClick={() => setTheme(other)}>
+      <span aria-hidden="true">{other === "dark" ? "☾" : "☀"}</span>
+    </button>
+  );
+}
+
+/** Opens an example in a tab: where it is open as it was given, in that one. */
+function Examples() {
+  const tabs = useGraphiQL((state) => state.tabs);
+  const queryEditor = useGraphiQL((state) => state.queryEditor);
+  const { addTab, changeTab } = useGraphiQLActions();
+  const [wanted, setWanted] = useState<string | null>(null);
+  useEffect(() => {
+    if (wanted === null || !queryEditor) return;
+    setWanted(null);
+    queryEditor.setValue(wanted);
+  }, [wanted, queryEditor, tabs]);
+  const open = (example: string) => {
+    const there = tabs.findIndex((tab) => tab.query === example);
+    if (there >= 0) return changeTab(there);
+    addTab();
+    setWanted(example);
+  };
+  return (
+    <select
+      aria-label="Open an example"
+      value=""
+      onChange={(event) => {
+        const example = EXAMPLES[Number(event.target.value)];
+        if (example) open(example);
+      }}
+    >
+      <option value="">Examples…</option>
+      {EXAMPLES.map((example, number) => (
+        <option key={number} value={number}>
+          {nameOf(example)}
+        </option>
+      ))}
+    </select>
+  );
+}

@@ -1,0 +1,127 @@
+// Whom requests are made as: one of the demo's people (development only), or whoever a token was issued for.
+// Kept for as long as the browser tab: two tabs may be two people.
+
+/** One of the demo's people, as `GET /dev/people` names them. */
+export interface Person {
+  id: string;
+  displayName: string;
+}
+
+/** expiresAt: ms since the epoch, null where the token doesn't say. person: one click made the token, so another can be had. */
+export interface Identity {
+  token: string;
+  who: string;
+  expiresAt: number | null;
+  person: Person | null;
+}
+
+const STORED = "confab:playground:identity";
+const RENEW_BEFORE_MS = 5 * 60_000;
+
+type Listener = (identity: Identity | null) => void;
+
+let current: Identity | null = stored();
+let renewal: ReturnType<typeof setTimeout> | undefined;
+const listeners = new Set<Listener>();
+
+export const identity = () => current;
+
+export function onIdentity(listener: Listener): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** The demo's people; none where this is no development server, and tokens are to be given by hand. */
+export async function people(): Promise<Person[]> {
+  try {
+    const response = await fetch("/dev/people");
+    return response.ok ? ((await response.json()) as Person[]) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Makes requests go as one of the demo's people. Throws with a sentence where that fails. */
+export async function signInAs(person: Person): Promise<void> {
+  const response = await fetch("/dev/sign-in", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ userId: person.id }),
+  });
+  if (!response.ok) throw new Error(`Signing in did not work: the server answered ${response.status}.`);
+  const { token, expiresAt } = (await response.json()) as { token: string; expiresAt: number };
+  become({ token, expiresAt, who: person.displayName, person });
+}
+
+/** Makes requests go with a token that somebody was given; with an empty one, as nobody. */
+export function takeToken(text: string): void {
+  const token = text.trim().replace(/^Bearer\s+/i, "");
+  if (!token) return become(null);
+  const claims = claimsOf(token);
+  const role = typeof claims?.role === "string" && claims.role !== "user" ? ` (${claims.role})` : "";
+  const expiresAt = typeof claims?.exp === "number" ? claims.exp * 1000 : null;
+  become({ token, who: claims ? `${claims.name ?? claims.sub}${role}` : "", expiresAt, person: null });
+}
+
+/** A token in the address is used, and taken out of there, so that it stays in no history and no bookmark. */
+export function takeTokenFromAddress(): void {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!token) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  takeToken(token);
+}
+
+/** What to say about an identity: whether requests can be made as it, and as whom, for how long. */
+export function describe(identity: Identity | null): { good: boolean; text: string } {
+  if (!identity) return { good: false, text: "Not signed in: there is the documentation, and nothing else." };
+  if (!identity.who) return { good: false, text: "This is no token." };
+  if (identity.expiresAt === null) return { good: true, text: `Signed in as ${identity.who}` };
+  const left = identity.expiresAt - Date.now();
+  if (left <= 0) return { good: false, text: `${identity.who}: this token has expired.` };
+  return { good: true, text: `Signed in as ${identity.who}, ${duration(left / 1000)}` };
+}
+
+function become(next: Identity | null): void {
+  current = next;
+  try {
+    if (next) sessionStorage.setItem(STORED, JSON.stringify(next));
+    else sessionStorage.removeItem(STORED);
+  } catch {
+    // Storage is switched off: it lives as long as the page.
+  }
+  keepAlive();
+  for (const listener of listeners) listener(next);
+}
+
+/** A development token lasts an hour; another one is asked for in time, also by pages that slept through that moment. */
+export function keepAlive(): void {
+  clearTimeout(renewal);
+  const { person, expiresAt } = current ?? {};
+  if (!person || !expiresAt) return;
+  const again = () => signInAs(person).catch(() => (renewal = setTimeout(keepAlive, 30_000)));
+  const wait = expiresAt - RENEW_BEFORE_MS - Date.now();
+  renewal = setTimeout(again, Math.max(0, wait));
+}
+
+function stored(): Identity | null {
+  try {
+    return JSON.parse(sessionStorage.getItem(STORED) ?? "null") as Identity | null;
+  } catch {
+    return null;
+  }
+}
+
+function claimsOf(token: string): Record<string, unknown> | null {
+  try {
+    const bytes = atob(token.split(".")[1]!.replace(/-/g, "+").replace(/_/g, "/"));
+    return JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (letter) => letter.charCodeAt(0))));
+  } catch {
+    return null;
+  }
+}
+
+function duration(seconds: number): string {
+  if (seconds >= 2 * 86_400) return `${Math.floor(seconds / 86_400)} days`;
+  if (seconds >= 2 * 3600) return `${Math.floor(seconds / 3600)} hours`;
+  return seconds >= 60 ? `${Math.floor(seconds / 60)} min` : "less than a minute";
+}
