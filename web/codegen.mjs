@@ -4,30 +4,41 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 import { codegen } from "@graphql-codegen/core";
 import * as operations from "@graphql-codegen/typescript-operations";
-import { buildSchema, parse, print, validate, visit } from "graphql";
+import { buildSchema, isAbstractType, parse, print, validate, visit } from "graphql";
 
 const at = (path) => new URL(path, import.meta.url);
 const text = (path) => readFileSync(at(path), "utf8");
 
 const target = "demo/src/gql.ts";
 const source = text("../schema/schema.graphql");
+const schema = buildSchema(source);
 const document = parse(text("demo/src/operations.graphql"));
-for (const error of validate(buildSchema(source), document)) throw error;
+for (const error of validate(schema, document)) throw error;
 
 // Documents stay text that gql parses when the page loads: a tenth of their syntax trees' size.
 const documents = {
   plugin: () => {
     const capital = (word) => word[0].toUpperCase() + word.slice(1);
     const fragments = document.definitions.filter((each) => each.kind === "FragmentDefinition");
-    const constants = [...fragments, ...document.definitions.filter((each) => each.kind !== "FragmentDefinition")].map((each) => {
-      const spread = new Set();
-      visit(each, { FragmentSpread: (node) => void spread.add(node.name.value) });
-      const body = [print(each), ...[...spread].map((name) => `\${${name}}`)].join("\n");
+    const spreads = (each) => {
+      const names = new Set();
+      visit(each, { FragmentSpread: (node) => void names.add(node.name.value) });
+      return fragments.filter((fragment) => names.has(fragment.name.value));
+    };
+    // A fragment is its document's first: the cache reads and writes by that one.
+    const whole = (each) => new Set([each, ...spreads(each).flatMap((inner) => [...whole(inner)])]);
+    const constants = fragments.map((each) => `export const ${each.name.value} = gql\`${[...whole(each)].map(print).join("\n")}\`;`);
+    for (const each of document.definitions.filter((definition) => !fragments.includes(definition))) {
       const name = each.name.value;
-      if (each.kind === "FragmentDefinition") return `export const ${name} = gql\`${body}\`;`;
       const result = name + capital(each.operation);
-      return `export const ${name}Document: TypedDocumentNode<${result}, ${result}Variables> = gql\`${body}\`;`;
-    });
+      const body = [print(each), ...spreads(each).map((inner) => `\${${inner.name.value}}`)].join("\n");
+      constants.push(`export const ${name}Document: TypedDocumentNode<${result}, ${result}Variables> = gql\`${body}\`;`);
+    }
+    const possible = Object.values(schema.getTypeMap())
+      .filter(isAbstractType)
+      .filter((type) => !type.name.startsWith("__"))
+      .map((type) => [type.name, schema.getPossibleTypes(type).map((each) => each.name)]);
+    constants.push(`/** Which types an interface or union stands for. */\nexport const possibleTypes = ${JSON.stringify(Object.fromEntries(possible), null, 2)};`);
     return { prepend: ['import { gql, type TypedDocumentNode } from "@urql/core";'], content: constants.join("\n\n") + "\n" };
   },
 };

@@ -90,6 +90,8 @@ export type MessagePartsFragment = { id: string, conversationId: string, seq: nu
 
 export type PreviewPartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
 
+export type PeerMarksFragment = { id: string, peerDeliveredSeq: number | null, peerReadSeq: number | null };
+
 export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
     | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
     | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
@@ -424,7 +426,11 @@ export const MessageParts = gql`fragment MessageParts on Message {
     readCount
   }
 }
-${UserParts}`;
+fragment UserParts on User {
+  id
+  displayName
+  isBot
+}`;
 
 export const PreviewParts = gql`fragment PreviewParts on Message {
   id
@@ -444,7 +450,17 @@ export const PreviewParts = gql`fragment PreviewParts on Message {
     readCount
   }
 }
-${UserParts}`;
+fragment UserParts on User {
+  id
+  displayName
+  isBot
+}`;
+
+export const PeerMarks = gql`fragment PeerMarks on Session {
+  id
+  peerDeliveredSeq
+  peerReadSeq
+}`;
 
 export const SessionParts = gql`fragment SessionParts on Session {
   id
@@ -483,11 +499,36 @@ export const SessionParts = gql`fragment SessionParts on Session {
   subBiz
   status
   writeTs
+  ...PeerMarks
+}
+fragment UserParts on User {
+  id
+  displayName
+  isBot
+}
+fragment PreviewParts on Message {
+  id
+  conversationId
+  seq
+  sender {
+    ...UserParts
+  }
+  contentType
+  content
+  state
+  createdAt
+  delivery {
+    status
+    recipientCount
+    deliveredCount
+    readCount
+  }
+}
+fragment PeerMarks on Session {
+  id
   peerDeliveredSeq
   peerReadSeq
-}
-${UserParts}
-${PreviewParts}`;
+}`;
 
 export const MeDocument: TypedDocumentNode<MeQuery, MeQueryVariables> = gql`query Me {
   me {
@@ -809,5 +850,30 @@ export const MessageEventsDocument: TypedDocumentNode<MessageEventsSubscription,
     }
   }
 }
-${MessageParts}
-${UserParts}`;
+${UserParts}
+${MessageParts}`;
+
+/** Which types an interface or union stands for. */
+export const possibleTypes = {
+  "Conversation": [
+    "Group",
+    "PrivateConversation",
+    "SubBizGateway"
+  ],
+  "MessageEvent": [
+    "MessageCreated",
+    "MessageUpdated",
+    "MessageRecalled",
+    "ReceiptAdvanced",
+    "TypingStarted",
+    "CaughtUp"
+  ],
+  "Node": [
+    "Group",
+    "Message",
+    "PrivateConversation",
+    "Session",
+    "SubBizGateway",
+    "User"
+  ]
+};

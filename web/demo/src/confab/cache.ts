@@ -4,10 +4,11 @@
  * Promises: the session list is always in the model's order, and the history in order of seq without a message twice, whatever
  * comes in whatever order: both are computed from all that is held, not from the order in which it came.
  */
-import { gql } from "@urql/core";
 import { cacheExchange, type Cache, type DataField, type Entity } from "@urql/exchange-graphcache";
 
 import {
+  PeerMarks,
+  possibleTypes,
   TotalDocument,
   type MessageEventsSubscription,
   type SessionPartsFragment,
@@ -15,11 +16,6 @@ import {
 } from "../gql";
 
 const embedded = () => null;
-
-// Without the parts that only some kinds of conversations have: while an event is written, the cache takes them for required of all.
-const PeerMarks = gql<Pick<SessionPartsFragment, "id" | "peerDeliveredSeq" | "peerReadSeq">>`
-  fragment PeerMarks on Session { id peerDeliveredSeq peerReadSeq }
-`;
 
 export const sessionId = (userId: string, conversationId: string) => `s_${userId}_${conversationId}`;
 
@@ -44,13 +40,16 @@ export function cache(me: string) {
     if (!held.includes(key)) cache.link("Query", "arrived", args, [...held, key]);
   };
 
-  /** What a change of the session will look like, shown until the server has answered: what it doesn't name stays as it is. */
-  const soon = (change: (args: never) => Partial<SessionPartsFragment>) => (args: { conversationId?: unknown }) =>
-    ({ __typename: "Session", id: sessionId(me, String(args.conversationId)), ...change(args as never) }) as never;
+  /** What a change of the session will look like, shown until the server has answered. */
+  const soon = (change: (args: never) => Partial<SessionPartsFragment>) => (args: { conversationId?: unknown }, cache: Cache) => {
+    const id = sessionId(me, String(args.conversationId));
+    return cache.resolve(`Session:${id}`, "writeSeq") === undefined ? (null as never) : { __typename: "Session", id, ...change(args as never) };
+  };
 
   let inReset = false;
 
   return cacheExchange({
+    possibleTypes,
     keys: Object.fromEntries(
       ["Delivery", "PageInfo", "SessionConnection", "SessionEdge", "SessionDelta", "SessionCategory", "SyncSession", "MessageConnection"]
         .concat(["MessageEdge", "ReceiptConnection", "ReceiptEdge", "Receipt", "GroupMemberConnection", "GroupMemberEdge", "GroupMember"])
@@ -168,12 +167,11 @@ export function cache(me: string) {
           // There may be holes in what is held.
           if (event.__typename === "CaughtUp" && event.reset) dropHistory(cache);
           if (event.__typename === "ReceiptAdvanced" && event.user.id !== me) {
-            const id = sessionId(me, event.conversationId);
-            const held = cache.readFragment(PeerMarks, { __typename: "Session", id });
-            if (held?.peerReadSeq == null) return;
-            const peerReadSeq = event.status === "READ" ? Math.max(event.seq, held.peerReadSeq) : held.peerReadSeq;
-            const peerDeliveredSeq = Math.max(event.seq, held.peerDeliveredSeq ?? 0);
-            cache.writeFragment(PeerMarks, { ...held, peerReadSeq, peerDeliveredSeq });
+            const key = sessionKey(event.conversationId);
+            const [delivered, read] = ["peerDeliveredSeq", "peerReadSeq"].map((field) => cache.resolve(key, field) as number | null | undefined);
+            if (delivered == null || read == null) return;
+            const marks = { peerDeliveredSeq: Math.max(event.seq, delivered), peerReadSeq: event.status === "READ" ? Math.max(event.seq, read) : read };
+            cache.writeFragment(PeerMarks, { __typename: "Session", id: sessionId(me, event.conversationId), ...marks });
           }
         },
       },

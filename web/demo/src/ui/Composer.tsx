@@ -42,7 +42,7 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
   useEffect(() => {
     if (!matchMedia("(hover: none)").matches) box.current?.focus();
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!editing) return;
     setText(editing.content ?? "");
     return () => setText(drafts.get(conversationId) ?? "");

@@ -9,8 +9,11 @@ export interface Route {
 export const pathTo = ({ subBiz, conversationId }: Partial<Route>) =>
   `#/${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${conversationId ? `c/${encodeURIComponent(conversationId)}` : ""}`;
 
+/** At once, not with the browser's next event: what is left must not see what is done after leaving it. */
 export const go = (route: Partial<Route>) => {
-  location.hash = pathTo(route);
+  if (pathTo(route) === location.hash) return;
+  history.pushState(null, "", pathTo(route));
+  dispatchEvent(new HashChangeEvent("hashchange"));
 };
 
 const watch = (listener: () => void) => (addEventListener("hashchange", listener), () => removeEventListener("hashchange", listener));
