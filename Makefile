@@ -23,7 +23,7 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test cluster fuzz audit bench budgets chaos lint schema clean web
+.PHONY: help run test cluster fuzz audit bench budgets chaos lint schema types clean web
 
 help:
 	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
@@ -37,6 +37,7 @@ help:
 	@echo "make web     the pages for browsers, built with npm (make run and make test do that too)"
 	@echo "make lint    style, types and layers"
 	@echo "make schema  write schema/schema.graphql anew"
+	@echo "make types   write web/types anew: what clients may copy (needs Node.js)"
 	@echo "make clean   remove the virtual environment and caches; data stays"
 
 run: $(VENV)/installed-run | web
@@ -83,6 +84,9 @@ lint: $(VENV)/installed-dev
 schema: $(VENV)/installed-run
 	$(BIN)/confab schema > schema/schema.graphql.new
 	mv schema/schema.graphql.new schema/schema.graphql
+
+types: | web
+	node web/types/make.mjs
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

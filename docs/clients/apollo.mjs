@@ -1,0 +1,114 @@
+import { ApolloClient, ApolloLink, CombinedGraphQLErrors, HttpLink, InMemoryCache, gql } from "@apollo/client/core";
+import { SetContextLink } from "@apollo/client/link/context";
+import { RetryLink } from "@apollo/client/link/retry";
+import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
+import { relayStylePagination } from "@apollo/client/utilities";
+import { map } from "rxjs";
+import { waitBefore } from "./errors.mjs";
+import { MESSAGES, MESSAGE_EVENTS, SEND, SESSION, SESSIONS, SESSION_EVENTS, SYNC } from "./operations.mjs";
+import { openSocket, resuming } from "./socket.mjs";
+import { keepInSync, pendingMessage } from "./sync.mjs";
+
+// possibleTypes: web/types/confab.possible-types.json, so that the cache knows interfaces and unions.
+export function apolloClient({ url, token, possibleTypes, socket = openSocket({ url, token }) }) {
+  const authorize = new SetContextLink(async ({ headers }) => ({
+    headers: { ...headers, authorization: `Bearer ${await token()}` },
+  }));
+  // RetryLink hears of lost connections only: what the server says is worth another try is turned into that.
+  const raise = new ApolloLink((operation, forward) => forward(operation).pipe(map((result) => {
+    if (result.errors && waitBefore(result.errors) !== null) throw new CombinedGraphQLErrors(result);
+    return result;
+  })));
+  // And it would repeat any mutation. Ours can be repeated if it has a key, or if doing it twice comes to the same.
+  const repeatable = ({ operationType, operationName, variables }) =>
+    operationType === "query" || variables.input?.idempotencyKey || operationName === "MarkRead";
+  const retry = new RetryLink({
+    attempts: (attempt, operation, error) => attempt < 10 && waitBefore(error) !== null && Boolean(repeatable(operation)),
+    delay: (attempt, operation, error) => waitBefore(error, attempt),
+  });
+
+  return new ApolloClient({
+    link: ApolloLink.split(
+      ({ operationType }) => operationType === "subscription",
+      new GraphQLWsLink(resuming(socket)),
+      ApolloLink.from([retry, raise, authorize, new HttpLink({ uri: url })]),
+    ),
+    cache: new InMemoryCache({
+      possibleTypes,
+      typePolicies: {
+        Query: {
+          fields: {
+            sessions: relayStylePagination(["subBiz", "categoryId"]),
+            messages: relayStylePagination(["conversationId"]),
+          },
+        },
+      },
+    }),
+  });
+}
+
+const sessionsQuery = gql(SESSIONS);
+const messagesQuery = gql(MESSAGES);
+const sessionRow = gql(SESSION);
+
+// Call it once, after sign-in: from then on useQuery(sessionsQuery) and useQuery(messagesQuery, ...) show what is.
+export async function startApollo(client) {
+  const { data } = await client.query({ query: sessionsQuery });
+  const listen = (query, since, take) => {
+    const subscription = client.subscribe({ query: gql(query), variables: { since } }).subscribe(({ data, error }) => {
+      if (error) console.error(error);
+      else take(data);
+    });
+    return () => subscription.unsubscribe();
+  };
+  return keepInSync({
+    since: data.sessions.cursor,
+    sync: async (since) => (await client.query({ query: gql(SYNC), variables: { since }, fetchPolicy: "no-cache" })).data.syncSessions,
+    sessionEvents: (since, take) => listen(SESSION_EVENTS, since, ({ syncSession }) => take(syncSession)),
+    messageEvents: (since, take) => listen(MESSAGE_EVENTS, since, ({ messageEvents }) => take(messageEvents)),
+    show: {
+      sessions({ sessions, totalUnread, cursor, reset }) {
+        client.cache.updateQuery({ query: sessionsQuery }, ({ sessions: shown }) => {
+          const old = reset ? [] : shown.edges;
+          const known = new Set(old.map(({ node }) => node.id));
+          // In front, where the next page, which goes behind the last edge, doesn't cut them off. asShown() sorts them.
+          const added = sessions.filter(({ id }) => !known.has(id)).map((node) => ({ __typename: "SessionEdge", cursor: "", node }));
+          return { sessions: { ...shown, totalUnread, cursor, edges: [...added, ...old] } };
+        });
+        for (const session of sessions) client.cache.writeFragment({ fragment: sessionRow, fragmentName: "SessionRow", data: session });
+      },
+      event({ __typename, message, reset }) {
+        // Edits and recalls are in the cache already: it knows messages by their id.
+        if (__typename === "MessageCreated") append(client.cache, message);
+        if (reset) client.refetchQueries({ include: [messagesQuery] });
+      },
+    },
+  });
+}
+
+// Into the conversation's history, if that is in the cache.
+function append(cache, message) {
+  cache.updateQuery({ query: messagesQuery, variables: { conversationId: message.conversationId } }, (data) => {
+    if (!data?.messages || data.messages.edges.some(({ node }) => node.id === message.id)) return undefined;
+    const edge = { __typename: "MessageEdge", cursor: "", node: message };
+    return { messages: { ...data.messages, edges: [...data.messages.edges, edge] } };
+  });
+}
+
+export function openConversation(client, conversationId) {
+  return client.watchQuery({ query: messagesQuery, variables: { conversationId } });
+}
+
+export async function send(client, me, input) {
+  const pending = pendingMessage(me, { ...input, idempotencyKey: crypto.randomUUID() });
+  // Not as optimisticResponse: while that stands, nobody else's message appears in the conversation.
+  append(client.cache, pending);
+  try {
+    const variables = { input: { ...input, idempotencyKey: pending.idempotencyKey } };
+    const { data } = await client.mutate({ mutation: gql(SEND), variables });
+    append(client.cache, data.sendMessage.message);
+    return data.sendMessage.message;
+  } finally {
+    client.cache.evict({ id: client.cache.identify(pending) });
+  }
+}

@@ -1,0 +1,121 @@
+import { Client, fetchExchange, subscriptionExchange } from "@urql/core";
+import { authExchange } from "@urql/exchange-auth";
+import { cacheExchange } from "@urql/exchange-graphcache";
+import { relayPagination } from "@urql/exchange-graphcache/extras";
+import { retryExchange } from "@urql/exchange-retry";
+import { waitBefore } from "./errors.mjs";
+import { MESSAGES, MESSAGE_EVENTS, SEND, SESSIONS, SESSION_EVENTS, SYNC } from "./operations.mjs";
+import { openSocket, resuming } from "./socket.mjs";
+import { keepInSync, pendingMessage } from "./sync.mjs";
+
+// me: { id, displayName }. schema: web/types/confab.introspection.json, so that the cache knows interfaces and unions.
+export function urqlClient({ url, token, me, schema, socket = openSocket({ url, token }) }) {
+  const live = resuming(socket);
+  const repeatable = ({ kind, variables }) => kind === "query" || variables?.input?.idempotencyKey;
+  return new Client({
+    url,
+    preferGetMethod: false,
+    exchanges: [
+      cacheExchange({
+        schema,
+        // What has no id is part of what holds it.
+        keys: { SessionDelta: () => null, Delivery: () => null, Receipt: () => null, GroupMember: () => null, SeqRange: () => null },
+        resolvers: {
+          Query: {
+            sessions: relayPagination(),
+            messages: relayPagination({ mergeMode: "outwards" }),
+          },
+        },
+        updates: {
+          Query: { syncSessions: ({ syncSessions }, _, cache) => showSessions(cache, syncSessions) },
+          Subscription: {
+            syncSession: ({ syncSession }, _, cache) => showSessions(cache, { ...syncSession, reset: false }),
+            messageEvents: ({ messageEvents: { __typename, message } }, _, cache) => {
+              // Edits and recalls are in the cache already: it knows messages by their id.
+              if (__typename === "MessageCreated") append(cache, message);
+            },
+          },
+          Mutation: { sendMessage: ({ sendMessage }, _, cache) => append(cache, sendMessage.message) },
+        },
+        optimistic: {
+          // Shown until the answer comes, through all tries; taken back if it is refused.
+          sendMessage: ({ input }) => ({
+            __typename: "SendMessagePayload",
+            replayed: false,
+            message: pendingMessage(me, input),
+          }),
+        },
+      }),
+      // As it comes it tries once more, with network errors only, and any mutation.
+      retryExchange({
+        maxNumberAttempts: 10,
+        initialDelayMs: 250,
+        retryIf: (error, operation) => Boolean(waitBefore(error) !== null && repeatable(operation)),
+      }),
+      authExchange(async ({ appendHeaders }) => {
+        let jwt = await token();
+        return {
+          addAuthToOperation: (operation) => appendHeaders(operation, { authorization: `Bearer ${jwt}` }),
+          didAuthError: ({ graphQLErrors }) => graphQLErrors.some(({ extensions }) => extensions?.code === "UNAUTHENTICATED"),
+          async refreshAuth() { jwt = await token(); },
+        };
+      }),
+      fetchExchange,
+      subscriptionExchange({
+        forwardSubscription: ({ query, variables }) => ({
+          subscribe: (sink) => ({ unsubscribe: live.subscribe({ query, variables }, sink) }),
+        }),
+      }),
+    ],
+  });
+}
+
+function showSessions(cache, { sessions, totalUnread, cursor, reset }) {
+  cache.updateQuery({ query: SESSIONS }, (data) => {
+    if (!data) return data;
+    const old = reset ? [] : data.sessions.edges;
+    const known = new Set(old.map(({ node }) => node.id));
+    const added = sessions.filter(({ id }) => !known.has(id)).map((node) => ({ __typename: "SessionEdge", cursor: "", node }));
+    return { sessions: { ...data.sessions, totalUnread, cursor, edges: [...added, ...old] } };
+  });
+}
+
+// Into the conversation's history, if that is in the cache.
+function append(cache, message) {
+  cache.updateQuery({ query: MESSAGES, variables: { conversationId: message.conversationId } }, (data) => {
+    if (!data?.messages || data.messages.edges.some(({ node }) => node.id === message.id)) return data;
+    const edge = { __typename: "MessageEdge", cursor: "", node: message };
+    return { messages: { ...data.messages, edges: [...data.messages.edges, edge] } };
+  });
+}
+
+// Call it once, after sign-in: from then on useQuery({ query: SESSIONS }) and useQuery({ query: MESSAGES, ... }) show what is.
+export async function startUrql(client) {
+  const dataOf = ({ data, error }) => {
+    if (error) throw error;
+    return data;
+  };
+  const listen = (query, since, take) => client.subscription(query, { since }).subscribe(({ data, error }) => {
+    if (error) console.error(error);
+    else take(data);
+  }).unsubscribe;
+  const { sessions } = dataOf(await client.query(SESSIONS, {}));
+  return keepInSync({
+    since: sessions.cursor,
+    sync: async (since) => dataOf(await client.query(SYNC, { since }, { requestPolicy: "network-only" })).syncSessions,
+    sessionEvents: (since, take) => listen(SESSION_EVENTS, since, ({ syncSession }) => take(syncSession)),
+    messageEvents: (since, take) => listen(MESSAGE_EVENTS, since, ({ messageEvents }) => take(messageEvents)),
+    show: {
+      sessions() {}, // the cache has them from its updates
+      event({ reset }) {
+        if (reset) console.warn("some messages were missed: ask those that are shown anew, with requestPolicy network-only");
+      },
+    },
+  });
+}
+
+export async function send(client, input) {
+  const { data, error } = await client.mutation(SEND, { input: { ...input, idempotencyKey: crypto.randomUUID() } });
+  if (error) throw error;
+  return data.sendMessage.message;
+}

@@ -1,0 +1,35 @@
+import { readFileSync } from "node:fs";
+import { ApolloClient, gql } from "@apollo/client/core";
+import { apolloClient, openConversation, send, startApollo } from "../docs/clients/apollo.mjs";
+import { SESSIONS } from "../docs/clients/operations.mjs";
+import { openSocket } from "../docs/clients/socket.mjs";
+import { asShown, inOrder } from "../docs/clients/sync.mjs";
+import { tryClient } from "./scenario.mjs";
+
+const possibleTypes = JSON.parse(readFileSync(new URL("../web/types/confab.possible-types.json", import.meta.url)));
+
+await tryClient(({ url, token, user }) => {
+  const socket = openSocket({ url, token });
+  const client = apolloClient({ url, token, possibleTypes, socket });
+  const sessions = () => asShown(client.readQuery({ query: gql(SESSIONS) }).sessions.edges.map(({ node }) => node));
+  let stop;
+  let opened;
+  let subscription;
+  return {
+    async start() { stop = await startApollo(client); },
+    titles: () => sessions().map(({ conversation }) => conversation.title),
+    unread: (title) => sessions().find(({ conversation }) => conversation.title === title).unreadCount,
+    async open(conversationId) {
+      opened = openConversation(client, conversationId);
+      await new Promise((resolve) => { subscription = opened.subscribe(({ data }) => { if (data) resolve(); }); });
+    },
+    contents: () => inOrder(opened.getCurrentResult().data.messages.edges.map(({ node }) => node)).map(({ content }) => content),
+    send: (input) => send(client, { id: user, displayName: user }, input),
+    async stop() {
+      subscription.unsubscribe();
+      stop();
+      client.stop();
+      await socket.dispose();
+    },
+  };
+});

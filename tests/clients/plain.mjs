@@ -1,0 +1,17 @@
+import { Chat, plainClient } from "../docs/clients/plain.mjs";
+import { tryClient } from "./scenario.mjs";
+
+await tryClient(({ url, token, user }) => {
+  const client = plainClient({ url, token });
+  const chat = new Chat(client, { id: user, displayName: user });
+  let opened;
+  return {
+    start: () => chat.start(),
+    titles: () => chat.list.map(({ conversation }) => conversation.title),
+    unread: (title) => chat.list.find(({ conversation }) => conversation.title === title)?.unreadCount,
+    open: (conversationId) => chat.open(opened = conversationId),
+    contents: () => chat.history(opened).map(({ content }) => content),
+    send: (input) => chat.send(input),
+    stop: () => { chat.stop(); return client.close(); },
+  };
+});

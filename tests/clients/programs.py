@@ -1,0 +1,89 @@
+"""The programs that try the client guide's code, as a frontend's build and Node.js would run it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "clients"
+HERE = Path(__file__).parent
+PACKAGES = ROOT / "bench" / "node_modules"
+LIMIT = 60.0
+"""Seconds a program may take."""
+
+
+def missing() -> str | None:
+    """What is not here that the programs need; None if all is."""
+    node = shutil.which("node")
+    if node is None:
+        return "needs Node.js"
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version.lstrip("v").partition(".")[0]) < 20:
+        return f"needs Node.js 20, found {version}"
+    wanted = json.loads((ROOT / "bench" / "package.json").read_text())["dependencies"]
+    if any(not (PACKAGES / name / "package.json").is_file() for name in wanted):
+        return "needs the packages of bench/package.json: (cd bench && npm install)"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a program ended: what it wrote, and which files of the guide it loaded."""
+
+    status: int
+    output: str
+    loaded: frozenset[str]
+
+
+class Workshop:
+    """A copy of the guide's files beside the packages they import."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        shutil.copytree(GUIDE, folder / "docs" / "clients", ignore=shutil.ignore_patterns("__pycache__", "__generated__"))
+        (folder / "schema").mkdir()
+        shutil.copy(ROOT / "schema" / "schema.graphql", folder / "schema")
+        shutil.copytree(ROOT / "web" / "types", folder / "web" / "types")
+        (folder / "programs").mkdir()
+        for program in HERE.glob("*.mjs"):
+            shutil.copy(program, folder / "programs")
+        (folder / "node_modules").symlink_to(PACKAGES)
+        (folder / "package.json").write_text('{"type": "module"}')
+
+    async def run(self, program: str, url: str, secret: str) -> Ran:
+        """Runs `tests/clients/<program>.mjs` against a server. Raises TimeoutError."""
+        coverage = self._folder / f"coverage-{program}"
+        given = os.environ | {"CONFAB_URL": url, "CONFAB_SECRET": secret, "NODE_V8_COVERAGE": str(coverage)}
+        process = await asyncio.create_subprocess_exec(
+            "node",
+            f"programs/{program}.mjs",
+            cwd=self._folder,
+            env=given,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            async with asyncio.timeout(LIMIT):
+                output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        assert process.returncode is not None
+        return Ran(process.returncode, output.decode(), self._loaded(coverage))
+
+    def _loaded(self, coverage: Path) -> frozenset[str]:
+        guide = str((self._folder / "docs" / "clients").resolve())
+        urls = {
+            script["url"] for report in coverage.glob("*.json") for script in json.loads(report.read_bytes())["result"]
+        }
+        paths = (unquote(urlsplit(url).path) for url in urls)
+        return frozenset(os.path.relpath(path, guide) for path in paths if path.startswith(guide))

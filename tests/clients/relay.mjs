@@ -1,0 +1,45 @@
+import { Suspense, createElement } from "react";
+import { RelayEnvironmentProvider } from "react-relay";
+import renderer from "react-test-renderer";
+import "./build_relay.mjs";
+import { relayEnvironment } from "../docs/clients/relay/environment.mjs";
+import { openSocket } from "../docs/clients/socket.mjs";
+import { tryClient, until } from "./scenario.mjs";
+
+const { History, SessionList, send, startRelay } = await import("../docs/clients/relay/Chat.mjs");
+
+await tryClient(({ url, token, user }) => {
+  const socket = openSocket({ url, token });
+  const environment = relayEnvironment({ url, token, socket });
+  let stop;
+  let tree;
+  const show = (...children) => {
+    const element = createElement(RelayEnvironmentProvider, { environment }, createElement(Suspense, { fallback: "…" }, ...children));
+    if (tree) tree.update(element);
+    else tree = renderer.create(element);
+  };
+  const all = (type) => (tree?.toJSON() ? tree.root.findAllByType(type) : []);
+  const rows = () => all("a");
+  return {
+    async start() {
+      stop = await startRelay(environment);
+      show(createElement(SessionList, { key: "list" }));
+      await until("the list", () => rows().length > 0);
+    },
+    titles: () => rows().map(({ children }) => children.join("")),
+    unread: (title) => rows().find(({ children }) => children.join("") === title).props["data-unread"],
+    async open(conversationId) {
+      show(createElement(SessionList, { key: "list" }), createElement(History, { key: "history", conversationId }));
+      await until("the conversation", () => all("p").length > 0);
+    },
+    contents: () => all("p").map(({ children }) => children.join("")),
+    send: (input) => send(environment, { id: user, displayName: user }, input),
+    async stop() {
+      stop();
+      tree.unmount();
+      await socket.dispose();
+    },
+  };
+});
+// React would stay.
+process.exit(0);

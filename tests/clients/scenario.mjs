@@ -1,0 +1,177 @@
+// What each client of the guide has to do against a real server: see the list, follow it, lose nothing, send once.
+import assert from "node:assert/strict";
+import { createHmac, randomUUID } from "node:crypto";
+import net from "node:net";
+import WebSocket from "ws";
+
+// Browsers have one; Node.js from version 22 on.
+globalThis.WebSocket ??= WebSocket;
+
+const { CONFAB_URL, CONFAB_SECRET } = process.env;
+const PATIENCE = 10_000;
+export const server = CONFAB_URL;
+export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+const base64url = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+export function jwt(user, seconds = 3600) {
+  const now = Math.floor(Date.now() / 1000);
+  const signed = `${base64url({ alg: "HS256", typ: "JWT" })}.${base64url({ sub: user, iat: now, exp: now + seconds })}`;
+  return `${signed}.${createHmac("sha256", CONFAB_SECRET).update(signed).digest("base64url")}`;
+}
+
+export async function until(what, condition) {
+  for (const end = Date.now() + PATIENCE; ; ) {
+    const found = await condition();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`waited in vain: ${what}`);
+    await sleep(5);
+  }
+}
+
+const untouched = globalThis.fetch;
+
+// Somebody else, who uses the server directly.
+export class Person {
+  constructor(name) {
+    this.name = `${name}-${randomUUID().slice(0, 8)}`;
+  }
+
+  async ask(query, variables) {
+    const response = await untouched(server, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${jwt(this.name)}` },
+      body: JSON.stringify({ query, variables }),
+    });
+    const { data, errors } = await response.json();
+    assert.equal(errors, undefined, JSON.stringify(errors));
+    return data;
+  }
+
+  async send(toUserId, content) {
+    const query = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id seq conversationId } } }";
+    return (await this.ask(query, { input: { toUserId, content } })).sendMessage.message;
+  }
+
+  async contents(conversationId) {
+    const query = "query ($id: ID!) { messages(conversationId: $id, first: 100) { edges { node { content } } } }";
+    return (await this.ask(query, { id: conversationId })).messages.edges.map(({ node }) => node.content);
+  }
+}
+
+// A way to the server that can be cut: what goes through it is connected anew, or not while it is `away`. While it is `deaf`
+// nothing comes back.
+export async function cuttable() {
+  const { port, hostname, pathname } = new URL(server);
+  const links = new Set();
+  const proxy = net.createServer((near) => {
+    if (way.away) return void near.resetAndDestroy();
+    const far = net.connect(Number(port), hostname);
+    links.add(near);
+    for (const [from, to] of [[near, far], [far, near]]) {
+      from.on("data", (bytes) => { if (from === near || !way.deaf) to.write(bytes); });
+      from.on("end", () => to.end());
+      from.on("error", () => {});
+      from.on("close", () => { to.destroy(); links.delete(near); });
+    }
+  });
+  const way = {
+    away: false,
+    deaf: false,
+    cut() { for (const near of links) near.resetAndDestroy(); },
+    close() { proxy.close(); way.cut(); },
+  };
+  await new Promise((resolve) => { proxy.listen(0, "127.0.0.1", resolve); });
+  way.url = `http://127.0.0.1:${proxy.address().port}${pathname}`;
+  return way;
+}
+
+// The answers of the next so many requests are lost on the way back, after the server has done what it was asked.
+export function loseAnswers(count) {
+  globalThis.fetch = async (...request) => {
+    const response = await untouched(...request);
+    if (count === 0) return response;
+    count -= 1;
+    await response.text();
+    throw new TypeError("fetch failed");
+  };
+}
+
+// The next answer is this one, as the server gives it where it can't serve.
+export function answerOnce(errors) {
+  globalThis.fetch = async () => {
+    globalThis.fetch = untouched;
+    const headers = { "content-type": "application/graphql-response+json" };
+    return new Response(JSON.stringify({ errors }), { status: 503, headers });
+  };
+}
+
+export const BUSY = [{ message: "busy", extensions: { code: "UNAVAILABLE", retryable: true, retryAfterMs: 20 } }];
+
+export function done(what) {
+  console.log(`ok ${what}`);
+}
+
+// make({ url, token, user }): a client of the guide, as { start(), titles(), unread(title), open(conversationId), contents(), send(input),
+// stop() }, the messages being those of the conversation that is open.
+export async function tryClient(make) {
+  const user = new Person("alice");
+  const bob = new Person("bob");
+  const carol = new Person("carol");
+  const way = await cuttable();
+  await user.ask("{ me { id } }"); // from then on there is such a user
+  const { conversationId } = await bob.send(user.name, "first");
+  await carol.send(user.name, "hello");
+  const client = await make({ url: way.url, token: async () => jwt(user.name), user: user.name });
+
+  await client.start();
+  assert.deepEqual(client.titles(), [carol.name, bob.name]);
+  assert.equal(client.unread(bob.name), 1);
+  await client.open(conversationId);
+  assert.deepEqual(client.contents(), ["first"]);
+  done("shows the list and a conversation");
+
+  await bob.send(user.name, "second");
+  await until("a live message", () => client.contents().includes("second"));
+  await until("the list in its new order", () => client.titles()[0] === bob.name && client.unread(bob.name) === 2);
+  await user.ask("mutation ($id: ID!) { markRead(conversationId: $id) { id } }", { id: conversationId });
+  await until("what another device has read", () => client.unread(bob.name) === 0);
+  done("follows what happens");
+
+  way.away = true;
+  way.cut();
+  await sleep(50);
+  await bob.send(user.name, "third");
+  await bob.send(user.name, "fourth");
+  await user.ask("mutation ($id: ID!) { pinSession(conversationId: $id) { id } }", { id: `p_${[user.name, carol.name].sort().join("_")}` });
+  await sleep(50);
+  way.away = false;
+  await until("what was missed", () => client.contents().includes("fourth"));
+  await until("the list after a break", () => client.titles()[0] === carol.name && client.unread(bob.name) === 2);
+  assert.deepEqual(client.contents(), ["first", "second", "third", "fourth"]);
+  done("has everything once, in order, after a break");
+
+  loseAnswers(2);
+  const sending = client.send({ conversationId, content: "fifth" });
+  await until("what is being sent", () => client.contents().includes("fifth"));
+  await sending;
+  assert.deepEqual(await bob.contents(conversationId), ["first", "second", "third", "fourth", "fifth"]);
+  answerOnce(BUSY);
+  await client.send({ conversationId, content: "sixth" });
+  await until("both, once each", () => client.contents().slice(4).join() === "fifth,sixth");
+  assert.deepEqual(await bob.contents(conversationId), ["first", "second", "third", "fourth", "fifth", "sixth"]);
+  done("shows at once what it sends, and sends it once, however often the answer is lost");
+
+  const refused = await client.send({ conversationId, content: " " }).then(() => null, (error) => error);
+  assert.equal(codeOf(refused), "INVALID_INPUT");
+  await until("the refused one to go", () => !client.contents().includes(" "));
+  done("takes back what is refused");
+
+  await client.stop();
+  way.close();
+}
+
+export function codeOf(error) {
+  const errors = error?.errors ?? error?.graphQLErrors ?? error?.source?.errors;
+  return errors?.[0]?.extensions?.code;
+}

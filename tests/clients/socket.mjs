@@ -1,0 +1,121 @@
+// The socket of the guide, through everything that ends a connection, and what may go wrong when it comes back.
+import assert from "node:assert/strict";
+import { MESSAGE_EVENTS } from "../docs/clients/operations.mjs";
+import { openSocket, resuming } from "../docs/clients/socket.mjs";
+import { BUSY, Person, cuttable, done, jwt, sleep, until } from "./scenario.mjs";
+
+const bob = new Person("bob");
+await bob.ask("{ me { id } }");
+
+// Somebody who listens, and what they heard.
+async function listening(options, seconds = 3600) {
+  const person = new Person("alice");
+  await person.ask("{ me { id } }");
+  const way = await cuttable();
+  const heard = [];
+  const closes = [];
+  const asked = [];
+  const socket = openSocket({
+    url: way.url,
+    token: async () => { asked.push(Date.now()); return jwt(person.name, seconds); },
+    retryWait: () => sleep(20),
+    ...options(person, asked),
+  });
+  socket.on("closed", ({ code }) => closes.push(code));
+  const stop = resuming(socket).subscribe({ query: MESSAGE_EVENTS, variables: { since: null } }, {
+    next: ({ data }) => heard.push(data.messageEvents.message?.content ?? data.messageEvents.__typename),
+    error: (error) => heard.push(error),
+    complete: () => heard.push("complete"),
+  });
+  return { person, way, heard, closes, asked, socket, async end() { stop(); await socket.dispose(); way.close(); } };
+}
+
+async function renewed() {
+  const at = await listening(() => ({}), 2);
+  await until("its start", () => at.heard.length === 1);
+  await sleep(2300);
+  await bob.send(at.person.name, "later");
+  await until("what came later", () => at.heard.includes("later"));
+  assert.deepEqual(at.closes, []);
+  assert(at.asked.length <= 4);
+  await at.end();
+  done("a token is renewed on the open connection");
+}
+
+async function notRenewed() {
+  const at = await listening((person, asked) => ({
+    token: async () => {
+      asked.push(Date.now());
+      if (asked.length === 2) throw new Error("the identity provider is away");
+      return jwt(person.name, asked.length === 1 ? 2 : 3600);
+    },
+  }));
+  await until("its start", () => at.heard.length === 1);
+  await until("the token's end", () => at.closes.includes(4403));
+  await bob.send(at.person.name, "meanwhile");
+  await until("what came meanwhile", () => at.heard.includes("meanwhile"));
+  await at.end();
+  done("one that could not be renewed ends the connection, and the next one has another");
+}
+
+async function longToken() {
+  const at = await listening(() => ({}), 30 * 86_400);
+  await until("its start", () => at.heard.length === 1);
+  await sleep(200);
+  assert.equal(at.asked.length, 1);
+  await at.end();
+  done("one of a month is not renewed at once");
+}
+
+async function noTokenYet() {
+  const at = await listening((person, asked) => ({
+    token: async () => {
+      asked.push(Date.now());
+      if (asked.length < 3) throw new Error("the identity provider is away");
+      return jwt(person.name);
+    },
+    retryWait: () => sleep(20),
+  }));
+  await until("its start", () => at.heard.includes("CaughtUp"));
+  await at.end();
+  done("where there is no token yet it tries again");
+}
+
+async function away() {
+  const at = await listening(() => ({}));
+  await until("its start", () => at.heard.length === 1);
+  at.way.away = true;
+  at.way.cut();
+  await sleep(200);
+  await bob.send(at.person.name, "meanwhile");
+  at.way.away = false;
+  await until("what came meanwhile", () => at.heard.includes("meanwhile"));
+  at.socket.terminate();
+  await bob.send(at.person.name, "after sleeping");
+  await until("what came after sleeping", () => at.heard.includes("after sleeping"));
+  assert.equal(at.heard.filter((each) => each !== "CaughtUp").join(), "meanwhile,after sleeping");
+  await at.end();
+  done("it comes back to a server that was away for many tries, and after terminate()");
+}
+
+// The server would have to be without its database for this.
+async function busy() {
+  const asked = [];
+  const stub = {
+    subscribe({ variables }, sink) {
+      asked.push({ ...variables }.since);
+      if (asked.length === 1) sink.next({ data: { messageEvents: { cursor: "one" } } });
+      if (asked.length < 3) sink.error(BUSY);
+      else sink.error([{ message: "no", extensions: { code: "NOT_FOUND", retryable: false } }]);
+      return () => {};
+    },
+  };
+  const refused = await new Promise((resolve) => {
+    resuming(stub).subscribe({ query: "", variables: { since: "zero" } }, { next() {}, error: resolve });
+  });
+  assert.equal(refused[0].message, "no");
+  assert.deepEqual(asked, ["zero", "one", "one"]);
+  done("a subscription that fails for the moment begins again where it was; one that is refused doesn't");
+}
+
+await Promise.all([renewed(), notRenewed(), longToken(), noTokenYet(), away(), busy()]);

@@ -1,0 +1,34 @@
+import { readFileSync } from "node:fs";
+import { MESSAGES, SESSIONS } from "../docs/clients/operations.mjs";
+import { openSocket } from "../docs/clients/socket.mjs";
+import { asShown, inOrder } from "../docs/clients/sync.mjs";
+import { send, startUrql, urqlClient } from "../docs/clients/urql.mjs";
+import { tryClient } from "./scenario.mjs";
+
+const schema = JSON.parse(readFileSync(new URL("../web/types/confab.introspection.json", import.meta.url)));
+
+await tryClient(({ url, token, user }) => {
+  const socket = openSocket({ url, token });
+  const client = urqlClient({ url, token, schema, me: { id: user, displayName: user }, socket });
+  const shown = {};
+  const stops = [];
+  const show = (name, query, variables) => new Promise((resolve) => {
+    stops.push(client.query(query, variables).subscribe(({ data }) => { if (data) resolve(shown[name] = data[name]); }).unsubscribe);
+  });
+  const sessions = () => asShown(shown.sessions.edges.map(({ node }) => node));
+  return {
+    async start() {
+      await show("sessions", SESSIONS, {});
+      stops.push(await startUrql(client));
+    },
+    titles: () => sessions().map(({ conversation }) => conversation.title),
+    unread: (title) => sessions().find(({ conversation }) => conversation.title === title).unreadCount,
+    open: (conversationId) => show("messages", MESSAGES, { conversationId }),
+    contents: () => inOrder(shown.messages.edges.map(({ node }) => node)).map(({ content }) => content),
+    send: (input) => send(client, input),
+    async stop() {
+      for (const stop of stops) stop();
+      await socket.dispose();
+    },
+  };
+});
