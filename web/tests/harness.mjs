@@ -53,10 +53,14 @@ export async function run(setUp = async () => {}) {
   await browser.close();
 }
 
-/** A page in a browser profile of its own. options: Playwright's for a context; `name`: for pictures and complaints. */
-export async function open(path, { name = path, ...options } = {}) {
+/**
+ * A page in a browser profile of its own. options: Playwright's for a context; `name`: for pictures and complaints; `prepare`: what is
+ * done with the context before there is a page.
+ */
+export async function open(path, { name = path, prepare, ...options } = {}) {
   const context = await browser.newContext({ viewport: WIDE, locale: "en-GB", ...options });
   context.setDefaultTimeout(PATIENCE);
+  await prepare?.(context);
   return openIn(context, path, name);
 }
 

@@ -1,0 +1,121 @@
+// The demo on two devices of one person, side by side: what is changed on one is seen on the other.
+import assert from "node:assert/strict";
+
+import { ask, check, complained, eventually, open, run, send } from "./harness.mjs";
+import { article, box, choose, list, row, rowThatSays, write } from "./pages.mjs";
+
+let page, left, right;
+
+const names = (device) => list(device).getByRole("link").evaluateAll((links) => links.map((link) => link.getAttribute("aria-label")));
+const saysNot = (device, title, said) => eventually(async () => assert.doesNotMatch(await row(device, title).getAttribute("aria-label"), said));
+
+check("both devices show the same list, pinned ones first", async () => {
+  page = await open("/demo", { name: "two devices" });
+  await page.getByRole("link", { name: "Two devices side by side" }).click();
+  [left, right] = ["Left device", "Right device"].map((title) => page.frameLocator(`iframe[title="${title}"]`));
+  for (const device of [left, right]) await row(device, "Bob Baker").waitFor();
+  await eventually(async () => assert.deepEqual(await names(left), await names(right)));
+  assert.match((await names(left))[0], /^Bob Baker.*pinned/);
+});
+
+check("what is read on the left is read on the right", async () => {
+  await send("dave", "alice", "Did you see this?");
+  for (const device of [left, right]) await rowThatSays(device, "Dave Dyer", /1 unread/).waitFor();
+  await row(left, "Dave Dyer").click();
+  await article(left, "Did you see this?").waitFor();
+  await saysNot(right, "Dave Dyer", /unread/);
+});
+
+check("what is written on the left is on the right, as one's own", async () => {
+  await row(right, "Dave Dyer").click();
+  await write(left, "Yes, just now");
+  await article(right, "Yes, just now").waitFor();
+  assert.ok(await article(right, "Yes, just now").getAttribute("data-status"));
+});
+
+check("what others write while one looks stays read on both", async () => {
+  await send("dave", "alice", "And this?");
+  for (const device of [left, right]) {
+    await article(device, "And this?").waitFor();
+    await saysNot(device, "Dave Dyer", /unread/);
+  }
+  for (const device of [left, right]) await row(device, "Carol Cook").click();
+});
+
+check("pinned on the left is pinned on the right, among those above all others", async () => {
+  await choose(left, "Erin Archer", "Pin");
+  await rowThatSays(right, "Erin Archer", /pinned/).waitFor();
+  for (const device of [left, right]) {
+    await eventually(async () => {
+      const pinned = (await names(device)).map((name) => name.includes("pinned"));
+      assert.deepEqual(pinned, [true, true, ...pinned.slice(2).map(() => false)]);
+    });
+  }
+  await choose(right, "Erin Archer", "Unpin");
+  await saysNot(left, "Erin Archer", /pinned/);
+});
+
+check("muted on the left is muted on the right, and out of the total", async () => {
+  await send("erin", "alice", "Ping");
+  await rowThatSays(right, "Erin Archer", /1 unread/).waitFor();
+  const before = (await ask("alice", "{ totalUnread }")).totalUnread;
+  await choose(left, "Erin Archer", "Mute");
+  await rowThatSays(right, "Erin Archer", /1 unread.*muted/).waitFor();
+  assert.equal((await ask("alice", "{ totalUnread }")).totalUnread, before - 1);
+  await eventually(async () => {
+    for (const frame of page.frames().slice(1)) assert.equal(await frame.title(), `(${before - 1}) Confab`);
+  });
+  await choose(right, "Erin Archer", "Unmute");
+  await saysNot(left, "Erin Archer", /muted/);
+});
+
+check("marked as unread on the right has a dot on the left, till it is opened", async () => {
+  await choose(right, "Dave Dyer", "Mark as unread");
+  await rowThatSays(left, "Dave Dyer", /marked as unread/).waitFor();
+  await row(left, "Dave Dyer").click();
+  await saysNot(right, "Dave Dyer", /unread/);
+  await row(left, "Carol Cook").click();
+});
+
+check("a folder made on the left is on the right, with what is in it", async () => {
+  await choose(left, "Carol Cook", "Move to folder…");
+  const dialog = left.getByRole("dialog");
+  await dialog.getByRole("textbox", { name: "New folder" }).fill("climbing");
+  await dialog.getByRole("button", { name: "Move" }).click();
+  await right.getByRole("tab", { name: /^climbing/ }).click();
+  await eventually(async () => assert.deepEqual((await names(right)).map((name) => name.split(",")[0]), ["Carol Cook"]));
+  await choose(right, "Carol Cook", "Move to folder…");
+  await right.getByRole("dialog").getByRole("button", { name: "No folder" }).click();
+  await eventually(async () => assert.equal(await left.getByRole("tab", { name: /^climbing/ }).count(), 0));
+  await row(right, "Bob Baker").waitFor();
+});
+
+check("deleted on the left is gone from the right, and back with the next message", async () => {
+  await row(left, "Dave Dyer").click();
+  await choose(left, "Erin Archer", "Delete");
+  for (const device of [left, right]) await eventually(async () => assert.equal(await row(device, "Erin Archer").count(), 0));
+  await send("erin", "alice", "Still there?");
+  for (const device of [left, right]) await row(device, "Erin Archer").waitFor();
+});
+
+check("a nested list opens its own list, and leads back", async () => {
+  await row(left, "shop").click();
+  await row(left, "Corner Bakery").waitFor();
+  assert.equal(await row(left, "Bob Baker").count(), 0);
+  await left.getByRole("link", { name: "Back to all sessions" }).click();
+  await row(left, "Bob Baker").waitFor();
+});
+
+check("each device may be another person's", async () => {
+  await page.getByRole("region", { name: "Right device" }).getByRole("combobox").selectOption({ label: "Dave Dyer" });
+  await row(right, "Alice Archer").click();
+  await row(left, "Dave Dyer").click();
+  await box(right).pressSequentially("Hm");
+  await left.getByRole("main").getByText("Dave is typing…").waitFor();
+});
+
+check("no browser had anything to complain of", async () => {
+  assert.deepEqual(complained(), []);
+});
+
+await run();

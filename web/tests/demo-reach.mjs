@@ -1,0 +1,151 @@
+// The demo for everybody: with the keyboard, on a phone, in the dark, with a screen reader (axe), in a long history.
+import assert from "node:assert/strict";
+
+import { ask, check, complained, demo, eventually, fitsItsWidth, isAccessible, open, PHONE, run, send } from "./harness.mjs";
+import { article, box, list, log, row, write } from "./pages.mjs";
+
+let alice, phone;
+
+const focused = (page) => page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? "");
+
+check("with the keyboard alone one finds a conversation, writes and comes back", async () => {
+  alice = await demo("alice");
+  await row(alice, "Bob Baker").waitFor();
+  for (let tabs = 0; tabs < 15 && !/^Bob Baker/.test(await focused(alice)); tabs += 1) await alice.keyboard.press("Tab");
+  assert.match(await focused(alice), /^Bob Baker/);
+  await alice.keyboard.press("ArrowDown");
+  const second = await focused(alice);
+  assert.doesNotMatch(second, /^Bob Baker/);
+  await alice.keyboard.press("Home");
+  await alice.keyboard.press("Enter");
+  await box(alice).waitFor();
+  await eventually(async () => assert.equal(await focused(alice), "Message"));
+  await alice.keyboard.type("By keyboard");
+  await alice.keyboard.press("Enter");
+  await article(alice, "By keyboard").waitFor();
+  await alice.keyboard.press("Escape");
+  await eventually(async () => assert.match(await focused(alice), /^Bob Baker/));
+});
+
+check("menus open, are walked through and closed with the keyboard, which then is where it was", async () => {
+  await alice.keyboard.press("Tab");
+  assert.equal(await focused(alice), "Actions for Bob Baker");
+  await alice.keyboard.press("Enter");
+  await alice.getByRole("menu").waitFor();
+  const first = await focused(alice);
+  await alice.keyboard.press("ArrowDown");
+  assert.notEqual(await focused(alice), first);
+  await alice.keyboard.press("Escape");
+  await eventually(async () => assert.equal(await alice.getByRole("menu").count(), 0));
+  assert.equal(await focused(alice), "Actions for Bob Baker");
+});
+
+check("what has the focus is seen to have it", async () => {
+  await alice.keyboard.press("Shift+Tab");
+  const outline = await alice.evaluate(() => {
+    const style = getComputedStyle(document.activeElement);
+    return `${style.outlineStyle} ${style.outlineWidth} ${style.boxShadow}`;
+  });
+  assert.doesNotMatch(outline, /^none .* none$/);
+});
+
+check("new messages are told to screen readers", async () => {
+  await send("dave", "alice", "Hear, hear");
+  await alice.locator("[aria-live=polite]").filter({ hasText: "Dave Dyer: Hear, hear" }).waitFor({ state: "attached" });
+});
+
+check("scrolling up brings older messages, and what is in view stays where it is", async () => {
+  const names = [..."abcdefghij"];
+  for (let part = 0; part < 12; part += 1) {
+    const sends = names.map((name, index) => `${name}: sendMessage(input: {toUserId: "carol", content: "line ${10 * part + index}"}) { message { seq } }`);
+    await ask("erin", `mutation { ${sends.join(" ")} }`);
+  }
+  const carol = await demo("carol");
+  await row(carol, "Erin Archer").click();
+  await carol.getByText("New messages").waitFor();
+  await carol.getByRole("button", { name: "To the newest message" }).click({ timeout: 2000 }).catch(() => {});
+  await article(carol, /line 119$|line 119\D/).waitFor();
+  const top = () => log(carol).evaluate((box) => [...box.querySelectorAll("article")].find((each) => each.getBoundingClientRect().bottom > box.getBoundingClientRect().top + 5)?.dataset.seq);
+  for (let turn = 0; turn < 40 && (await log(carol).getByRole("article").first().getAttribute("data-seq")) !== "1"; turn += 1) {
+    const before = Number(await top());
+    await log(carol).hover();
+    await carol.mouse.wheel(0, -500);
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    const after = Number(await top());
+    assert.ok(after <= before && before - after < 25, `from ${before} to ${after}`);
+  }
+  const seqs = await log(carol).getByRole("article").evaluateAll((all) => all.map((each) => Number(each.dataset.seq)));
+  assert.deepEqual(seqs, Array.from({ length: 120 }, (_, index) => index + 1));
+  await carol.close();
+});
+
+check("axe finds nothing serious in the list and a conversation", async () => {
+  await row(alice, "Bob Baker").click();
+  await article(alice, "By keyboard").waitFor();
+  await isAccessible(alice);
+});
+
+check("axe finds nothing serious in the dialogs and menus", async () => {
+  for (const name of ["New conversation", "New group"]) {
+    await alice.getByRole("button", { name, exact: true }).click();
+    await alice.getByRole("dialog", { name }).waitFor();
+    await isAccessible(alice);
+    await alice.keyboard.press("Escape");
+  }
+  await row(alice, "Weekend hike").click();
+  await alice.getByRole("button", { name: "Group info" }).click();
+  await alice.getByRole("dialog").getByRole("list", { name: "Members" }).waitFor();
+  await isAccessible(alice);
+  await alice.keyboard.press("Escape");
+  await row(alice, "Weekend hike").hover();
+  await list(alice).getByRole("button", { name: "Actions for Weekend hike" }).click();
+  await isAccessible(alice);
+  await alice.keyboard.press("Escape");
+});
+
+check("in the dark axe finds nothing serious either, and the choice is kept", async () => {
+  await alice.getByRole("button", { name: "Switch to dark" }).click();
+  await isAccessible(alice);
+  await alice.reload();
+  await row(alice, "Bob Baker").waitFor();
+  assert.equal(await alice.evaluate(() => document.documentElement.dataset.theme), "dark");
+  await alice.getByRole("button", { name: "New group" }).click();
+  await isAccessible(alice);
+  await alice.keyboard.press("Escape");
+});
+
+check("whoever's system is dark gets the dark, sign-in page included", async () => {
+  const page = await open("/demo", { name: "dark", colorScheme: "dark" });
+  await page.getByRole("button", { name: "Sign in as Alice Archer" }).waitFor();
+  const [red] = (await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).match(/\d+/g).map(Number);
+  assert.ok(red < 80, String(red));
+  await isAccessible(page);
+  await page.goto(page.url() + "?view=two");
+  await page.frameLocator('iframe[title="Left device"]').getByRole("list", { name: "Sessions" }).waitFor();
+  await isAccessible(page);
+  await page.close();
+});
+
+check("on a phone there is one column, nothing beside the screen, and a way back", async () => {
+  phone = await demo("bob", { viewport: PHONE, hasTouch: true, isMobile: true });
+  await row(phone, "Alice Archer").waitFor();
+  await fitsItsWidth(phone);
+  await isAccessible(phone);
+  await row(phone, "Alice Archer").tap();
+  await box(phone).waitFor();
+  assert.equal(await list(phone).isVisible(), false);
+  await write(phone, `A long word: ${"very".repeat(60)}`);
+  await article(phone, "A long word").waitFor();
+  await fitsItsWidth(phone);
+  await isAccessible(phone);
+  await phone.getByRole("button", { name: "Back", exact: true }).tap();
+  await list(phone).waitFor();
+  await phone.getByRole("button", { name: "New group" }).tap();
+  await fitsItsWidth(phone);
+});
+
+check("no browser had anything to complain of", async () => {
+  assert.deepEqual(complained(), []);
+});
+
+await run();
