@@ -32,7 +32,6 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
   const [moving, setMoving] = useState(false);
   const gateway = conversation.__typename === "SubBizGateway" ? conversation.subBiz : null;
   const said = [
-    conversation.title,
     unreadCount && `${unreadCount} unread`,
     unreadMentionCount && plural(unreadMentionCount, "mention"),
     !unreadCount && unreadStatus && "marked as unread",
@@ -45,21 +44,20 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
       <a
         className="session"
         href={gateway ? pathTo({ subBiz: gateway }) : pathTo({ subBiz, conversationId: conversation.id })}
-        aria-label={said.join(", ")}
         aria-current={current || undefined}
         tabIndex={tabIndex}
       >
         <Avatar id={conversation.id.startsWith("p_") && "peer" in conversation ? conversation.peer.id : conversation.id} name={conversation.title} />
         <span className="first-line">
-          <span className="title">{conversation.title}</span>
+          <span className="title">{conversation.title}<span className="sr-only">{said.map((each) => `, ${each}`)}</span></span>
           {muteStatus && <Icon name="mute" />}
           {lastMessage && <time dateTime={lastMessage.createdAt}>{moment(session.writeTs)}</time>}
         </span>
         <span className="second-line">
           {typing ? <span className="preview typing">{typing}</span> : <Preview session={session} />}
           {priority > 0 && <Icon name="pin" />}
-          {unreadMentionCount > 0 && <span className="badge mention">@</span>}
-          {unreadCount > 0 ? <span className={muteStatus ? "badge muted" : "badge"}>{unreadCount}</span> : unreadStatus && <span className="badge dot" />}
+          {unreadMentionCount > 0 && <span className="badge mention" aria-hidden="true">@</span>}
+          {unreadCount > 0 ? <span className={muteStatus ? "badge muted" : "badge"} aria-hidden="true">{unreadCount}</span> : unreadStatus && <span className="badge dot" />}
         </span>
       </a>
       <Menu label={`Actions for ${conversation.title}`} icon="down" tabIndex={tabIndex} items={useActions(session, current, () => setMoving(true))} />
