@@ -55,16 +55,13 @@ check("new messages are told to screen readers", async () => {
 });
 
 check("scrolling up brings older messages, and what is in view stays where it is", async () => {
-  const names = [..."abcdefghij"];
-  for (let part = 0; part < 12; part += 1) {
-    const sends = names.map((name, index) => `${name}: sendMessage(input: {toUserId: "carol", content: "line ${10 * part + index}"}) { message { seq } }`);
-    await ask("erin", `mutation { ${sends.join(" ")} }`);
-  }
+  const lines = Array.from({ length: 90 }, (_, index) => `l${index}: sendMessage(input: {toUserId: "carol", content: "Line ${index}."}) { message { seq } }`);
+  for (let from = 0; from < 90; from += 30) await ask("erin", `mutation { ${lines.slice(from, from + 30).join(" ")} }`);
   const carol = await demo("carol");
   await row(carol, "Erin Archer").click();
   await carol.getByText("New messages").waitFor();
   await carol.getByRole("button", { name: "To the newest message" }).click({ timeout: 2000 }).catch(() => {});
-  await article(carol, /line 119$|line 119\D/).waitFor();
+  await article(carol, "Line 89.").waitFor();
   const top = () => log(carol).evaluate((box) => [...box.querySelectorAll("article")].find((each) => each.getBoundingClientRect().bottom > box.getBoundingClientRect().top + 5)?.dataset.seq);
   for (let turn = 0; turn < 40 && (await log(carol).getByRole("article").first().getAttribute("data-seq")) !== "1"; turn += 1) {
     const before = Number(await top());
@@ -75,7 +72,8 @@ check("scrolling up brings older messages, and what is in view stays where it is
     assert.ok(after <= before && before - after < 25, `from ${before} to ${after}`);
   }
   const seqs = await log(carol).getByRole("article").evaluateAll((all) => all.map((each) => Number(each.dataset.seq)));
-  assert.deepEqual(seqs, Array.from({ length: 120 }, (_, index) => index + 1));
+  assert.ok(seqs.length > 90);
+  assert.deepEqual(seqs, seqs.map((_, index) => index + 1));
   await carol.close();
 });
 

@@ -2,8 +2,11 @@
 
 export const list = (page) => page.getByRole("list", { name: "Sessions" });
 
-/** A session's row: its name begins with the title, and then says what there is to say. */
-export const row = (page, title) => list(page).getByRole("link", { name: new RegExp(`^${title}(,|$)`) });
+/** A session's row: its name begins with the title, then says what there is to say, and then shows the last message. */
+export const row = (page, title) => list(page).getByRole("link", { name: new RegExp(`^${title}\\b`) });
+
+/** What the rows say of themselves, from the first to the last: title, numbers, marks. */
+export const rows = (page) => list(page).getByRole("link").evaluateAll((links) => links.map((link) => link.querySelector(".title").textContent));
 
 /** The row where it says that too. */
 export const rowThatSays = (page, title, said) => row(page, title).and(page.getByRole("link", { name: said }));
