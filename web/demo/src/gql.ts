@@ -138,6 +138,11 @@ export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
 
+export type OfflineQueueQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type OfflineQueueQuery = { offlineMessages: { edges: Array<{ node: { id: string, conversationId: string, seq: number } }>, pageInfo: { hasNextPage: boolean } } };
+
 export type TotalQueryVariables = Exact<{ [key: string]: never; }>;
 
 
@@ -355,13 +360,6 @@ export type DismissGroupMutationVariables = Exact<{
 
 export type DismissGroupMutation = { dismissGroup: boolean };
 
-export type RenewAuthMutationVariables = Exact<{
-  token: string;
-}>;
-
-
-export type RenewAuthMutation = { renewAuth: string };
-
 export type SyncSessionSubscriptionVariables = Exact<{
   since?: string | null | undefined;
 }>;
@@ -573,6 +571,21 @@ export const OneSessionDocument: TypedDocumentNode<OneSessionQuery, OneSessionQu
   }
 }
 ${SessionParts}`;
+
+export const OfflineQueueDocument: TypedDocumentNode<OfflineQueueQuery, OfflineQueueQueryVariables> = gql`query OfflineQueue {
+  offlineMessages(first: 100) {
+    edges {
+      node {
+        id
+        conversationId
+        seq
+      }
+    }
+    pageInfo {
+      hasNextPage
+    }
+  }
+}`;
 
 export const TotalDocument: TypedDocumentNode<TotalQuery, TotalQueryVariables> = gql`query Total {
   totalUnread
@@ -788,10 +801,6 @@ export const LeaveGroupDocument: TypedDocumentNode<LeaveGroupMutation, LeaveGrou
 
 export const DismissGroupDocument: TypedDocumentNode<DismissGroupMutation, DismissGroupMutationVariables> = gql`mutation DismissGroup($id: ID!) {
   dismissGroup(groupId: $id)
-}`;
-
-export const RenewAuthDocument: TypedDocumentNode<RenewAuthMutation, RenewAuthMutationVariables> = gql`mutation RenewAuth($token: String!) {
-  renewAuth(token: $token)
 }`;
 
 export const SyncSessionDocument: TypedDocumentNode<SyncSessionSubscription, SyncSessionSubscriptionVariables> = gql`subscription SyncSession($since: Cursor) {

@@ -25,8 +25,14 @@ export async function signIn(userId: string): Promise<Token> {
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ userId }),
   });
-  if (!answer.ok) throw new Error(`Signing in as ${userId} was refused.`);
+  if (!answer.ok) throw new Refused(answer.status, `Signing in as ${userId} was refused.`);
   return keep((await answer.json()) as Token);
+}
+
+class Refused extends Error {
+  constructor(readonly status: number, message: string) {
+    super(message);
+  }
 }
 
 /** Reads who it is for, and until when, from the token itself; the server judges whether it's good. */
@@ -55,12 +61,16 @@ export async function remembered(): Promise<Token | null> {
 
 export function tokensOf(first: Token): Tokens {
   let current = first;
-  let renewing: Promise<Token> | undefined;
+  let renewing: Promise<Token | null> | undefined;
   return {
     current: () => current,
     renew: () =>
       (renewing ??= signIn(current.userId)
         .then((token) => (current = token))
+        .catch((error: unknown) => {
+          if (error instanceof Refused && error.status < 429) return null;
+          throw error;
+        })
         .finally(() => (renewing = undefined))),
   };
 }

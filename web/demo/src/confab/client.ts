@@ -20,8 +20,8 @@ export interface Token {
 /** Where tokens come from: in your product, your own sign-in service. */
 export interface Tokens {
   current(): Token;
-  /** Fetches a fresh one for the same person. Rejects where there is none to be had: then they have to sign in again. */
-  renew(): Promise<Token>;
+  /** Fetches a fresh one for the same person. Null where there is none to be had: they have to sign in again. Rejects where it may be had later. */
+  renew(): Promise<Token | null>;
 }
 
 export type Link = "connecting" | "online" | "offline";
@@ -33,6 +33,7 @@ export interface Connection {
   close(): void;
 }
 
+const RENEW = "mutation RenewAuth($token: String!) { renewAuth(token: $token) }";
 const RENEW_BEFORE_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 const PONG_WITHIN_MS = 5_000;
@@ -40,7 +41,11 @@ const LONGEST_WAIT_MS = 10_000;
 
 export function connect(tokens: Tokens, signedOut: () => void): Connection {
   const endsSoon = () => tokens.current().expiresAt - Date.now() < RENEW_BEFORE_MS;
-  const fresh = async () => (endsSoon() ? await tokens.renew() : tokens.current());
+  const renew = async () => {
+    const token = await tokens.renew();
+    if (!token) signedOut();
+    return token;
+  };
 
   // --- the state of the link, for banners and for whoever waits to send
   let link: Link = "connecting";
@@ -57,7 +62,11 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
   let renewal: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
     url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/graphql`,
-    connectionParams: async () => ({ authorization: `Bearer ${(await fresh()).token}` }),
+    connectionParams: async () => {
+      // Where that fails the old one is refused, and all is tried again a little later.
+      if (endsSoon()) await renew().catch(() => {});
+      return { authorization: `Bearer ${tokens.current().token}` };
+    },
     lazy: false,
     retryAttempts: Infinity,
     shouldRetry: () => true,
@@ -91,10 +100,10 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
     clearTimeout(renewal);
     renewal = setTimeout(async () => {
       try {
-        const { token } = await tokens.renew();
+        const token = await renew();
         // On the socket itself: over HTTP there is nothing to renew.
-        for await (const _ of socket.iterate({ query: "mutation Renew($token: String!) { renewAuth(token: $token) }", variables: { token } }));
-        scheduleRenewal();
+        if (token) for await (const _ of socket.iterate({ query: RENEW, variables: { token: token.token } }));
+        if (token) scheduleRenewal();
       } catch {
         socket.terminate(); // Coming back asks for a token again.
       }
@@ -111,7 +120,7 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
     addAuthToOperation: (operation) => utils.appendHeaders(operation, { authorization: `Bearer ${tokens.current().token}` }),
     willAuthError: endsSoon,
     didAuthError: (error) => error.graphQLErrors.some((each) => each.extensions.code === "UNAUTHENTICATED"),
-    refreshAuth: async () => void (await tokens.renew()),
+    refreshAuth: async () => void (await renew()),
   }));
 
   const client = new Client({

@@ -10,6 +10,7 @@ import type { Client } from "@urql/core";
 import {
   AckDeliveredDocument,
   MessageEventsDocument,
+  OfflineQueueDocument,
   SessionsDocument,
   SyncSessionDocument,
   SyncSessionsDocument,
@@ -41,9 +42,10 @@ export function startSync(client: Client, me: string): Sync {
     if (!arrived.size) setTimeout(flush, TOGETHER_MS);
     arrived.set(conversationId, Math.max(seq, arrived.get(conversationId) ?? 0));
   };
-  const flush = () => {
-    for (const [conversationId, upToSeq] of arrived) void client.mutation(AckDeliveredDocument, { conversationId, upToSeq }).toPromise();
+  const flush = async () => {
+    const acknowledged = [...arrived].map(([conversationId, upToSeq]) => client.mutation(AckDeliveredDocument, { conversationId, upToSeq }).toPromise());
     arrived.clear();
+    await Promise.all(acknowledged);
   };
 
   // One's own messages from another device need no acknowledgement: what they did to the list is pulled, once a burst.
@@ -71,9 +73,19 @@ export function startSync(client: Client, me: string): Sync {
     }, TICKS_EVERY_MS);
   };
 
+  // What came while no device was there waits in the offline queue; acknowledging takes it out.
+  const emptyQueue = async () => {
+    for (let more = true; more && !stopped; ) {
+      const { data } = await client.query(OfflineQueueDocument, {}, { requestPolicy: "network-only" }).toPromise();
+      for (const { node } of data?.offlineMessages.edges ?? []) acknowledge(node.conversationId, node.seq);
+      more = data?.offlineMessages.pageInfo.hasNextPage ?? false;
+      if (more) await flush();
+    }
+  };
+
   const apply = (event: LiveEvent) => {
     if (event.__typename === "CaughtUp") live = true;
-    if (event.__typename === "CaughtUp" && event.reset) void pull();
+    if (event.__typename === "CaughtUp" && event.reset) void emptyQueue();
     if (event.__typename === "MessageCreated") {
       const { sender, conversationId, seq } = event.message;
       if (sender.id === me) void pull();
@@ -97,6 +109,7 @@ export function startSync(client: Client, me: string): Sync {
     const sessions = client.subscription(SyncSessionDocument, { since }).subscribe(() => {});
     const messages = client.subscription(MessageEventsDocument, { since }).subscribe(({ data }) => data && apply(data.messageEvents));
     stops.push(sessions.unsubscribe, messages.unsubscribe);
+    void emptyQueue();
   };
 
   void start();

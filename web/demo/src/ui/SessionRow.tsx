@@ -75,7 +75,7 @@ function Preview({ session }: { session: SessionPartsFragment }) {
   return (
     <span className={plain ? "preview plain" : "preview"}>
       {own && !plain && <Ticks status={statusOf(lastMessage, session)} />}
-      {!own && !plain && conversation.type !== "PRIVATE" && <b>{lastMessage.sender.displayName.split(" ")[0]}: </b>}
+      {!own && !plain && conversation.type !== "PRIVATE" && <b>{conversation.type === "GROUP" ? lastMessage.sender.displayName.split(" ")[0] : lastMessage.sender.displayName}: </b>}
       {textOf(lastMessage)}
     </span>
   );
