@@ -3,12 +3,23 @@ import { useEffect, useState } from "react";
 import { createPortal } from "react-dom";
 
 import { EXAMPLES, nameOf } from "./examples";
+import { onIdentity } from "./identity";
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 /** The switches of the bar that act on GraphiQL. To be put inside GraphiQL, whose state they need; shown in `place`. */
 export function Controls({ place }: { place: HTMLElement | null }) {
-  return place && createPortal(<><Examples /><Theme /></>, place);
+  const schema = useGraphiQL((state) => state.schema);
+  const { introspect } = useGraphiQLActions();
+  // A refused token gets no schema either; the next one may.
+  useEffect(() => (schema ? undefined : onIdentity(() => void introspect())), [schema, introspect]);
+  const controls = (
+    <>
+      <Examples />
+      <Theme />
+    </>
+  );
+  return place && createPortal(controls, place);
 }
 
 function Theme() {

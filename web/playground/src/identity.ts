@@ -28,7 +28,7 @@ export const identity = () => current;
 
 export function onIdentity(listener: Listener): () => void {
   listeners.add(listener);
-  return () => listeners.delete(listener);
+  return () => void listeners.delete(listener);
 }
 
 /** The demo's people; none where this is no development server, and tokens are to be given by hand. */
