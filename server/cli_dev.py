@@ -83,6 +83,7 @@ def run_dev(data_dir: Path, console: Console, **overrides: Any) -> None:
 
 def _introduce(settings: Settings, console: Console, tell: Callable[[str], None]) -> None:
     from server.auth import issue_token
+    from server.demo_users import hands_out_tokens
 
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host
     address = f"{f'[{host}]' if ':' in host else host}:{settings.port}"
@@ -93,7 +94,10 @@ def _introduce(settings: Settings, console: Console, tell: Callable[[str], None]
         console.print(Text(text, style), soft_wrap=True)
 
     say()
-    say(f"  GraphiQL     http://{address}/graphql", "bold")
+    if settings.demo:
+        say(f"  Chat         http://{address}/demo", "bold")
+    if settings.graphiql:
+        say(f"  Playground   http://{address}/graphql", "bold")
     say(f"  GraphQL      http://{address}/graphql (POST), ws://{address}/graphql (graphql-transport-ws)")
     say(f"  Health       http://{address}/healthz, http://{address}/readyz")
     say()
@@ -106,7 +110,10 @@ def _introduce(settings: Settings, console: Console, tell: Callable[[str], None]
             say(f"  {user}")
             say(token, "cyan")
         say()
-        say("  Paste one into the token field of GraphiQL, or in a shell, after TOKEN=…, try")
+        if hands_out_tokens(settings):
+            say("  In the browser one click signs in. In a shell, after TOKEN=…, try")
+        else:
+            say("  Paste one into the playground's token field, or in a shell, after TOKEN=…, try")
         say(
             f"    curl http://{address}/graphql -H 'content-type: application/json' "
             """-H "authorization: Bearer $TOKEN" -d '{"query": "{ me { id displayName } }"}'"""

@@ -1,0 +1,136 @@
+"""The pages for browsers: who gets them, where their files come from, what the browser is allowed to load."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import graphql
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from server.built_pages import STATIC, BuiltPage, demo_routes
+from server.http import GraphQLHTTP
+
+ASSETS = "/graphql/assets"
+BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+WEB = Path(__file__).parents[2] / "web"
+
+
+async def refuse(*_: Any) -> Any:
+    raise AssertionError("the page asks nobody")
+
+
+def app_with(built: BuiltPage | None) -> httpx.AsyncClient:
+    nothing: Any = None
+    page = built.page if built is not None else None
+    endpoint = GraphQLHTTP(nothing, refuse, refuse, nothing, nothing, max_body_bytes=1024, page=page)
+    routes = [Route("/graphql", endpoint), *(built.routes() if built is not None else ())]
+    return httpx.AsyncClient(transport=httpx.ASGITransport(Starlette(routes=routes)), base_url="http://confab")
+
+
+@pytest.fixture
+async def built(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A page as the build leaves it, with files of other content."""
+    (tmp_path / "page").mkdir()
+    (tmp_path / "secret.js").write_text("outside")
+    for name, content in {"index.html": "<p>the page</p>", "app-1.js": "app", "style-1.css": "", ".log": "x"}.items():
+        (tmp_path / "page" / name).write_text(content)
+    async with app_with(BuiltPage(tmp_path / "page", ASSETS)) as client:
+        yield client
+
+
+async def test_a_browser_gets_the_page_with_and_without_a_query(built: httpx.AsyncClient) -> None:
+    for address in ("/graphql", "/graphql?query=%7Bme%7Bid%7D%7D"):
+        response = await built.get(address, headers=BROWSER)
+        assert (response.status_code, response.text) == (200, "<p>the page</p>")
+        assert response.headers["content-type"] == "text/html; charset=utf-8"
+        assert (response.headers["cache-control"], response.headers["vary"]) == ("no-cache", "accept")
+
+
+async def test_whoever_asks_for_json_does_not_get_the_page(built: httpx.AsyncClient) -> None:
+    for accept in ("*/*", "application/json", "application/json, text/html;q=0.9"):
+        response = await built.get("/graphql", headers={"accept": accept})
+        assert response.headers["content-type"].startswith("application/json")
+
+
+async def test_switched_off_there_is_neither_page_nor_file() -> None:
+    async with app_with(None) as client:
+        response = await client.get("/graphql", headers=BROWSER)
+        assert (response.status_code, response.json()["errors"][0]["extensions"]["code"]) == (400, "INVALID_INPUT")
+        assert (await client.get(f"{ASSETS}/app-1.js")).status_code == 404
+
+
+async def test_files_are_kept_for_ever(built: httpx.AsyncClient) -> None:
+    response = await built.get(f"{ASSETS}/app-1.js")
+    assert (response.status_code, response.text) == (200, "app")
+    assert response.headers["content-type"].startswith("text/javascript")
+    assert response.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("name", ["index.html", "..%2fsecret.js", "%2e%2e/secret.js", ".log", "other.js"])
+async def test_nothing_but_the_pages_files_is_served(built: httpx.AsyncClient, name: str) -> None:
+    assert (await built.get(f"{ASSETS}/{name}")).status_code == 404
+
+
+async def test_a_page_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:
+    async with app_with(BuiltPage(tmp_path / "nothing", ASSETS)) as client:
+        response = await client.get("/graphql", headers=BROWSER)
+    assert response.status_code == 503
+    assert "make web" in response.text
+
+
+async def test_a_page_may_load_and_reach_nothing_else(built: httpx.AsyncClient) -> None:
+    response = await built.get("/graphql", headers=BROWSER)
+    policy = response.headers["content-security-policy"]
+    assert {"default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"} <= {
+        *policy.split("; ")
+    }
+    assert not re.search(r"unsafe-eval|https?:|\*|script-src[^;]*unsafe-inline", policy)
+
+
+async def test_the_demo_may_frame_itself_and_nobody_else_may() -> None:
+    transport = httpx.ASGITransport(Starlette(routes=demo_routes()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
+        policy = (await client.get("/demo")).headers["content-security-policy"].split("; ")
+    assert {"frame-src 'self'", "frame-ancestors 'self'", "script-src 'self'"} <= set(policy)
+
+
+@pytest.mark.parametrize("page", ["playground", "demo"])
+def test_what_was_built_keeps_to_the_policy(page: str) -> None:
+    index = STATIC / page / "index.html"
+    if not index.is_file():
+        pytest.skip("make web has built nothing here")
+    html = index.read_text(encoding="utf-8")
+    # The policy forbids scripts and handlers in the page, so it must do without.
+    assert re.findall(r"<script(?![^>]* src=)|\son\w+=", html) == []
+    urls = re.findall(r'(?:src|href)="([^"]+)"', html)
+    path = "/graphql/assets/" if page == "playground" else "/demo/assets/"
+    for url in urls:
+        assert url.startswith(path)
+        assert (STATIC / page / url.removeprefix(path)).is_file()
+
+
+def test_npm_installs_from_wherever_the_machine_says() -> None:
+    locked = json.loads((WEB / "package-lock.json").read_bytes())["packages"]
+    assert not any("resolved" in package for package in locked.values())
+
+
+def test_the_playgrounds_examples_fit_the_schema() -> None:
+    schema = graphql.build_schema((WEB.parent / "schema" / "schema.graphql").read_text(encoding="utf-8"))
+    examples = playground_examples()
+    assert len(examples) == 8
+    for example in examples:
+        assert graphql.validate(schema, graphql.parse(example)) == []
+
+
+def playground_examples() -> list[str]:
+    """The operations of the playground's tabs."""
+    paths = sorted((WEB / "playground" / "src" / "examples").glob("*.graphql"))
+    return [path.read_text(encoding="utf-8") for path in paths]
