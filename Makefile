@@ -75,11 +75,12 @@ budgets: $(VENV)/installed-dev
 chaos: $(VENV)/installed-dev
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
-lint: $(VENV)/installed-dev
+lint: $(VENV)/installed-dev | web
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if [ -x web/node_modules/.bin/tsc ]; then cd web && npm run --silent check; else echo "The pages' types are not checked: npm has installed nothing in web/."; fi
 
 schema: $(VENV)/installed-run
 	$(BIN)/confab schema > schema/schema.graphql.new
