@@ -17,28 +17,39 @@ import {
 
 const embedded = () => null;
 
+type Of = { conversationId?: string };
+
 export const sessionId = (userId: string, conversationId: string) => `s_${userId}_${conversationId}`;
 
 export function cache(me: string) {
   const sessionKey = (conversationId: string) => `Session:${sessionId(me, conversationId)}`;
-  const keys = (cache: Cache, field: string, args?: Record<string, string>) => (cache.resolve("Query", field, args) ?? []) as string[];
+
+  // What belongs to a list is remembered one by one: answers that overtake each other are written into layers, and in a list that is read,
+  // extended and written back one would hide what the other brought. What is linked at the list itself only tells its readers to look.
+  const look = (cache: Cache, list: string, of: Of) => cache.link("Query", list, of, []);
+  const remember = (cache: Cache, list: string, of: Of, key: string) => {
+    cache.link("Query", list, { ...of, key }, key);
+    look(cache, list, of);
+  };
+  const remembered = (cache: Cache, list: string, of: Of) => {
+    cache.resolve("Query", list, of);
+    return cache
+      .inspectFields("Query")
+      .filter(({ fieldName, arguments: args }) => fieldName === list && args?.key && args.conversationId === of.conversationId)
+      .flatMap(({ fieldKey }) => (cache.resolve("Query", fieldKey) as string | undefined) ?? []);
+  };
 
   const holdTotal = (cache: Cache, total: number) => cache.updateQuery({ query: TotalDocument }, () => ({ __typename: "Query", totalUnread: total }) as never);
   const dropHistory = (cache: Cache, of?: Set<string>) => {
     for (const { fieldName, arguments: args } of cache.inspectFields("Query")) {
       if ((fieldName !== "messages" && fieldName !== "arrived") || (of && !of.has(args?.conversationId as string))) continue;
-      if (fieldName === "messages") cache.invalidate("Query", fieldName, args);
-      else cache.link("Query", fieldName, args, []);
+      if (fieldName === "messages" || args?.key) cache.invalidate("Query", fieldName, args);
     }
   };
 
   /** What came since the page was loaded: a list beside the pages, so that it doesn't matter which came first. */
-  const arrive = (cache: Cache, message: { id: string; conversationId: string }) => {
-    const args = { conversationId: message.conversationId };
-    const held = keys(cache, "arrived", args);
-    const key = `Message:${message.id}`;
-    if (!held.includes(key)) cache.link("Query", "arrived", args, [...held, key]);
-  };
+  const arrive = (cache: Cache, { id, conversationId }: { id: string; conversationId: string }) =>
+    remember(cache, "arrived", { conversationId }, `Message:${id}`);
 
   /** What a change of the session will look like, shown until the server has answered. */
   const soon = (change: (args: never) => Partial<SessionPartsFragment>) => (args: { conversationId?: unknown }, cache: Cache) => {
@@ -66,7 +77,7 @@ export function cache(me: string) {
             .inspectFields("Query")
             .filter(({ fieldName, arguments: page }) => fieldName === "sessions" && page?.subBiz == args.subBiz && page?.categoryId == args.categoryId)
             .map(({ fieldKey }) => cache.resolve("Query", fieldKey) as string);
-          const mine = keys(cache, "known").filter(
+          const mine = remembered(cache, "known", {}).filter(
             (key) =>
               cache.resolve(key, "status") === "ACTIVE" &&
               (cache.resolve(key, "subBiz") ?? null) === (args.subBiz ?? null) &&
@@ -111,7 +122,7 @@ export function cache(me: string) {
           }
           // Null: there was no such conversation when it was asked for, so what has come since is all of it.
           if (!first && asked !== null) return undefined as never;
-          for (const node of keys(cache, "arrived", { conversationId: String(args.conversationId) })) add(node, null);
+          for (const node of remembered(cache, "arrived", { conversationId: String(args.conversationId) })) add(node, null);
           if (!first && !edges.size) return null;
           const sorted = [...edges].sort(([, a], [, b]) => a.seq - b.seq);
           return {
@@ -126,21 +137,14 @@ export function cache(me: string) {
     updates: {
       // Whatever brings a session makes it known to the lists.
       Session: {
-        id: (session, _args, cache) => {
-          const known = keys(cache, "known");
-          const key = `Session:${session.id as string}`;
-          if (!known.includes(key)) cache.link("Query", "known", [...known, key]);
-        },
+        id: (session, _args, cache) => remember(cache, "known", {}, `Session:${session.id as string}`),
       },
       Query: {
         sessions: (result, _args, cache) => {
           holdTotal(cache, (result.sessions as { totalUnread: number }).totalUnread);
-          cache.link("Query", "known", [...keys(cache, "known")]); // Shows the lists that another page of them is here,
+          look(cache, "known", {}); // Another page of the list is here,
         },
-        messages: (_result, { conversationId }, cache) => {
-          const args = { conversationId: String(conversationId) };
-          cache.link("Query", "arrived", args, [...keys(cache, "arrived", args)]); // and likewise the history.
-        },
+        messages: (_result, { conversationId }, cache) => look(cache, "arrived", { conversationId: String(conversationId) }), // or of a history.
         syncSessions: (result, _args, cache) => holdTotal(cache, (result.syncSessions as { totalUnread: number }).totalUnread),
       },
       Mutation: {
@@ -152,9 +156,10 @@ export function cache(me: string) {
           const { sessions, totalUnread, reason, reset, hasMore } = result.syncSession;
           holdTotal(cache, totalUnread);
           // After a reset this is all there is: what it doesn't name is gone.
-          if (reset) {
-            const now = sessions.map(({ id }) => `Session:${id}`);
-            cache.link("Query", "known", inReset ? [...keys(cache, "known"), ...now] : now);
+          if (reset && !inReset) {
+            const now = new Set(sessions.map(({ id }) => `Session:${id}`));
+            for (const key of remembered(cache, "known", {})) if (!now.has(key)) cache.invalidate("Query", "known", { key });
+            look(cache, "known", {});
           }
           inReset = reset && hasMore;
           // Who comes back to a group may read what was said in between, of which no event told.
