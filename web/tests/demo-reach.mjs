@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 
 import { ask, check, complained, demo, eventually, fitsItsWidth, isAccessible, open, PHONE, run, send } from "./harness.mjs";
-import { article, box, list, log, row, write } from "./pages.mjs";
+import { article, box, list, log, row, rows, write } from "./pages.mjs";
 
 let alice, phone;
 
@@ -25,6 +25,22 @@ check("with the keyboard alone one finds a conversation, writes and comes back",
   await article(alice, "By keyboard").waitFor();
   await alice.keyboard.press("Escape");
   await eventually(async () => assert.match(await focused(alice), /^Bob Baker/));
+});
+
+check("the address of a conversation opens it beside the whole list, whichever answer comes first", async () => {
+  const whole = (await rows(alice)).length;
+  assert.ok(whole > 5);
+  for (const late of ["query Sessions(", "query OneSession("]) {
+    const prepare = (context) =>
+      context.route("**/graphql", async (route) => {
+        if (route.request().postData()?.includes(late)) await new Promise((resolve) => setTimeout(resolve, 700));
+        await route.continue();
+      });
+    const page = await demo("alice", { path: "#/c/p_alice_bob", prepare });
+    await page.getByRole("heading", { name: "Bob Baker" }).waitFor();
+    await eventually(async () => assert.equal((await rows(page)).length, whole));
+    await page.close();
+  }
 });
 
 check("menus open, are walked through and closed with the keyboard, which then is where it was", async () => {
