@@ -1,13 +1,94 @@
-// The playground: signing in, queries, subscriptions, looks.
+// The playground: signing in, operations and subscriptions as they are in the tabs, looks.
 import assert from "node:assert/strict";
 
-import { check, complained, eventually, isAccessible, open, run } from "./harness.mjs";
+import { check, complained, eventually, isAccessible, open, run, send } from "./harness.mjs";
 
 let page;
 
-check("the page comes up without a complaint", async () => {
+const tab = (name) => page.getByRole("tab", { name, exact: true });
+const execute = () => page.getByRole("button", { name: /^(Execute|Stop)/ }).click();
+
+/** What the answer's editor shows: it draws spaces as no-break spaces, and only the lines in view. */
+const shown = async (on = page) => (await on.locator(".result-window").innerText()).replaceAll("\u00a0", " ");
+const answers = (what) => eventually(async () => assert.match(await shown(), what));
+
+check("one click signs in, and says as whom and for how long", async () => {
   page = await open("/graphql", { name: "playground" });
-  await page.waitForLoadState("networkidle");
+  await page.getByRole("button", { name: "Sign in as Alice Archer" }).click();
+  await page.getByRole("status").filter({ hasText: /Alice.*\b(5\d|60) min/ }).waitFor();
+});
+
+check("the first tab runs as it is", async () => {
+  await execute();
+  await answers(/"displayName": "Alice Archer"/);
+  await answers(/"totalUnread": \d+/);
+});
+
+check("every other query and mutation runs as it is, too", async () => {
+  for (const [name, expected] of [
+    ["History", /"messages": \{/],
+    ["Send", /"replayed": false/],
+    ["Organise", /"pinSession": \{/],
+    ["Groups", /"myGroups": \{/],
+    ["CatchUp", /"syncSessions": \{/],
+  ]) {
+    await tab(name).click();
+    await execute();
+    await answers(expected);
+    assert.doesNotMatch(await shown(), /"errors"/);
+  }
+});
+
+check("a subscription shows what happens", async () => {
+  await tab("Live").click();
+  await execute();
+  await answers(/CaughtUp/);
+  await send("bob", "alice", "Seen in the playground");
+  await answers(/Seen in the playground/);
+  await execute();
+});
+
+check("what was run is in the history", async () => {
+  await page.getByRole("button", { name: /History/ }).first().click();
+  for (const name of ["Sessions", "Organise", "CatchUp"]) await page.getByRole("listitem").filter({ hasText: name }).first().waitFor();
+  await page.getByRole("button", { name: /History/ }).first().click();
+});
+
+check("the documentation has the contract's words", async () => {
+  await page.getByRole("button", { name: /Documentation/ }).click();
+  await page.getByText("Mutation", { exact: true }).last().click();
+  await page.getByText("sendMessage").first().waitFor();
+  await page.getByRole("button", { name: /Documentation/ }).click();
+});
+
+check("whose token is refused is told so, after one try", async () => {
+  const stranger = await open("/graphql#token=nonsense", { name: "stranger" });
+  let opened = 0;
+  stranger.on("websocket", () => (opened += 1));
+  await stranger.getByRole("tab", { name: "Live" }).click();
+  await stranger.getByRole("button", { name: /^Execute/ }).click();
+  await eventually(async () => assert.match(await shown(stranger), /The token was refused|UNAUTHENTICATED/));
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  assert.equal(opened, 1);
+  await stranger.close();
+});
+
+check("it follows the system into the dark, and a switch changes that", async () => {
+  await page.emulateMedia({ colorScheme: "dark" });
+  const lightness = async () => (await page.evaluate(() => getComputedStyle(document.querySelector("main .graphiql-container")).backgroundColor)).match(/[\d.]+/g).slice(0, 3).map(Number);
+  await page.getByRole("button", { name: "Switch to light" }).waitFor();
+  await eventually(async () => assert.ok(Math.max(...(await lightness())) < 120, String(await lightness())));
+  await page.getByRole("button", { name: "Switch to light" }).click();
+  await eventually(async () => assert.ok(Math.max(...(await lightness())) > 120, String(await lightness())));
+});
+
+check("axe finds nothing serious in the bar", async () => {
+  await isAccessible(page, { within: "header" });
+  await page.getByRole("button", { name: "Switch to dark" }).click();
+  await isAccessible(page, { within: "header" });
+});
+
+check("no browser had anything to complain of", async () => {
   assert.deepEqual(complained(), []);
 });
 
