@@ -32,7 +32,7 @@ from graphql.validation.rules import overlapping_fields_can_be_merged
 
 from resolvers.app import Confab
 from resolvers.callers import Caller
-from resolvers.errors import Forbidden, RateLimited, Unauthenticated
+from resolvers.errors import Forbidden, InvalidInput, RateLimited, Unauthenticated
 from resolvers.rate_limits import check_rate
 from schema.compiled import CompiledOperation, Kept, compile_operation
 from schema.context import Context, Loaders
@@ -53,6 +53,7 @@ from subscriptions.engine import (
     Prepared,
     RequestRefused,
     encode,
+    error,
 )
 
 # What comparing overlapping fields may cost: documents within our limits need a fraction of it, and without a
@@ -68,6 +69,8 @@ _SIZES = 64
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.25
 INTROSPECTION_IS_OFF = "The schema can't be asked for here: introspection is off."
+IDS_ARE_OFF = "PersistedQueryNotSupported"
+"""Clients that send hashes look for this very message: they send texts from then on."""
 _NOT_GIVEN = object()
 
 EventExecution = Callable[[object, Context], Any]
@@ -115,6 +118,8 @@ class Engine:
         if prepared is not None:
             self._prepared.move_to_end(key)
             return prepared
+        if request.document_id is not None:
+            raise RequestRefused([error(IDS_ARE_OFF, InvalidInput.code)])
         document = self._parse(request.query)
         operation = _pick(document, request.operation_name)
         kind: OperationKind = operation.operation.value

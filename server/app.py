@@ -7,6 +7,7 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -32,6 +33,7 @@ from server.metrics_operations import OperationMeter
 from server.mutations import Mutations
 from server.open_files import room_for_sockets
 from server.origins import OriginGuard
+from server.registered import RegisteredEngine, load_registered
 from server.request_log import REQUEST_ID_HEADER, RequestLog
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
@@ -59,6 +61,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
         configure_logging(settings)
         collect_less_often()
     authenticator = Authenticator(settings)
+    registered = load_registered(settings)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, object]]:
@@ -67,6 +70,8 @@ def create_app(settings: Settings | None = None) -> Starlette:
             admission = Admission(authenticator, services.revocations)
             stopping = Stopping()
             shedding = Shedding(settings.max_operations, LEAST_OPERATIONS)
+            if registered is not None:
+                services = replace(services, engine=RegisteredEngine(services.engine, registered))
             app.router.routes = await _routes(application, settings, services, admission, stopping, shedding, stack)
             shedding.open()
             stack.callback(shedding.close)

@@ -74,6 +74,11 @@ def serve(
 
     settings = load_settings(**_given(host=host, port=port))
     check_fit_to_serve(settings)
+    if workers > 1 and settings.operations_file is not None:
+        from server.registered import load_registered
+
+        # Each worker reads it too; one that can't start is started again.
+        load_registered(settings)
     sock = bind(settings.host, settings.port)
     configure_logging(settings)
     log = structlog.get_logger("server.cli")

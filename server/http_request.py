@@ -149,7 +149,7 @@ async def _read_body_parameters(request: Request, max_body_bytes: int) -> Json:
 
 def _read_url_parameters(request: Request) -> Json:
     parameters: Json = {}
-    for name in ("query", "variables", "operationName", "extensions"):
+    for name in ("query", "variables", "operationName", "extensions", "documentId", "doc_id"):
         text = request.query_params.get(name)
         if text:
             parsed = name in ("variables", "extensions")

@@ -29,6 +29,7 @@ from store.store import Store, build_store
 from store.tasks import end_tasks
 from subscriptions.bus import Bus
 from subscriptions.delivery import Delivery
+from subscriptions.engine import GraphQLEngine
 from subscriptions.housekeeping import Housekeeper
 from subscriptions.hub import Hub
 from subscriptions.receipts import ReceiptNotifier
@@ -46,7 +47,7 @@ _CHECK_SECONDS = 2.0
 class Services:
     """What the transports use."""
 
-    engine: Engine
+    engine: GraphQLEngine
     app: Confab
     housekeeper: Housekeeper
     revocations: Revocations

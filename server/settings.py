@@ -193,6 +193,10 @@ class Settings(BaseSettings):
     """Whether browsers get GraphiQL, which asks for the schema."""
     demo: bool = False
     """Whether there is a chat in the browser, at /demo. On in `confab dev`, where one click signs in."""
+    operations_file: Annotated[Path, AfterValidator(_readable_file)] | None = None
+    """Documents that requests may name by an id: a JSON object of their texts by id, or Apollo's manifest (ADR 29)."""
+    operations_only: bool = False
+    """Whether nothing but what that file holds is served."""
     max_body_bytes: int = Field(1_048_576, ge=1024, le=67_108_864)
     max_query_depth: int = Field(15, ge=1, le=1000)
     max_query_aliases: int = Field(30, ge=0, le=10_000)
@@ -326,6 +330,10 @@ def _contradictions(settings: Settings) -> list[str]:
     if settings.otel_endpoint is not None and importlib.util.find_spec("opentelemetry") is None:
         problems.append(
             "CONFAB_OTEL_ENDPOINT is set, but nothing is installed that could trace: pip install 'confab[otel]'."
+        )
+    if settings.operations_only and settings.operations_file is None:
+        problems.append(
+            "CONFAB_OPERATIONS_ONLY is set, but CONFAB_OPERATIONS_FILE names no file of what is to be served."
         )
     return problems + _known_to_everybody(settings, "jwt_secret")
 

@@ -20,11 +20,13 @@ OperationKind = Literal["query", "mutation", "subscription"]
 
 @dataclass(frozen=True, slots=True)
 class GraphQLRequest:
-    """One request as it came, its shape checked by the transport and its meaning not yet."""
+    """One request as it came, its shape checked by the transport and its meaning not yet. `document_id` names a document that was
+    registered; `query` is empty then."""
 
     query: str
     variables: Json | None = None
     operation_name: str | None = None
+    document_id: str | None = None
 
 
 class LiveConnection(Protocol):

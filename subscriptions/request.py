@@ -14,8 +14,13 @@ class InvalidRequest(Exception):
 
 
 def graphql_request(parameters: Json) -> GraphQLRequest:
-    """The request that these parameters make; others are ignored. Raises InvalidRequest."""
+    """The request that these parameters make; others are ignored. Where the document is given as text, its id is one of them.
+    Raises InvalidRequest."""
     query = parameters.get("query")
+    document_id = None
+    if not query:
+        document_id = _document_id(parameters)
+        query = "" if query is None and document_id is not None else query
     if not isinstance(query, str):
         raise InvalidRequest("query", "a string")
     operation_name = parameters.get("operationName")
@@ -24,4 +29,22 @@ def graphql_request(parameters: Json) -> GraphQLRequest:
     for name in ("variables", "extensions"):
         if not isinstance(parameters.get(name), dict | None):
             raise InvalidRequest(name, "an object or null")
-    return GraphQLRequest(query, parameters.get("variables"), operation_name)
+    return GraphQLRequest(query, parameters.get("variables"), operation_name, document_id)
+
+
+def _document_id(parameters: Json) -> str | None:
+    """By which id a request names its document: as the appendix of GraphQL over HTTP, Relay, or Apollo and urql write it."""
+    for name in ("documentId", "doc_id"):
+        given = parameters.get(name)
+        if given is not None:
+            if not isinstance(given, str) or not given:
+                raise InvalidRequest(name, "a non-empty string")
+            return given
+    extensions = parameters.get("extensions")
+    persisted = extensions.get("persistedQuery") if isinstance(extensions, dict) else None
+    if persisted is None:
+        return None
+    digest = persisted.get("sha256Hash") if isinstance(persisted, dict) else None
+    if not isinstance(digest, str) or not digest:
+        raise InvalidRequest("extensions.persistedQuery.sha256Hash", "a non-empty string")
+    return digest

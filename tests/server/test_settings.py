@@ -61,6 +61,8 @@ def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_pat
         "introspection": "false",
         "graphiql": "0",
         "demo": "false",
+        "operations_file": str(jwks),
+        "operations_only": "true",
         "max_body_bytes": "1024",
         "max_query_depth": "3",
         "max_query_aliases": "0",
