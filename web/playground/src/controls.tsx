@@ -11,8 +11,19 @@ const DARK = matchMedia("(prefers-color-scheme: dark)");
 export function Controls({ place }: { place: HTMLElement | null }) {
   const schema = useGraphiQL((state) => state.schema);
   const { introspect } = useGraphiQLActions();
-  // A refused token gets no schema either; the next one may.
-  useEffect(() => (schema ? undefined : onIdentity(() => void introspect())), [schema, introspect]);
+  // A refused token gets no schema either; the next one may, once it has been typed to its end.
+  useEffect(() => {
+    if (schema) return;
+    let timer: ReturnType<typeof setTimeout>;
+    const ignore = onIdentity(() => {
+      clearTimeout(timer);
+      timer = setTimeout(() => void introspect(), 300);
+    });
+    return () => {
+      ignore();
+      clearTimeout(timer);
+    };
+  }, [schema, introspect]);
   const controls = (
     <>
       <Examples />
