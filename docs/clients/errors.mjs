@@ -4,7 +4,7 @@ export function waitBefore(error, attempt = 1) {
   const errors = Array.isArray(error) ? error : error.errors ?? error.graphQLErrors ?? error.source?.errors ?? [];
   if (!errors.every((each) => each.extensions?.retryable)) return null;
   const asked = Math.max(0, ...errors.map((each) => each.extensions.retryAfterMs ?? 0));
-  return asked + Math.random() * Math.min(250 * 2 ** attempt, 10_000);
+  return asked + Math.random() * Math.min(250 * 2 ** attempt, 2_500);
 }
 
 // Does `request` again for as long as that may help. repeatable: doing it twice comes to the same.

@@ -58,7 +58,7 @@ export class Chat {
     const { ask, listen } = this.client;
     this.stop = keepInSync({
       since: page.cursor,
-      sync: async (since) => (await ask(SYNC, { since })).syncSessions,
+      sync: async (since) => (await trying(() => ask(SYNC, { since }))).syncSessions,
       sessionEvents: (since, take) => listen(SESSION_EVENTS, { since }, ({ syncSession }) => take(syncSession)),
       messageEvents: (since, take) => listen(MESSAGE_EVENTS, { since }, ({ messageEvents }) => take(messageEvents)),
       show: this.show,

@@ -49,7 +49,8 @@ export function urqlClient({ url, token, me, schema, socket = openSocket({ url, 
       // As it comes it tries once more, with network errors only, and any mutation.
       retryExchange({
         maxNumberAttempts: 10,
-        initialDelayMs: 250,
+        initialDelayMs: 100,
+        maxDelayMs: 2_500,
         retryIf: (error, operation) => Boolean(waitBefore(error) !== null && repeatable(operation)),
       }),
       authExchange(async ({ appendHeaders }) => {

@@ -1,8 +1,9 @@
 import { Chat, plainClient } from "../docs/clients/plain.mjs";
-import { tryClient } from "./scenario.mjs";
+import { openSocket } from "../docs/clients/socket.mjs";
+import { sleep, tryClient } from "./scenario.mjs";
 
 await tryClient(({ url, token, user }) => {
-  const client = plainClient({ url, token });
+  const client = plainClient({ url, token, socket: openSocket({ url, token, retryWait: () => sleep(20) }) });
   const chat = new Chat(client, { id: user, displayName: user });
   let opened;
   return {

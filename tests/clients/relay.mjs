@@ -4,12 +4,12 @@ import renderer from "react-test-renderer";
 import "./build_relay.mjs";
 import { relayEnvironment } from "../docs/clients/relay/environment.mjs";
 import { openSocket } from "../docs/clients/socket.mjs";
-import { tryClient, until } from "./scenario.mjs";
+import { sleep, tryClient, until } from "./scenario.mjs";
 
 const { History, SessionList, send, startRelay } = await import("../docs/clients/relay/Chat.mjs");
 
 await tryClient(({ url, token, user }) => {
-  const socket = openSocket({ url, token });
+  const socket = openSocket({ url, token, retryWait: () => sleep(20) });
   const environment = relayEnvironment({ url, token, socket });
   let stop;
   let tree;
@@ -41,5 +41,3 @@ await tryClient(({ url, token, user }) => {
     },
   };
 });
-// React would stay.
-process.exit(0);

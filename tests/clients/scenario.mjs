@@ -168,7 +168,8 @@ export async function tryClient(make) {
   done("takes back what is refused");
 
   await client.stop();
-  way.close();
+  // What libraries may still try again is of no interest.
+  process.exit(0);
 }
 
 export function codeOf(error) {

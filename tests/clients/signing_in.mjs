@@ -1,5 +1,8 @@
+import { gql } from "@apollo/client/core";
 import assert from "node:assert/strict";
+import { SESSIONS } from "../docs/clients/operations.mjs";
 import { plainClient } from "../docs/clients/plain.mjs";
+import { start } from "../docs/clients/start.mjs";
 import { developmentToken } from "../docs/clients/token.mjs";
 import { done, server } from "./scenario.mjs";
 
@@ -10,3 +13,9 @@ assert.deepEqual(await ask("{ me { id } }"), { me: { id: "alice" } });
 await close();
 await assert.rejects(developmentToken(new URL(server).origin, "nobody")(), /no token: 400/);
 done("people of the demo are signed in");
+
+const { client, stop } = await start(new URL(server).origin, {});
+assert.equal(client.readQuery({ query: gql(SESSIONS) }).sessions.totalUnread, 0);
+stop();
+done("three lines begin");
+process.exit(0);

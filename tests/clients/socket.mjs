@@ -31,9 +31,9 @@ async function listening(options, seconds = 3600) {
 }
 
 async function renewed() {
-  const at = await listening(() => ({}), 2);
+  const at = await listening(() => ({}), 3);
   await until("its start", () => at.heard.length === 1);
-  await sleep(2300);
+  await sleep(3100);
   await bob.send(at.person.name, "later");
   await until("what came later", () => at.heard.includes("later"));
   assert.deepEqual(at.closes, []);

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import importlib
 import json
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import ModuleType
 
 import jwt
 import pytest
@@ -22,7 +23,6 @@ from tests.clients.programs import GUIDE, ROOT, Ran, Workshop, missing
 from tests.server.served_app import serving_app
 
 PROGRAMS = ("signing_in", "socket", "plain", "apollo", "urql", "relay")
-PYTHON = "gql_client.py"
 TEXT = (ROOT / "docs" / "clients.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
@@ -42,16 +42,16 @@ async def url(module_settings: Settings) -> AsyncIterator[str]:
 
 @pytest.fixture(scope="module")
 def run(url: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a program; once, for all who ask."""
+    """How a program ended. The first who asks has all of them run side by side: they wait, most of the time."""
     workshop = Workshop(tmp_path_factory.mktemp("guide"))
     tasks: dict[str, asyncio.Task[Ran]] = {}
 
-    def start(program: str) -> asyncio.Task[Ran]:
-        if program not in tasks:
-            tasks[program] = asyncio.create_task(workshop.run(program, url, SECRET))
+    def ran(program: str) -> asyncio.Task[Ran]:
+        for name in (*PROGRAMS, "traps") if not tasks else ():
+            tasks[name] = asyncio.create_task(workshop.run(name, url, SECRET))
         return tasks[program]
 
-    return start
+    return ran
 
 
 @needs_node
@@ -86,10 +86,11 @@ async def test_all_code_it_shows_is_word_for_word_of_files_that_were_run(run: Ru
 def test_its_other_code_is_of_files_too() -> None:
     kinds = {kind for kind, _ in BLOCKS}
     assert kinds <= {"js", "jsx", "python", "json", "sh", "ts", "graphql"}
-    files = {"python": GUIDE / PYTHON, "json": GUIDE / "relay" / "relay.config.json"}
+    files = {"python": GUIDE.glob("*.py"), "json": GUIDE.glob("relay/*.json")}
+    texts = {kind: [path.read_text() for path in paths] for kind, paths in files.items()}
     for kind, text in BLOCKS:
-        if kind in files:
-            assert text in files[kind].read_text(), f"not in {files[kind].name}:\n{text}"
+        if kind in texts:
+            assert any(text in whole for whole in texts[kind]), f"in no file:\n{text}"
         if kind == "graphql":
             assert validate(SCHEMA._schema, parse(text)) == []
 
@@ -120,12 +121,15 @@ def _signer(user: str, seconds: float) -> Callable[[], Awaitable[str]]:
     return token
 
 
-async def test_gql_follows_what_happens_and_sends_once(url: str) -> None:
+@pytest.fixture
+def guide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The guide's Python client."""
     pytest.importorskip("gql", reason="needs gql")
-    spec = importlib.util.spec_from_file_location("gql_client", GUIDE / PYTHON)
-    assert spec is not None and spec.loader is not None
-    guide = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(guide)
+    monkeypatch.syspath_prepend(str(GUIDE))
+    return importlib.import_module("gql_client")
+
+
+async def test_gql_follows_what_happens_and_sends_once(url: str, guide: ModuleType) -> None:
     # The first token ends while it listens: it is renewed, and what follows is on the same connection.
     async with guide.Confab(url, _signer("py-alice", 2)) as alice, guide.Confab(url, _signer("py-bob", 60)) as bob:
         await alice.ask("{ me { id } }")
@@ -150,3 +154,42 @@ async def test_gql_follows_what_happens_and_sends_once(url: str) -> None:
         assert refused.value.errors[0]["extensions"]["code"] == "INVALID_INPUT"
         key = {"toUserId": "py-alice", "content": "once", "idempotencyKey": "the same"}
         assert await bob.send(**key) == await bob.send(**key)
+
+
+async def test_a_program_with_gql_answers_once_whenever_it_is_started(url: str, guide: ModuleType) -> None:
+    main = importlib.import_module("bot").main
+    async with guide.Confab(url, _signer("py-carol", 60)) as carol:
+        await carol.ask("{ me { id } }")
+        async with guide.Confab(url, _signer("py-bot", 60)) as bot:
+            await bot.ask("{ me { id } }")
+            page = [page async for page in bot.sessions()][-1]
+        await carol.send(toUserId="py-bot", content="ping")
+        for _ in range(2):
+            seen = asyncio.Event()
+            # It forgets where it was, so the second time it sees the same message again.
+            task = asyncio.create_task(
+                main(url, _signer("py-bot", 60), page["cursor"], lambda _cursor, seen=seen: seen.set())
+            )
+            async with asyncio.timeout(10):
+                await seen.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        conversation = "p_" + "_".join(sorted(("py-bot", "py-carol")))
+        found = await carol.ask(
+            "query ($id: ID!) { messages(conversationId: $id) { edges { node { content } } } }", id=conversation
+        )
+        assert [edge["node"]["content"] for edge in found["messages"]["edges"]] == ["ping", "pong"]
+
+
+async def test_gqls_own_reconnecting_session_ends_a_subscription_with_its_connection(
+    url: str, guide: ModuleType
+) -> None:
+    async with guide.Confab(url, _signer("py-dave", 60)) as dave:
+        await dave.ask("{ me { id } }")
+    init = {"Authorization": f"Bearer {await _signer('py-dave', 0.5)()}"}
+    client = guide.Client(transport=guide.WebsocketsTransport(url=url.replace("http", "ws", 1), init_payload=init))
+    session = await client.connect_async(reconnecting=True)
+    with pytest.raises(guide.TransportError):
+        async for _ in session.subscribe(guide.GraphQLRequest(guide.EVENTS)):
+            pass
+    await client.close_async()
