@@ -47,7 +47,9 @@ class Workshop:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        shutil.copytree(GUIDE, folder / "docs" / "clients", ignore=shutil.ignore_patterns("__pycache__", "__generated__"))
+        shutil.copytree(
+            GUIDE, folder / "docs" / "clients", ignore=shutil.ignore_patterns("__pycache__", "__generated__")
+        )
         (folder / "schema").mkdir()
         shutil.copy(ROOT / "schema" / "schema.graphql", folder / "schema")
         shutil.copytree(ROOT / "web" / "types", folder / "web" / "types")

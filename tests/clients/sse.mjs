@@ -1,0 +1,25 @@
+// The same over server-sent events, where WebSockets don't get through.
+import { createClient } from "graphql-sse";
+import { Chat, plainClient } from "../docs/clients/plain.mjs";
+import { sleep, tryClient } from "./scenario.mjs";
+
+await tryClient(({ url, token, user }) => {
+  const stream = createClient({
+    url,
+    headers: async () => ({ authorization: `Bearer ${await token()}` }),
+    retryAttempts: Infinity,
+    retry: () => sleep(20),
+  });
+  const client = plainClient({ url, token, socket: stream });
+  const chat = new Chat(client, { id: user, displayName: user });
+  let opened;
+  return {
+    start: () => chat.start(),
+    titles: () => chat.list.map(({ conversation }) => conversation.title),
+    unread: (title) => chat.list.find(({ conversation }) => conversation.title === title)?.unreadCount,
+    open: (conversationId) => chat.open(opened = conversationId),
+    contents: () => chat.history(opened).map(({ content }) => content),
+    send: (input) => chat.send(input),
+    stop: () => { chat.stop(); return client.close(); },
+  };
+});
