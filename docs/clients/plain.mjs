@@ -79,10 +79,12 @@ export class Chat {
     },
   };
 
-  async open(conversationId) {
-    const { messages } = await this.client.ask(MESSAGES, { conversationId });
+  // Its newest messages, or those before a cursor: answers the cursor of the oldest, null if it is the first.
+  async open(conversationId, before = null) {
+    const { messages } = await trying(() => this.client.ask(MESSAGES, { conversationId, before }));
     for (const { node } of messages.edges) this.messages.set(node.id, node);
     this.changed();
+    return messages.pageInfo.hasPreviousPage ? messages.pageInfo.startCursor : null;
   }
 
   // Stored exactly once, however often it has to be tried: the key is that of this message, not of the try.

@@ -8,8 +8,8 @@ import { MESSAGES, MESSAGE_EVENTS, SEND, SESSIONS, SESSION_EVENTS, SYNC } from "
 import { openSocket, resuming } from "./socket.mjs";
 import { keepInSync, pendingMessage } from "./sync.mjs";
 
-// me: { id, displayName }. schema: web/types/confab.introspection.json, so that the cache knows interfaces and unions.
-export function urqlClient({ url, token, me, schema, socket = openSocket({ url, token }) }) {
+// schema: web/types/confab.introspection.json, so that the cache knows interfaces and unions.
+export function urqlClient({ url, token, schema, socket = openSocket({ url, token }) }) {
   const live = resuming(socket);
   const repeatable = ({ kind, variables }) => kind === "query" || variables?.input?.idempotencyKey;
   return new Client({
@@ -36,14 +36,6 @@ export function urqlClient({ url, token, me, schema, socket = openSocket({ url, 
             },
           },
           Mutation: { sendMessage: ({ sendMessage }, _, cache) => append(cache, sendMessage.message) },
-        },
-        optimistic: {
-          // Shown until the answer comes, through all tries; taken back if it is refused.
-          sendMessage: ({ input }) => ({
-            __typename: "SendMessagePayload",
-            replayed: false,
-            message: pendingMessage(me, input),
-          }),
         },
       }),
       // As it comes it tries once more, with network errors only, and any mutation.
@@ -115,8 +107,33 @@ export async function startUrql(client) {
   });
 }
 
-export async function send(client, input) {
-  const { data, error } = await client.mutation(SEND, { input: { ...input, idempotencyKey: crypto.randomUUID() } });
-  if (error) throw error;
-  return data.sendMessage.message;
+// What waits to be sent, shown behind the conversation: inOrder([...messages, ...waiting]). Not as an optimistic answer: while that
+// stands, nobody else's message appears in the conversation. In React: useSyncExternalStore(outbox.subscribe, outbox.waiting).
+export class Outbox {
+  #waiting = [];
+  #listeners = new Set();
+  waiting = () => this.#waiting;
+
+  subscribe = (listener) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  #show(waiting) {
+    this.#waiting = waiting;
+    for (const listener of this.#listeners) listener();
+  }
+
+  async send(client, me, message) {
+    const input = { ...message, idempotencyKey: crypto.randomUUID() };
+    const pending = pendingMessage(me, input);
+    this.#show([...this.#waiting, pending]);
+    try {
+      const { data, error } = await client.mutation(SEND, { input });
+      if (error) throw error;
+      return data.sendMessage.message;
+    } finally {
+      this.#show(this.#waiting.filter((each) => each !== pending));
+    }
+  }
 }

@@ -20,9 +20,11 @@ await tryClient(({ url, token, user }) => {
     titles: () => sessions().map(({ conversation }) => conversation.title),
     unread: (title) => sessions().find(({ conversation }) => conversation.title === title).unreadCount,
     async open(conversationId) {
+      subscription?.unsubscribe();
       opened = openConversation(client, conversationId);
       await new Promise((resolve) => { subscription = opened.subscribe(({ data }) => { if (data) resolve(); }); });
     },
+    older: () => opened.fetchMore({ variables: { before: opened.getCurrentResult().data.messages.pageInfo.startCursor } }),
     contents: () => inOrder(opened.getCurrentResult().data.messages.edges.map(({ node }) => node)).map(({ content }) => content),
     send: (input) => send(client, { id: user, displayName: user }, input),
     async stop() {

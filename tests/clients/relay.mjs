@@ -32,6 +32,7 @@ await tryClient(({ url, token, user }) => {
       show(createElement(SessionList, { key: "list" }), createElement(History, { key: "history", conversationId }));
       await until("the conversation", () => all("p").length > 0);
     },
+    older: () => all("button").at(-1).props.onClick(),
     contents: () => all("p").map(({ children }) => children.join("")),
     send: (input) => send(environment, { id: user, displayName: user }, input),
     async stop() {

@@ -97,6 +97,17 @@ export function loseAnswers(count) {
   };
 }
 
+// What is sent from now on waits until it is let go.
+export function holdSends() {
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  globalThis.fetch = async (url, request) => {
+    if (request.body.includes("sendMessage")) await held;
+    return untouched(url, request);
+  };
+  return release;
+}
+
 // The next answer is this one, as the server gives it where it can't serve.
 export function answerOnce(errors) {
   globalThis.fetch = async () => {
@@ -112,7 +123,7 @@ export function done(what) {
   console.log(`ok ${what}`);
 }
 
-// make({ url, token, user }): a client of the guide, as { start(), titles(), unread(title), open(conversationId), contents(), send(input),
+// make({ url, token, user }): a client of the guide, as { start(), titles(), unread(title), open(conversationId), contents(), older(), send(input),
 // stop() }, the messages being those of the conversation that is open.
 export async function tryClient(make) {
   const user = new Person("alice");
@@ -161,6 +172,28 @@ export async function tryClient(make) {
   await until("both, once each", () => client.contents().slice(4).join() === "fifth,sixth");
   assert.deepEqual(await bob.contents(conversationId), ["first", "second", "third", "fourth", "fifth", "sixth"]);
   done("shows at once what it sends, and sends it once, however often the answer is lost");
+
+  const release = holdSends();
+  const waiting = client.send({ conversationId, content: "seventh" });
+  await until("what waits", () => client.contents().includes("seventh"));
+  await bob.send(user.name, "meanwhile");
+  await until("what another one writes meanwhile", () => client.contents().slice(6).join() === "meanwhile,seventh");
+  release();
+  await waiting;
+  await until("each in its place", async () => client.contents().join() === (await bob.contents(conversationId)).join());
+  done("shows what others write while something waits to be sent");
+
+  const long = (await carol.send(user.name, "0")).conversationId;
+  const fill = Array.from({ length: 25 }, (_, n) => `m${n}: sendMessage(input: { toUserId: "${user.name}", content: "x${n}" }) { replayed }`);
+  for (let times = 0; times < 3; times += 1) await carol.ask(`mutation { ${fill.join(" ")} }`);
+  await client.open(long);
+  await until("the newest", () => client.contents().length >= 50);
+  await client.older();
+  const all = (await carol.contents(long)).join();
+  await until("what is older", () => client.contents().join() === all);
+  await carol.send(user.name, "the newest");
+  await until("what is live", () => client.contents().join() === `${all},the newest`);
+  done("goes back in history, and goes on");
 
   const refused = await client.send({ conversationId, content: " " }).then(() => null, (error) => error);
   assert.equal(codeOf(refused), "INVALID_INPUT");

@@ -13,11 +13,13 @@ await tryClient(({ url, token, user }) => {
   const client = plainClient({ url, token, socket: stream });
   const chat = new Chat(client, { id: user, displayName: user });
   let opened;
+  let oldest;
   return {
     start: () => chat.start(),
     titles: () => chat.list.map(({ conversation }) => conversation.title),
     unread: (title) => chat.list.find(({ conversation }) => conversation.title === title)?.unreadCount,
-    open: (conversationId) => chat.open(opened = conversationId),
+    async open(conversationId) { oldest = await chat.open(opened = conversationId); },
+    older: () => chat.open(opened, oldest),
     contents: () => chat.history(opened).map(({ content }) => content),
     send: (input) => chat.send(input),
     stop: () => { chat.stop(); return client.close(); },

@@ -22,7 +22,7 @@ from server.settings import Settings
 from tests.clients.programs import GUIDE, ROOT, Ran, Workshop, missing
 from tests.server.served_app import serving_app
 
-PROGRAMS = ("signing_in", "socket", "plain", "apollo", "urql", "relay")
+PROGRAMS = ("signing_in", "socket", "plain", "sse", "apollo", "urql", "relay")
 TEXT = (ROOT / "docs" / "clients.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
@@ -107,11 +107,6 @@ def test_each_error_code_is_explained_as_the_server_uses_it() -> None:
     leaves = {leaf.code: "yes" if leaf.retryable else "no" for leaf in ConfabError.__subclasses__()}
     assert dict(rows) == leaves | {"INTERNAL": "no"}
     assert len(rows) == len(leaves) + 1
-
-
-def test_what_it_points_to_is_there() -> None:
-    for target in re.findall(r"\]\((?!http|#)([^)#]+)", TEXT):
-        assert (ROOT / "docs" / target).exists(), target
 
 
 def _signer(user: str, seconds: float) -> Callable[[], Awaitable[str]]:

@@ -159,6 +159,52 @@ async function optimisticShadow() {
   done("Apollo hides what others write while an optimisticResponse stands");
 }
 
+async function optimisticLayer() {
+  const { person, headers } = await somebody();
+  const { conversationId } = await bob.send(person.name, "first");
+  let answer;
+  const held = new Promise((resolve) => { answer = resolve; });
+  const variables = { id: conversationId };
+  const append = (cache, message) => cache.updateQuery({ query: MESSAGES, variables }, ({ messages }) => (
+    { messages: { ...messages, edges: [...messages.edges, { __typename: "MessageEdge", node: message }] } }));
+  const client = new Client({
+    url: server, preferGetMethod: false, fetchOptions: { headers },
+    fetch: async (url, request) => {
+      if (request.body.includes("sendMessage")) await held;
+      return fetch(url, request);
+    },
+    exchanges: [
+      graphcache({
+        optimistic: { sendMessage: () => ({ __typename: "SendMessagePayload", message: { __typename: "Message", id: "new", conversationId, content: "ours" } }) },
+        updates: {
+          Mutation: { sendMessage: ({ sendMessage }, _, cache) => append(cache, sendMessage.message) },
+          Subscription: { messageEvents: ({ messageEvents }, _, cache) => append(cache, messageEvents.message) },
+        },
+      }),
+      fetchExchange,
+      subscriptionExchange({ forwardSubscription: () => ({ subscribe(sink) { tell = sink; return { unsubscribe() {} }; } }) }),
+    ],
+  });
+  let tell;
+  let shown = [];
+  const stop = client.query(MESSAGES, variables).subscribe(({ data }) => { if (data) shown = data.messages.edges.map(({ node }) => node.content); }).unsubscribe;
+  await until("the first", () => shown.length === 1);
+  const live = client.subscription(EVENTS, {}).subscribe(() => {}).unsubscribe;
+  const sending = client.mutation(SEND, { input: { conversationId, content: "ours" } }).toPromise();
+  await until("ours", () => shown.includes("ours"));
+  const theirs = { __typename: "Message", id: "m_theirs", content: "theirs" };
+  tell.next({ data: { messageEvents: { __typename: "MessageCreated", cursor: "one", message: theirs } } });
+  await sleep(20);
+  const meanwhile = [...shown];
+  answer();
+  await sending;
+  await until("theirs", () => shown.includes("theirs"));
+  assert.deepEqual(meanwhile, ["first", "ours"]);
+  stop();
+  live();
+  done("urql with graphcache hides what others write while an optimistic answer stands");
+}
+
 async function cutsOff() {
   const edge = (id) => ({ __typename: "SessionEdge", cursor: id === "new" ? "" : id, node: { __typename: "Session", id } });
   const pageInfo = (endCursor) => ({ __typename: "PageInfo", endCursor, hasNextPage: true, startCursor: null, hasPreviousPage: false });
@@ -234,5 +280,5 @@ const relayForgets = forgets("Relay", (socket, variables, take) => {
   return () => subscription.unsubscribe();
 });
 
-await Promise.all([givesUp(), noToken(), sendsAgain(), optimisticShadow(), cutsOff(), documentCache(), relayErrors(), relayForgets, ...forgetting]);
+await Promise.all([givesUp(), noToken(), sendsAgain(), optimisticShadow(), optimisticLayer(), cutsOff(), documentCache(), relayErrors(), relayForgets, ...forgetting]);
 await retryLink();
