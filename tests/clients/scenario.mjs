@@ -147,6 +147,9 @@ export async function tryClient(make) {
   await until("the list in its new order", () => client.titles()[0] === bob.name && client.unread(bob.name) === 2);
   await user.ask("mutation ($id: ID!) { markRead(conversationId: $id) { id } }", { id: conversationId });
   await until("what another device has read", () => client.unread(bob.name) === 0);
+  await sleep(50);
+  await bob.send(user.name, "live");
+  await until("what a message changes in the list", () => client.unread(bob.name) === 1);
   done("follows what happens");
 
   way.away = true;
@@ -158,26 +161,26 @@ export async function tryClient(make) {
   await sleep(50);
   way.away = false;
   await until("what was missed", () => client.contents().includes("fourth"));
-  await until("the list after a break", () => client.titles()[0] === carol.name && client.unread(bob.name) === 2);
-  assert.deepEqual(client.contents(), ["first", "second", "third", "fourth"]);
+  await until("the list after a break", () => client.titles()[0] === carol.name && client.unread(bob.name) === 3);
+  assert.deepEqual(client.contents(), ["first", "second", "live", "third", "fourth"]);
   done("has everything once, in order, after a break");
 
   loseAnswers(2);
   const sending = client.send({ conversationId, content: "fifth" });
   await until("what is being sent", () => client.contents().includes("fifth"));
   await sending;
-  assert.deepEqual(await bob.contents(conversationId), ["first", "second", "third", "fourth", "fifth"]);
+  assert.deepEqual(await bob.contents(conversationId), ["first", "second", "live", "third", "fourth", "fifth"]);
   answerOnce(BUSY);
   await client.send({ conversationId, content: "sixth" });
-  await until("both, once each", () => client.contents().slice(4).join() === "fifth,sixth");
-  assert.deepEqual(await bob.contents(conversationId), ["first", "second", "third", "fourth", "fifth", "sixth"]);
+  await until("both, once each", () => client.contents().slice(5).join() === "fifth,sixth");
+  assert.deepEqual(await bob.contents(conversationId), ["first", "second", "live", "third", "fourth", "fifth", "sixth"]);
   done("shows at once what it sends, and sends it once, however often the answer is lost");
 
   const release = holdSends();
   const waiting = client.send({ conversationId, content: "seventh" });
   await until("what waits", () => client.contents().includes("seventh"));
   await bob.send(user.name, "meanwhile");
-  await until("what another one writes meanwhile", () => client.contents().slice(6).join() === "meanwhile,seventh");
+  await until("what another one writes meanwhile", () => client.contents().slice(7).join() === "meanwhile,seventh");
   release();
   await waiting;
   await until("each in its place", async () => client.contents().join() === (await bob.contents(conversationId)).join());
