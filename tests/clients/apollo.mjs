@@ -4,12 +4,12 @@ import { apolloClient, openConversation, send, startApollo } from "../docs/clien
 import { SESSIONS } from "../docs/clients/operations.mjs";
 import { openSocket } from "../docs/clients/socket.mjs";
 import { asShown, inOrder } from "../docs/clients/sync.mjs";
-import { sleep, tryClient } from "./scenario.mjs";
+import { noting, sleep, tryClient } from "./scenario.mjs";
 
 const possibleTypes = JSON.parse(readFileSync(new URL("../web/types/confab.possible-types.json", import.meta.url)));
 
 await tryClient(({ url, token, user }) => {
-  const socket = openSocket({ url, token, retryWait: () => sleep(20) });
+  const socket = noting(openSocket({ url, token, retryWait: () => sleep(20) }));
   const client = apolloClient({ url, token, possibleTypes, socket });
   const sessions = () => asShown(client.readQuery({ query: gql(SESSIONS) }).sessions.edges.map(({ node }) => node));
   let stop;

@@ -1,9 +1,9 @@
 import { Chat, plainClient } from "../docs/clients/plain.mjs";
 import { openSocket } from "../docs/clients/socket.mjs";
-import { sleep, tryClient } from "./scenario.mjs";
+import { noting, sleep, tryClient } from "./scenario.mjs";
 
 await tryClient(({ url, token, user }) => {
-  const client = plainClient({ url, token, socket: openSocket({ url, token, retryWait: () => sleep(20) }) });
+  const client = plainClient({ url, token, socket: noting(openSocket({ url, token, retryWait: () => sleep(20) })) });
   const chat = new Chat(client, { id: user, displayName: user });
   let opened;
   let oldest;

@@ -4,12 +4,12 @@ import renderer from "react-test-renderer";
 import "./build_relay.mjs";
 import { relayEnvironment } from "../docs/clients/relay/environment.mjs";
 import { openSocket } from "../docs/clients/socket.mjs";
-import { sleep, tryClient, until } from "./scenario.mjs";
+import { noting, sleep, tryClient, until } from "./scenario.mjs";
 
 const { History, SessionList, send, startRelay } = await import("../docs/clients/relay/Chat.mjs");
 
 await tryClient(({ url, token, user }) => {
-  const socket = openSocket({ url, token, retryWait: () => sleep(20) });
+  const socket = noting(openSocket({ url, token, retryWait: () => sleep(20) }));
   const environment = relayEnvironment({ url, token, socket });
   let stop;
   let tree;

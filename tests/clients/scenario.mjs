@@ -123,6 +123,19 @@ export function done(what) {
   console.log(`ok ${what}`);
 }
 
+// The same socket, which notes what it was told.
+const told = [];
+export function noting(socket) {
+  return {
+    ...socket,
+    subscribe: (payload, sink) => socket.subscribe(payload, { ...sink, next(result) {
+      const event = result.data?.messageEvents;
+      if (event?.__typename === "MessageCreated") told.push(event.message.content);
+      sink.next(result);
+    } }),
+  };
+}
+
 // make({ url, token, user }): a client of the guide, as { start(), titles(), unread(title), open(conversationId), contents(), older(), send(input),
 // stop() }, the messages being those of the conversation that is open.
 export async function tryClient(make) {
@@ -163,6 +176,7 @@ export async function tryClient(make) {
   await until("what was missed", () => client.contents().includes("fourth"));
   await until("the list after a break", () => client.titles()[0] === carol.name && client.unread(bob.name) === 3);
   assert.deepEqual(client.contents(), ["first", "second", "live", "third", "fourth"]);
+  assert.deepEqual(told, ["second", "live", "third", "fourth"]);
   done("has everything once, in order, after a break");
 
   loseAnswers(2);

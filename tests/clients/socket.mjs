@@ -59,12 +59,12 @@ async function notRenewed() {
 }
 
 async function longToken() {
-  const at = await listening(() => ({}), 30 * 86_400);
+  const at = await listening(() => ({}), 60 * 86_400);
   await until("its start", () => at.heard.length === 1);
   await sleep(200);
   assert.equal(at.asked.length, 1);
   await at.end();
-  done("one of a month is not renewed at once");
+  done("one of two months is not renewed at once");
 }
 
 async function noTokenYet() {

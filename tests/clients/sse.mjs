@@ -1,7 +1,7 @@
 // The same over server-sent events, where WebSockets don't get through.
 import { createClient } from "graphql-sse";
 import { Chat, plainClient } from "../docs/clients/plain.mjs";
-import { sleep, tryClient } from "./scenario.mjs";
+import { noting, sleep, tryClient } from "./scenario.mjs";
 
 await tryClient(({ url, token, user }) => {
   const stream = createClient({
@@ -10,7 +10,7 @@ await tryClient(({ url, token, user }) => {
     retryAttempts: Infinity,
     retry: () => sleep(20),
   });
-  const client = plainClient({ url, token, socket: stream });
+  const client = plainClient({ url, token, socket: noting(stream) });
   const chat = new Chat(client, { id: user, displayName: user });
   let opened;
   let oldest;

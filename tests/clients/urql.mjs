@@ -3,12 +3,12 @@ import { MESSAGES, SESSIONS } from "../docs/clients/operations.mjs";
 import { openSocket } from "../docs/clients/socket.mjs";
 import { asShown, inOrder } from "../docs/clients/sync.mjs";
 import { Outbox, startUrql, urqlClient } from "../docs/clients/urql.mjs";
-import { sleep, tryClient } from "./scenario.mjs";
+import { noting, sleep, tryClient } from "./scenario.mjs";
 
 const schema = JSON.parse(readFileSync(new URL("../web/types/confab.introspection.json", import.meta.url)));
 
 await tryClient(({ url, token, user }) => {
-  const socket = openSocket({ url, token, retryWait: () => sleep(20) });
+  const socket = noting(openSocket({ url, token, retryWait: () => sleep(20) }));
   const client = urqlClient({ url, token, schema, socket });
   const outbox = new Outbox();
   const shown = {};
