@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 import { codegen } from "@graphql-codegen/core";
 import * as operations from "@graphql-codegen/typescript-operations";
-import { buildSchema, isAbstractType, parse, print, validate, visit } from "graphql";
+import { buildSchema, isAbstractType, isObjectType, parse, print, validate, visit } from "graphql";
 
 const at = (path) => new URL(path, import.meta.url);
 const text = (path) => readFileSync(at(path), "utf8");
@@ -39,6 +39,10 @@ const documents = {
       .filter((type) => !type.name.startsWith("__"))
       .map((type) => [type.name, schema.getPossibleTypes(type).map((each) => each.name)]);
     constants.push(`/** Which types an interface or union stands for. */\nexport const possibleTypes = ${JSON.stringify(Object.fromEntries(possible), null, 2)};`);
+    const embedded = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type) && !type.getFields().id && !type.name.startsWith("__"));
+    const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
+    const names = embedded.filter((type) => !roots.includes(type)).map((type) => type.name);
+    constants.push(`/** Types without an id: part of what they are in. */\nexport const embeddedTypes = ${JSON.stringify(names)};`);
     return { prepend: ['import { gql, type TypedDocumentNode } from "@urql/core";'], content: constants.join("\n\n") + "\n" };
   },
 };

@@ -88,15 +88,15 @@ export type UserPartsFragment = { id: string, displayName: string, isBot: boolea
 
 export type MessagePartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
 
-export type PreviewPartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
+export type PreviewPartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
 
 export type PeerMarksFragment = { id: string, peerDeliveredSeq: number | null, peerReadSeq: number | null };
 
-export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
     | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
     | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
     | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-  , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
+  , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
 
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -110,33 +110,33 @@ export type SessionsQueryVariables = Exact<{
 }>;
 
 
-export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
           | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
           | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
           | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+        , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
 export type SyncSessionsQueryVariables = Exact<{
   since?: string | null | undefined;
 }>;
 
 
-export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boolean, totalUnread: number, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boolean, totalUnread: number, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
+      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
 export type OneSessionQueryVariables = Exact<{
   conversationId: string;
 }>;
 
 
-export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
 
 export type OfflineQueueQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -160,7 +160,7 @@ export type MessagesQueryVariables = Exact<{
 }>;
 
 
-export type MessagesQuery = { messages: { edges: Array<{ cursor: string, node: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null } } | null };
+export type MessagesQuery = { messages: { edges: Array<{ node: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null } } | null };
 
 export type TicksQueryVariables = Exact<{
   conversationId: string;
@@ -188,11 +188,11 @@ export type SendMessageMutationVariables = Exact<{
 }>;
 
 
-export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } } };
+      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } } };
 
 export type EditMessageMutationVariables = Exact<{
   id: string;
@@ -221,11 +221,11 @@ export type MarkReadMutationVariables = Exact<{
 }>;
 
 
-export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type AckDeliveredMutationVariables = Exact<{
   conversationId: string;
@@ -233,22 +233,22 @@ export type AckDeliveredMutationVariables = Exact<{
 }>;
 
 
-export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type SetUnreadMutationVariables = Exact<{
   conversationId: string;
 }>;
 
 
-export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type PinMutationVariables = Exact<{
   conversationId: string;
@@ -256,11 +256,11 @@ export type PinMutationVariables = Exact<{
 }>;
 
 
-export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type MuteMutationVariables = Exact<{
   conversationId: string;
@@ -269,11 +269,11 @@ export type MuteMutationVariables = Exact<{
 }>;
 
 
-export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type MoveToFolderMutationVariables = Exact<{
   conversationIds: Array<string> | string;
@@ -281,22 +281,22 @@ export type MoveToFolderMutationVariables = Exact<{
 }>;
 
 
-export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> };
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> };
 
 export type DeleteSessionMutationVariables = Exact<{
   conversationId: string;
 }>;
 
 
-export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type CreateGroupMutationVariables = Exact<{
   input: CreateGroupInput;
@@ -365,11 +365,11 @@ export type SyncSessionSubscriptionVariables = Exact<{
 }>;
 
 
-export type SyncSessionSubscription = { syncSession: { reason: SyncReason, hasMore: boolean, totalUnread: number, cursor: string, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SyncSessionSubscription = { syncSession: { reset: boolean, reason: SyncReason, hasMore: boolean, totalUnread: number, cursor: string, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
+      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
 export type MessageEventsSubscriptionVariables = Exact<{
   since?: string | null | undefined;
@@ -440,6 +440,7 @@ export const PreviewParts = gql`fragment PreviewParts on Message {
   contentType
   content
   state
+  editCount
   createdAt
   delivery {
     status
@@ -496,6 +497,7 @@ export const SessionParts = gql`fragment SessionParts on Session {
   categoryId
   subBiz
   status
+  activeTs
   writeTs
   ...PeerMarks
 }
@@ -514,6 +516,7 @@ fragment PreviewParts on Message {
   contentType
   content
   state
+  editCount
   createdAt
   delivery {
     status
@@ -602,7 +605,6 @@ export const FoldersDocument: TypedDocumentNode<FoldersQuery, FoldersQueryVariab
 export const MessagesDocument: TypedDocumentNode<MessagesQuery, MessagesQueryVariables> = gql`query Messages($conversationId: ID!, $last: Int = 40, $before: String) {
   messages(conversationId: $conversationId, last: $last, before: $before) {
     edges {
-      cursor
       node {
         ...MessageParts
       }
@@ -805,6 +807,7 @@ export const DismissGroupDocument: TypedDocumentNode<DismissGroupMutation, Dismi
 
 export const SyncSessionDocument: TypedDocumentNode<SyncSessionSubscription, SyncSessionSubscriptionVariables> = gql`subscription SyncSession($since: Cursor) {
   syncSession(since: $since) {
+    reset
     reason
     hasMore
     sessions {
@@ -812,7 +815,6 @@ export const SyncSessionDocument: TypedDocumentNode<SyncSessionSubscription, Syn
     }
     totalUnread
     cursor
-    reset
   }
 }
 ${SessionParts}`;
@@ -886,3 +888,6 @@ export const possibleTypes = {
     "User"
   ]
 };
+
+/** Types without an id: part of what they are in. */
+export const embeddedTypes = ["CaughtUp","Delivery","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","TypingStarted"];

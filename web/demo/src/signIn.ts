@@ -36,11 +36,11 @@ class Refused extends Error {
 }
 
 /** Reads who it is for, and until when, from the token itself; the server judges whether it's good. */
-export function useToken(token: string): Token {
+export function takeToken(token: string): Token {
   const part = token.split(".")[1] ?? "";
   const claims = JSON.parse(atob(part.replaceAll("-", "+").replaceAll("_", "/"))) as { sub?: unknown; exp?: unknown };
   if (typeof claims.sub !== "string") throw new Error("This is no token.");
-  return keep({ token, userId: claims.sub, expiresAt: typeof claims.exp === "number" ? claims.exp * 1000 : Infinity });
+  return keep({ token, userId: claims.sub, expiresAt: typeof claims.exp === "number" ? claims.exp * 1000 : Number.MAX_SAFE_INTEGER });
 }
 
 export const signOut = () => localStorage.removeItem(TOKEN_KEY);
@@ -50,7 +50,7 @@ export async function remembered(): Promise<Token | null> {
   if (location.hash.startsWith("#token=")) {
     const token = location.hash.slice("#token=".length);
     history.replaceState(null, "", location.pathname + location.search);
-    return useToken(token);
+    return takeToken(token);
   }
   const held = JSON.parse(localStorage.getItem(TOKEN_KEY) ?? "null") as Token | null;
   const wanted = params.get("as");

@@ -2,22 +2,12 @@
  * The normalised cache: one copy of each session, message and user, whichever answer or event brought it.
  *
  * Promises: the session list is always in the model's order, and the history in order of seq without a message twice, whatever
- * comes in whatever order: both are computed from all that is held, not from the order in which it came.
+ * comes in whatever order: both are computed from all that is held. What is older than what is held changes nothing.
  */
 import { cacheExchange, type Cache, type DataField, type Entity } from "@urql/exchange-graphcache";
 
-import {
-  PeerMarks,
-  possibleTypes,
-  TotalDocument,
-  type MessageEventsSubscription,
-  type SessionPartsFragment,
-  type SyncSessionSubscription,
-} from "../gql";
-
-const embedded = () => null;
-
-type Of = { conversationId?: string };
+import { embeddedTypes, PeerMarks, possibleTypes, TotalDocument } from "../gql";
+import type { MessageEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
 
 export const sessionId = (userId: string, conversationId: string) => `s_${userId}_${conversationId}`;
 
@@ -26,12 +16,12 @@ export function cache(me: string) {
 
   // What belongs to a list is remembered one by one: answers that overtake each other are written into layers, and in a list that is read,
   // extended and written back one would hide what the other brought. What is linked at the list itself only tells its readers to look.
-  const look = (cache: Cache, list: string, of: Of) => cache.link("Query", list, of, []);
-  const remember = (cache: Cache, list: string, of: Of, key: string) => {
+  const look = (cache: Cache, list: string, of: { conversationId?: string }) => cache.link("Query", list, of, []);
+  const remember = (cache: Cache, list: string, of: { conversationId?: string }, key: string) => {
     cache.link("Query", list, { ...of, key }, key);
     look(cache, list, of);
   };
-  const remembered = (cache: Cache, list: string, of: Of) => {
+  const remembered = (cache: Cache, list: string, of: { conversationId?: string }) => {
     cache.resolve("Query", list, of);
     return cache
       .inspectFields("Query")
@@ -57,16 +47,16 @@ export function cache(me: string) {
     return cache.resolve(`Session:${id}`, "writeSeq") === undefined ? (null as never) : { __typename: "Session", id, ...change(args as never) };
   };
 
+  const leaveOut = (data: Record<string, unknown>) =>
+    Object.keys(data).forEach((field) => field !== "id" && field !== "__typename" && (data[field] = undefined));
+
+  /** While a reset's parts come in, what the server says counts, even where its clock went back. */
   let inReset = false;
+  let afterFirst = false;
 
   return cacheExchange({
     possibleTypes,
-    keys: Object.fromEntries(
-      ["Delivery", "PageInfo", "SessionConnection", "SessionEdge", "SessionDelta", "SessionCategory", "SyncSession", "MessageConnection"]
-        .concat(["MessageEdge", "ReceiptConnection", "ReceiptEdge", "Receipt", "GroupMemberConnection", "GroupMemberEdge", "GroupMember"])
-        .concat(["MessageCreated", "MessageUpdated", "MessageRecalled", "ReceiptAdvanced", "TypingStarted", "CaughtUp", "SendMessagePayload"])
-        .map((type) => [type, embedded]),
-    ),
+    keys: Object.fromEntries(embeddedTypes.map((type) => [type, () => null])),
 
     resolvers: {
       Query: {
@@ -77,15 +67,12 @@ export function cache(me: string) {
             .inspectFields("Query")
             .filter(({ fieldName, arguments: page }) => fieldName === "sessions" && page?.subBiz == args.subBiz && page?.categoryId == args.categoryId)
             .map(({ fieldKey }) => cache.resolve("Query", fieldKey) as string);
-          const mine = remembered(cache, "known", {}).filter(
-            (key) =>
-              cache.resolve(key, "status") === "ACTIVE" &&
-              (cache.resolve(key, "subBiz") ?? null) === (args.subBiz ?? null) &&
-              (!args.categoryId || cache.resolve(key, "categoryId") === args.categoryId),
-          );
+          const is = (key: string, field: string) => cache.resolve(key, field) ?? null;
+          const here = (key: string) => is(key, "status") === "ACTIVE" && is(key, "subBiz") === (args.subBiz ?? null);
+          const mine = remembered(cache, "known", {}).filter((key) => here(key) && (!args.categoryId || is(key, "categoryId") === args.categoryId));
           const rank = (key: string, field: string) => cache.resolve(key, field) as number;
           mine.sort((a, b) => rank(b, "priority") - rank(a, "priority") || rank(b, "writeTs") - rank(a, "writeTs"));
-          const last = pages[pages.length - 1]!;
+          const last = pages.at(-1)!;
           return {
             __typename: "SessionConnection",
             edges: mine.map((node) => ({ __typename: "SessionEdge", node })),
@@ -104,30 +91,28 @@ export function cache(me: string) {
         messages: (_parent, args, cache) => {
           const asked = cache.resolve("Query", "messages", args);
           if (asked === undefined) return undefined as never; // This page isn't here: it has to be asked for.
-          const edges = new Map<string, { seq: number; cursor: DataField }>();
-          const add = (node: DataField | undefined, cursor: DataField) => {
+          const seqs = new Map<string, number>();
+          const add = (node: DataField | undefined) => {
             const seq = cache.resolve(node as Entity, "seq");
-            if (typeof node === "string" && typeof seq === "number" && !edges.get(node)?.cursor) edges.set(node, { seq, cursor });
+            if (typeof seq === "number") seqs.set(node as string, seq);
           };
-          let first: { seq: number; pageInfo: DataField | undefined } | undefined;
+          let first: { seq: number; pageInfo: DataField } | undefined;
           for (const { fieldName, fieldKey, arguments: page } of cache.inspectFields("Query")) {
             if (fieldName !== "messages" || page?.conversationId !== args.conversationId) continue;
             const key = cache.resolve("Query", fieldKey) as string | null | undefined;
-            if (!key) continue;
-            const of = (cache.resolve(key, "edges") ?? []) as string[];
-            for (const edge of of) add(cache.resolve(edge, "node"), cache.resolve(edge, "cursor") ?? null);
-            const pageInfo = cache.resolve(key, "pageInfo");
-            const seq = of.length ? (cache.resolve(cache.resolve(of[0]!, "node") as string, "seq") as number) : 0;
+            const nodes = key ? ((cache.resolve(key, "edges") ?? []) as string[]).map((edge) => cache.resolve(edge, "node")) : [];
+            nodes.forEach(add);
+            const pageInfo = key && cache.resolve(key, "pageInfo");
+            const seq = seqs.get(nodes[0] as string) ?? 0;
             if (pageInfo && (!first || seq < first.seq)) first = { seq, pageInfo };
           }
           // Null: there was no such conversation when it was asked for, so what has come since is all of it.
           if (!first && asked !== null) return undefined as never;
-          for (const node of remembered(cache, "arrived", { conversationId: String(args.conversationId) })) add(node, null);
-          if (!first && !edges.size) return null;
-          const sorted = [...edges].sort(([, a], [, b]) => a.seq - b.seq);
+          remembered(cache, "arrived", { conversationId: String(args.conversationId) }).forEach(add);
+          if (!first && !seqs.size) return null;
           return {
             __typename: "MessageConnection",
-            edges: sorted.map(([node, { cursor }]) => ({ __typename: "MessageEdge", cursor, node })),
+            edges: [...seqs].sort(([, a], [, b]) => a - b).map(([node]) => ({ __typename: "MessageEdge", node })),
             pageInfo: first?.pageInfo ?? { __typename: "PageInfo", hasPreviousPage: false, startCursor: null },
           } as never;
         },
@@ -135,10 +120,25 @@ export function cache(me: string) {
     },
 
     updates: {
-      // Whatever brings a session makes it known to the lists.
+      // The id is written first: what else an answer says that has been overtaken is left out here.
       Session: {
-        id: (session, _args, cache) => remember(cache, "known", {}, `Session:${session.id as string}`),
+        id: (session, _args, cache) => {
+          const key = `Session:${session.id as string}`;
+          const held = (field: string) => (cache.resolve(key, field) as number | null | undefined) ?? 0;
+          if (held("activeTs") > Number(session.activeTs) && !inReset) leaveOut(session);
+          // The other person's marks move without the session's clock; they only grow.
+          for (const mark of ["peerDeliveredSeq", "peerReadSeq"]) if (held(mark) > Number(session[mark])) session[mark] = undefined as never;
+          remember(cache, "known", {}, key);
+        },
       },
+      Message: {
+        id: (message, _args, cache) => {
+          const held = (field: string) => cache.resolve(`Message:${message.id as string}`, field);
+          const recalled = held("state") === "RECALLED" && message.state !== "RECALLED";
+          if (recalled || ((held("editCount") as number | undefined) ?? 0) > Number(message.editCount)) leaveOut(message);
+        },
+      },
+      SyncSession: { reset: (part) => void (inReset ||= !!part.reset) },
       Query: {
         sessions: (result, _args, cache) => {
           holdTotal(cache, (result.sessions as { totalUnread: number }).totalUnread);
@@ -156,12 +156,12 @@ export function cache(me: string) {
           const { sessions, totalUnread, reason, reset, hasMore } = result.syncSession;
           holdTotal(cache, totalUnread);
           // After a reset this is all there is: what it doesn't name is gone.
-          if (reset && !inReset) {
+          if (reset && !afterFirst) {
             const now = new Set(sessions.map(({ id }) => `Session:${id}`));
             for (const key of remembered(cache, "known", {})) if (!now.has(key)) cache.invalidate("Query", "known", { key });
             look(cache, "known", {});
           }
-          inReset = reset && hasMore;
+          inReset = afterFirst = reset && hasMore;
           // Who comes back to a group may read what was said in between, of which no event told.
           if (reason === "MEMBERSHIP") dropHistory(cache, new Set(sessions.map((each) => each.conversation.id)));
           cache.invalidate("Query", "sessionCategories");

@@ -38,6 +38,8 @@ const RENEW_BEFORE_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 const PONG_WITHIN_MS = 5_000;
 const LONGEST_WAIT_MS = 10_000;
+/** Timers of browsers end at once beyond that. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export function connect(tokens: Tokens, signedOut: () => void): Connection {
   const endsSoon = () => tokens.current().expiresAt - Date.now() < RENEW_BEFORE_MS;
@@ -78,10 +80,7 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
       }),
     keepAlive: PING_EVERY_MS,
     on: {
-      connected: () => {
-        setLink("online");
-        scheduleRenewal();
-      },
+      connected: () => (setLink("online"), scheduleRenewal()),
       closed: () => {
         clearTimeout(renewal);
         clearTimeout(pongDue);
@@ -107,14 +106,13 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
       } catch {
         socket.terminate(); // Coming back asks for a token again.
       }
-    }, Math.max(1000, tokens.current().expiresAt - Date.now() - RENEW_BEFORE_MS));
+    }, Math.min(LONGEST_TIMER_MS, Math.max(1000, tokens.current().expiresAt - Date.now() - RENEW_BEFORE_MS)));
   };
 
-  const retryNow = () => wake();
-  const cut = () => socket.terminate();
-  addEventListener("online", retryNow);
-  addEventListener("offline", cut);
-  document.addEventListener("visibilitychange", retryNow);
+  const open = new AbortController(); // Its signal takes the listeners off.
+  addEventListener("online", () => wake(), open);
+  addEventListener("offline", () => socket.terminate(), open);
+  document.addEventListener("visibilitychange", () => wake(), open);
 
   const auth: Exchange = authExchange(async (utils) => ({
     addAuthToOperation: (operation) => utils.appendHeaders(operation, { authorization: `Bearer ${tokens.current().token}` }),
@@ -157,9 +155,7 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
     link: () => link,
     onLink: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
     close: () => {
-      removeEventListener("online", retryNow);
-      removeEventListener("offline", cut);
-      document.removeEventListener("visibilitychange", retryNow);
+      open.abort();
       clearTimeout(renewal);
       listeners.clear();
       void socket.dispose();

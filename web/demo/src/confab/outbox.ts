@@ -89,8 +89,8 @@ export function openOutbox(client: Client, place: string): Outbox {
   };
   const wake = () => new Set(items.map((each) => each.conversationId)).forEach((each) => void work(each));
 
-  const otherTab = (event: StorageEvent) => event.key?.startsWith(prefix) && changed();
-  addEventListener("storage", otherTab);
+  const open = new AbortController(); // Its signal takes the listener off.
+  addEventListener("storage", (event) => event.key?.startsWith(prefix) && changed(), open);
   wake();
 
   return {
@@ -120,7 +120,7 @@ export function openOutbox(client: Client, place: string): Outbox {
     stop: () => {
       stopped = true;
       busy.forEach((hurry) => hurry());
-      removeEventListener("storage", otherTab);
+      open.abort();
       listeners.clear();
     },
   };

@@ -7,16 +7,8 @@
  */
 import type { Client } from "@urql/core";
 
-import {
-  AckDeliveredDocument,
-  MessageEventsDocument,
-  OfflineQueueDocument,
-  SessionsDocument,
-  SyncSessionDocument,
-  SyncSessionsDocument,
-  TicksDocument,
-  type MessageEventsSubscription,
-} from "../gql";
+import { AckDeliveredDocument, MessageEventsDocument, OfflineQueueDocument, SessionsDocument } from "../gql";
+import { SyncSessionDocument, SyncSessionsDocument, TicksDocument, type MessageEventsSubscription } from "../gql";
 
 export type LiveEvent = MessageEventsSubscription["messageEvents"];
 
@@ -84,7 +76,7 @@ export function startSync(client: Client, me: string): Sync {
   };
 
   const apply = (event: LiveEvent) => {
-    if (event.__typename === "CaughtUp") live = true;
+    live ||= event.__typename === "CaughtUp";
     if (event.__typename === "CaughtUp" && event.reset) void emptyQueue();
     if (event.__typename === "MessageCreated") {
       const { sender, conversationId, seq } = event.message;

@@ -51,7 +51,7 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
         <span className="first-line">
           <span className="title">{conversation.title}<span className="sr-only">{said.map((each) => `, ${each}`)}</span></span>
           {muteStatus && <Icon name="mute" />}
-          {lastMessage && <time dateTime={lastMessage.createdAt}>{moment(session.writeTs)}</time>}
+          {lastMessage && <time dateTime={lastMessage.createdAt}>{moment(lastMessage.createdAt)}</time>}
         </span>
         <span className="second-line">
           {typing ? <span className="preview typing">{typing}</span> : <Preview session={session} />}
@@ -69,7 +69,7 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
 function Preview({ session }: { session: SessionPartsFragment }) {
   const { me } = useWorld();
   const { lastMessage, conversation } = session;
-  if (!lastMessage) return <span className="preview" />;
+  if (!lastMessage) return <span className="preview plain">No messages yet</span>;
   const own = lastMessage.sender.id === me;
   const plain = lastMessage.contentType === "SYSTEM" || lastMessage.state === "RECALLED";
   return (

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 
 import type { Token } from "../confab/client";
-import { people, signIn, useToken, type Person } from "../signIn";
+import { people, signIn, takeToken, type Person } from "../signIn";
 import logo from "../logo.svg";
 import { Avatar } from "./Avatar";
 import { ThemeSwitch } from "./ThemeSwitch";
@@ -44,7 +44,7 @@ export function SignIn({ trouble, onToken }: { trouble: string; onToken: (token:
             onSubmit={(event) => {
               event.preventDefault();
               try {
-                onToken(useToken(token.trim()));
+                onToken(takeToken(token.trim()));
               } catch {
                 setFailure("This is no token.");
               }

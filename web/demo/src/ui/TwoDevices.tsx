@@ -1,6 +1,7 @@
 import { useEffect, useState } from "react";
 
 import { people, type Person } from "../signIn";
+import { Icon } from "./Icon";
 import { ThemeSwitch } from "./ThemeSwitch";
 
 /** The same demo twice, each with a store of its own, as two devices have. */
@@ -10,7 +11,7 @@ export function TwoDevices() {
   return (
     <main className="two">
       <header>
-        <a className="icon" href="?" aria-label="Back to signing in">←</a>
+        <a className="icon" href="?" aria-label="Back to signing in"><Icon name="back" /></a>
         <h1>Two devices</h1>
         <p>Change something on the left, and see the right follow.</p>
         <ThemeSwitch />
