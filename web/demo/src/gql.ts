@@ -86,9 +86,9 @@ export type SyncReason =
 
 export type UserPartsFragment = { id: string, displayName: string, isBot: boolean };
 
-export type MessagePartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
-
 export type PreviewPartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
+
+export type MessagePartsFragment = { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
 
 export type PeerMarksFragment = { id: string, peerDeliveredSeq: number | null, peerReadSeq: number | null };
 
@@ -160,14 +160,14 @@ export type MessagesQueryVariables = Exact<{
 }>;
 
 
-export type MessagesQuery = { messages: { edges: Array<{ node: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null } } | null };
+export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null } } | null };
 
 export type TicksQueryVariables = Exact<{
   conversationId: string;
 }>;
 
 
-export type TicksQuery = { messages: { edges: Array<{ node: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }> } | null };
+export type TicksQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }> } | null };
 
 export type ReceiptsQueryVariables = Exact<{
   id: string;
@@ -188,7 +188,7 @@ export type SendMessageMutationVariables = Exact<{
 }>;
 
 
-export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
@@ -200,14 +200,14 @@ export type EditMessageMutationVariables = Exact<{
 }>;
 
 
-export type EditMessageMutation = { editMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
+export type EditMessageMutation = { editMessage: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
 
 export type RecallMessageMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type RecallMessageMutation = { recallMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
+export type RecallMessageMutation = { recallMessage: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
 
 export type StartTypingMutationVariables = Exact<{
   conversationId: string;
@@ -377,9 +377,9 @@ export type MessageEventsSubscriptionVariables = Exact<{
 
 
 export type MessageEventsSubscription = { messageEvents:
-    | { __typename: 'MessageCreated', cursor: string, message: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
-    | { __typename: 'MessageUpdated', cursor: string, message: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
-    | { __typename: 'MessageRecalled', cursor: string, message: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, mentionsAll: boolean, editCount: number, createdAt: string, idempotencyKey: string | null, sender: { id: string, displayName: string, isBot: boolean }, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
+    | { __typename: 'MessageCreated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
+    | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
+    | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, isBot: boolean } } | null, sender: { id: string, displayName: string, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'ReceiptAdvanced', conversationId: string, status: ReceiptStatus, seq: number, cursor: string, user: { id: string, displayName: string, isBot: boolean } }
     | { __typename: 'TypingStarted', conversationId: string, user: { id: string, displayName: string, isBot: boolean } }
     | { __typename: 'CaughtUp', cursor: string, reset: boolean }
@@ -391,16 +391,33 @@ export const UserParts = gql`fragment UserParts on User {
   isBot
 }`;
 
-export const MessageParts = gql`fragment MessageParts on Message {
+export const PreviewParts = gql`fragment PreviewParts on Message {
   id
   conversationId
   seq
-  sender {
-    ...UserParts
-  }
   contentType
   content
   state
+  editCount
+  createdAt
+  sender {
+    ...UserParts
+  }
+  delivery {
+    status
+    recipientCount
+    deliveredCount
+    readCount
+  }
+}
+fragment UserParts on User {
+  id
+  displayName
+  isBot
+}`;
+
+export const MessageParts = gql`fragment MessageParts on Message {
+  ...PreviewParts
   mentions {
     ...UserParts
   }
@@ -414,45 +431,31 @@ export const MessageParts = gql`fragment MessageParts on Message {
       ...UserParts
     }
   }
-  editCount
-  createdAt
   idempotencyKey
-  delivery {
-    status
-    recipientCount
-    deliveredCount
-    readCount
-  }
 }
 fragment UserParts on User {
   id
   displayName
   isBot
-}`;
-
-export const PreviewParts = gql`fragment PreviewParts on Message {
+}
+fragment PreviewParts on Message {
   id
   conversationId
   seq
-  sender {
-    ...UserParts
-  }
   contentType
   content
   state
   editCount
   createdAt
+  sender {
+    ...UserParts
+  }
   delivery {
     status
     recipientCount
     deliveredCount
     readCount
   }
-}
-fragment UserParts on User {
-  id
-  displayName
-  isBot
 }`;
 
 export const PeerMarks = gql`fragment PeerMarks on Session {
@@ -510,14 +513,14 @@ fragment PreviewParts on Message {
   id
   conversationId
   seq
-  sender {
-    ...UserParts
-  }
   contentType
   content
   state
   editCount
   createdAt
+  sender {
+    ...UserParts
+  }
   delivery {
     status
     recipientCount

@@ -19,7 +19,6 @@ export interface Sync {
 
 const TOGETHER_MS = 50;
 const TICKS_EVERY_MS = 400;
-
 export function startSync(client: Client, me: string): Sync {
   const listeners = new Set<(event: LiveEvent) => void>();
   const stops: (() => void)[] = [];
