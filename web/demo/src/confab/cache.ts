@@ -9,6 +9,11 @@ import { cacheExchange, type Cache, type DataField, type Entity } from "@urql/ex
 import { embeddedTypes, PeerMarks, possibleTypes, TotalDocument } from "../gql";
 import type { MessageEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
 
+/** A mutation without an updater, whose answer isn't held yet, makes the cache forget all that it holds of that type: so they have one. */
+const plainMutations = ["ackDelivered", "markRead", "setUnread", "pinSession", "muteSession", "deleteSession", "editMessage", "recallMessage"].concat(
+  ["createGroup", "updateGroup", "inviteMembers", "removeMember", "setMemberRole", "transferOwner"],
+);
+
 export const sessionId = (userId: string, conversationId: string) => `s_${userId}_${conversationId}`;
 
 export function cache(me: string) {
@@ -148,6 +153,7 @@ export function cache(me: string) {
         syncSessions: (result, _args, cache) => holdTotal(cache, (result.syncSessions as { totalUnread: number }).totalUnread),
       },
       Mutation: {
+        ...Object.fromEntries(plainMutations.map((name) => [name, () => {}])),
         sendMessage: (result, _args, cache) => arrive(cache, (result.sendMessage as { message: { id: string; conversationId: string } }).message),
         assignCategory: (_result, _args, cache) => cache.invalidate("Query", "sessionCategories"),
       },
