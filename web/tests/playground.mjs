@@ -65,6 +65,8 @@ check("whose token is refused is told so, after one try", async () => {
   const stranger = await open("/graphql#token=nonsense", { name: "stranger" });
   let opened = 0;
   stranger.on("websocket", () => (opened += 1));
+  // The documentation is refused first.
+  await eventually(async () => assert.match(await shown(stranger), /UNAUTHENTICATED/));
   await stranger.getByRole("tab", { name: "Live" }).click();
   await stranger.getByRole("button", { name: /^Execute/ }).click();
   await eventually(async () => assert.match(await shown(stranger), /The token was refused/));
