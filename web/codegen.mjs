@@ -43,6 +43,8 @@ const documents = {
     const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
     const names = embedded.filter((type) => !roots.includes(type)).map((type) => type.name);
     constants.push(`/** Types without an id: part of what they are in. */\nexport const embeddedTypes = ${JSON.stringify(names)};`);
+    const mutations = Object.keys(schema.getMutationType().getFields());
+    constants.push(`export const mutations = ${JSON.stringify(mutations)};`);
     return { prepend: ['import { gql, type TypedDocumentNode } from "@urql/core";'], content: constants.join("\n\n") + "\n" };
   },
 };

@@ -894,3 +894,5 @@ export const possibleTypes = {
 
 /** Types without an id: part of what they are in. */
 export const embeddedTypes = ["CaughtUp","Delivery","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","TypingStarted"];
+
+export const mutations = ["upsertUsers","markRead","ackDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","renewAuth"];

@@ -6,13 +6,8 @@
  */
 import { cacheExchange, type Cache, type DataField, type Entity } from "@urql/exchange-graphcache";
 
-import { embeddedTypes, PeerMarks, possibleTypes, TotalDocument } from "../gql";
+import { embeddedTypes, mutations, PeerMarks, possibleTypes, TotalDocument } from "../gql";
 import type { MessageEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
-
-/** A mutation without an updater, whose answer isn't held yet, makes the cache forget all that it holds of that type: so they have one. */
-const plainMutations = ["ackDelivered", "markRead", "setUnread", "pinSession", "muteSession", "deleteSession", "editMessage", "recallMessage"].concat(
-  ["createGroup", "updateGroup", "inviteMembers", "removeMember", "setMemberRole", "transferOwner"],
-);
 
 export const sessionId = (userId: string, conversationId: string) => `s_${userId}_${conversationId}`;
 
@@ -145,15 +140,14 @@ export function cache(me: string) {
       },
       SyncSession: { reset: (part) => void (inReset ||= !!part.reset) },
       Query: {
-        sessions: (result, _args, cache) => {
-          holdTotal(cache, (result.sessions as { totalUnread: number }).totalUnread);
-          look(cache, "known", {}); // Another page of the list is here,
-        },
+        sessions: (result, _args, cache) =>
+          (holdTotal(cache, (result.sessions as { totalUnread: number }).totalUnread), look(cache, "known", {})), // Another page of the list is here,
         messages: (_result, { conversationId }, cache) => look(cache, "arrived", { conversationId: String(conversationId) }), // or of a history.
         syncSessions: (result, _args, cache) => holdTotal(cache, (result.syncSessions as { totalUnread: number }).totalUnread),
       },
       Mutation: {
-        ...Object.fromEntries(plainMutations.map((name) => [name, () => {}])),
+        // Where nothing is said of a mutation, the cache takes what it hasn't met for newly made, and forgets all others of that type.
+        ...Object.fromEntries(mutations.map((name) => [name, () => {}])),
         sendMessage: (result, _args, cache) => arrive(cache, (result.sendMessage as { message: { id: string; conversationId: string } }).message),
         assignCategory: (_result, _args, cache) => cache.invalidate("Query", "sessionCategories"),
       },
