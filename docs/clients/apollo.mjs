@@ -80,7 +80,7 @@ export async function startApollo(client) {
       event({ __typename, message, reset }) {
         // Edits and recalls are in the cache already: it knows messages by their id.
         if (__typename === "MessageCreated") append(client.cache, message);
-        if (reset) client.refetchQueries({ include: [messagesQuery] });
+        if (reset) client.refetchQueries({ include: [messagesQuery] }); // too much was missed to tell
       },
     },
   });

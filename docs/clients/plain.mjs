@@ -74,13 +74,17 @@ export class Chat {
     },
     event: ({ message, reset }) => {
       if (message) this.messages.set(message.id, message);
-      if (reset) this.messages.clear();
+      if (reset) {
+        this.messages.clear();
+        if (this.opened) this.open(this.opened).catch(console.error);
+      }
       this.changed();
     },
   };
 
   // Its newest messages, or those before a cursor: answers the cursor of the oldest, null if it is the first.
   async open(conversationId, before = null) {
+    this.opened = conversationId;
     const { messages } = await trying(() => this.client.ask(MESSAGES, { conversationId, before }));
     for (const { node } of messages.edges) this.messages.set(node.id, node);
     this.changed();

@@ -83,7 +83,8 @@ function append(cache, message) {
 }
 
 // Call it once, after sign-in: from then on useQuery({ query: SESSIONS }) and useQuery({ query: MESSAGES, ... }) show what is.
-export async function startUrql(client) {
+// onReset: too much was missed to tell: ask the messages that are shown anew, with requestPolicy "network-only".
+export async function startUrql(client, onReset) {
   const dataOf = ({ data, error }) => {
     if (error) throw error;
     return data;
@@ -101,7 +102,7 @@ export async function startUrql(client) {
     show: {
       sessions() {}, // the cache has them from its updates
       event({ reset }) {
-        if (reset) console.warn("some messages were missed: ask those that are shown anew, with requestPolicy network-only");
+        if (reset) onReset();
       },
     },
   });

@@ -18,18 +18,22 @@ await tryClient(({ url, token, user }) => {
     if (tree) tree.update(element);
     else tree = renderer.create(element);
   };
+  let opened;
+  let resets = 0;
+  const showAll = () => show(createElement(SessionList, { key: "list" }), createElement(History, { key: opened, fetchKey: resets, conversationId: opened }));
   const all = (type) => (tree?.toJSON() ? tree.root.findAllByType(type) : []);
   const rows = () => all("a");
   return {
     async start() {
-      stop = await startRelay(environment);
+      stop = await startRelay(environment, () => { resets += 1; showAll(); });
       show(createElement(SessionList, { key: "list" }));
       await until("the list", () => rows().length > 0);
     },
     titles: () => rows().map(({ children }) => children.join("")),
     unread: (title) => rows().find(({ children }) => children.join("") === title).props["data-unread"],
     async open(conversationId) {
-      show(createElement(SessionList, { key: "list" }), createElement(History, { key: "history", conversationId }));
+      opened = conversationId;
+      showAll();
       await until("the conversation", () => all("p").length > 0);
     },
     older: () => all("button").at(-1).props.onClick(),

@@ -8,7 +8,7 @@ import WebSocket from "ws";
 globalThis.WebSocket ??= WebSocket;
 
 const { CONFAB_URL, CONFAB_SECRET } = process.env;
-const PATIENCE = 10_000;
+const PATIENCE = 30_000;
 export const server = CONFAB_URL;
 export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
@@ -97,6 +97,11 @@ export function loseAnswers(count) {
   };
 }
 
+// Cursors that are sent over HTTP from now on are none of the server's.
+function spoilCursors() {
+  globalThis.fetch = (url, request) => untouched(url, { ...request, body: request.body.replace(/"since":"[^"]*"/, '"since":"nonsense"') });
+}
+
 // What is sent from now on waits until it is let go.
 export function holdSends() {
   let release;
@@ -123,12 +128,16 @@ export function done(what) {
   console.log(`ok ${what}`);
 }
 
-// The same socket, which notes what it was told.
+// The same socket, which notes what it was told, and whose cursors can be made `nonsense`.
 const told = [];
+let nonsense = false;
 export function noting(socket) {
   return {
     ...socket,
-    subscribe: (payload, sink) => socket.subscribe(payload, { ...sink, next(result) {
+    subscribe: ({ variables, ...payload }, sink) => socket.subscribe({
+      ...payload,
+      variables: { ...variables, get since() { return nonsense ? "nonsense" : variables?.since; } },
+    }, { ...sink, next(result) {
       const event = result.data?.messageEvents;
       if (event?.__typename === "MessageCreated") told.push(event.message.content);
       sink.next(result);
@@ -211,6 +220,21 @@ export async function tryClient(make) {
   await carol.send(user.name, "the newest");
   await until("what is live", () => client.contents().join() === `${all},the newest`);
   done("goes back in history, and goes on");
+
+  await client.open(conversationId);
+  way.away = true;
+  way.cut();
+  await sleep(50);
+  nonsense = true;
+  spoilCursors();
+  await bob.send(user.name, "untold");
+  way.away = false;
+  await until("what could not be told", () => client.contents().includes("untold"));
+  await until("the list all the same", () => client.titles().join() === [carol.name, bob.name].join() && client.unread(bob.name) === 1);
+  nonsense = false;
+  globalThis.fetch = untouched;
+  assert.deepEqual(client.contents(), await bob.contents(conversationId));
+  done("begins anew where too much was missed");
 
   const refused = await client.send({ conversationId, content: " " }).then(() => null, (error) => error);
   assert.equal(codeOf(refused), "INVALID_INPUT");

@@ -21,7 +21,7 @@ await tryClient(({ url, token, user }) => {
   return {
     async start() {
       await show("sessions", SESSIONS, {});
-      stops.push(await startUrql(client));
+      stops.push(await startUrql(client, () => client.query(MESSAGES, { conversationId }, { requestPolicy: "network-only" }).toPromise()));
     },
     titles: () => sessions().map(({ conversation }) => conversation.title),
     unread: (title) => sessions().find(({ conversation }) => conversation.title === title).unreadCount,

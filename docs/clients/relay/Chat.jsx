@@ -31,10 +31,10 @@ function SessionRow({ session }) {
   return <a href={`#${conversation.id}`} data-unread={unreadCount}>{conversation.title}</a>;
 }
 
-export function History({ conversationId }) {
+export function History({ conversationId, fetchKey }) {
   const query = useLazyLoadQuery(graphql`
     query ChatHistoryQuery($conversationId: ID!) { ...Chat_history @arguments(conversationId: $conversationId) }
-  `, { conversationId });
+  `, { conversationId }, { fetchKey });
   const { data, hasPrevious, loadPrevious } = usePaginationFragment(graphql`
     fragment Chat_history on Query
     @refetchable(queryName: "ChatHistoryPageQuery")
@@ -58,8 +58,8 @@ function Message({ message }) {
   return <p title={sender.displayName}>{content}</p>;
 }
 
-// Call it once, after sign-in.
-export async function startRelay(environment) {
+// Call it once, after sign-in. onReset: too much was missed to tell: give History another fetchKey.
+export async function startRelay(environment, onReset) {
   const { sessions } = await fetchQuery(environment, graphql`
     query ChatStartQuery { totalUnread sessions(first: 1) { cursor } }
   `, {}).toPromise();
@@ -96,7 +96,10 @@ export async function startRelay(environment) {
         for (const { id } of sessions) insert(store, shown, "SessionEdge", id);
       }),
       event: ({ __typename, message, reset }) => commitLocalUpdate(environment, (store) => {
-        if (reset) store.invalidateStore(); // what is shown from now on is asked anew
+        if (reset) {
+          store.invalidateStore();
+          setTimeout(onReset);
+        }
         if (__typename !== "MessageCreated") return;
         const { conversationId } = message;
         const shown = ConnectionHandler.getConnection(store.getRoot(), "Chat_messages", { conversationId });
