@@ -115,7 +115,7 @@ class Confab:
             while True:
                 request = GraphQLRequest(RENEW, variable_values={"token": await self._token()})
                 until = datetime.fromisoformat((await session.execute(request))["renewAuth"])
-                await asyncio.sleep(max(1.0, 0.8 * (until - datetime.now(UTC)).total_seconds()))
+                await asyncio.sleep(max(1.0, 0.5 * (until - datetime.now(UTC)).total_seconds()))
 
         task = asyncio.create_task(renew())
         try:

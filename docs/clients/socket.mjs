@@ -11,7 +11,7 @@ export function openSocket({ url, token, ...options }) {
   let asked = 0;
   const renewBefore = (expiry) => {
     clearTimeout(renewal);
-    renewal = setTimeout(renew, Math.min(LONGEST_TIMER, Math.max(1000, 0.8 * (expiry - Date.now()))));
+    renewal = setTimeout(renew, Math.min(LONGEST_TIMER, Math.max(1000, 0.5 * (expiry - Date.now()))));
   };
   const renew = async () => {
     const jwt = await token().catch(() => null);

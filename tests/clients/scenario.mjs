@@ -44,6 +44,11 @@ export class Person {
       body: JSON.stringify({ query, variables }),
     });
     const { data, errors } = await response.json();
+    // A machine that is busy with other tests refuses some before it does anything.
+    if (errors?.every(({ extensions }) => extensions.retryable)) {
+      await sleep(100);
+      return this.ask(query, variables);
+    }
     assert.equal(errors, undefined, JSON.stringify(errors));
     return data;
   }
