@@ -1,5 +1,6 @@
 /** Who uses this device. In development one click gets a token; elsewhere it is pasted, or comes in the address. */
 import type { Token, Tokens } from "./confab/client";
+import { disk } from "./confab/disk";
 
 export interface Person {
   id: string;
@@ -19,14 +20,16 @@ export const people = () =>
     .then((answer) => (answer.ok ? (answer.json() as Promise<Person[]>) : null))
     .catch(() => ((cast = undefined), null)));
 
-export async function signIn(userId: string): Promise<Token> {
+export const signIn = async (userId: string) => keep(await fresh(userId));
+
+async function fresh(userId: string): Promise<Token> {
   const answer = await fetch("/dev/sign-in", {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ userId }),
   });
   if (!answer.ok) throw new Refused(answer.status, `Signing in as ${userId} was refused.`);
-  return keep((await answer.json()) as Token);
+  return (await answer.json()) as Token;
 }
 
 class Refused extends Error {
@@ -43,7 +46,10 @@ export function takeToken(token: string): Token {
   return keep({ token, userId: claims.sub, expiresAt: typeof claims.exp === "number" ? claims.exp * 1000 : Number.MAX_SAFE_INTEGER });
 }
 
-export const signOut = () => localStorage.removeItem(TOKEN_KEY);
+const held = () => JSON.parse(disk.get(TOKEN_KEY) ?? "null") as Token | null;
+
+/** In another tab somebody else may have signed in meanwhile: theirs is left alone. */
+export const signOut = (userId: string) => held()?.userId === userId && disk.remove(TOKEN_KEY);
 
 /** Who is signed in on this device, or comes signed in by the address (`#token=…`, `?as=bob`). */
 export async function remembered(): Promise<Token | null> {
@@ -52,10 +58,10 @@ export async function remembered(): Promise<Token | null> {
     history.replaceState(null, "", location.pathname + location.search);
     return takeToken(token);
   }
-  const held = JSON.parse(localStorage.getItem(TOKEN_KEY) ?? "null") as Token | null;
+  const last = held();
   const wanted = params.get("as");
-  if (held && (!wanted || held.userId === wanted) && (held.expiresAt ?? 0) > Date.now() + 5000) return held;
-  const user = wanted ?? held?.userId;
+  if (last && (!wanted || last.userId === wanted) && (last.expiresAt ?? 0) > Date.now() + 5000) return last;
+  const user = wanted ?? last?.userId;
   return user && (await people())?.some(({ id }) => id === user) ? await signIn(user) : null;
 }
 
@@ -65,8 +71,8 @@ export function tokensOf(first: Token): Tokens {
   return {
     current: () => current,
     renew: () =>
-      (renewing ??= signIn(current.userId)
-        .then((token) => (current = token))
+      (renewing ??= fresh(current.userId)
+        .then((token) => (current = held()?.userId === token.userId ? keep(token) : token))
         .catch((error: unknown) => {
           if (error instanceof Refused && error.status < 429) return null;
           throw error;
@@ -76,6 +82,6 @@ export function tokensOf(first: Token): Tokens {
 }
 
 function keep(token: Token): Token {
-  localStorage.setItem(TOKEN_KEY, JSON.stringify(token));
+  disk.set(TOKEN_KEY, JSON.stringify(token));
   return token;
 }

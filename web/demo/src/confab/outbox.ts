@@ -1,13 +1,14 @@
 /**
  * What was written and is not yet stored by the server: it survives the loss of the network, of the server and of the page.
  *
- * Promises: a message is on this device's disk before it is sent, and leaves it when the server has stored it; each is stored once
- * (its idempotencyKey goes with every try); within a conversation they are stored in the order they were written. One that
+ * Promises: a message is on this device's disk (where the browser lends one) before it is sent, and leaves it when the server has
+ * stored it; each is stored once (its idempotencyKey goes with every try); within a conversation they are stored in the order they were written. One that
  * the server refuses for good stands aside, for its author to try again or discard.
  */
 import type { Client, CombinedError } from "@urql/core";
 
 import { SendMessageDocument, type SendMessageInput } from "../gql";
+import { disk } from "./disk";
 
 export interface Outgoing {
   /** The idempotencyKey, by which the message that comes back is known. */
@@ -37,19 +38,21 @@ const KEY_LASTS_MS = 23 * 3600_000;
 // Not randomUUID, which browsers have on localhost and over https alone.
 const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** Whether trying again with the same key may succeed: nothing was answered at all, or the server says so. */
+/**
+ * Whether trying again with the same key may succeed: nothing was answered at all, or the server says so. A refused token says nothing
+ * of the message: it waits for a good one, here or when its author has signed in again.
+ */
 export const isRetryable = (error: CombinedError) =>
-  !error.graphQLErrors.length || error.graphQLErrors.every((each) => each.extensions.retryable === true);
+  error.graphQLErrors.every(({ extensions }) => extensions.retryable === true || extensions.code === "UNAUTHENTICATED");
 
 export function openOutbox(client: Client, place: string): Outbox {
   // One entry a message, so that two tabs don't overwrite each other's; both sending the same is what keys are for.
   const prefix = `${place}.outbox.`;
   const load = () =>
-    Object.keys(localStorage)
-      .filter((name) => name.startsWith(prefix))
-      .map((name) => JSON.parse(localStorage.getItem(name)!) as Outgoing)
+    disk.names(prefix)
+      .map((name) => JSON.parse(disk.get(name)!) as Outgoing)
       .sort((a, b) => a.writtenAt - b.writtenAt);
-  const save = (item: Outgoing) => localStorage.setItem(prefix + item.key, JSON.stringify(item));
+  const save = (item: Outgoing) => disk.set(prefix + item.key, JSON.stringify(item));
 
   let items: readonly Outgoing[] = load();
   let stopped = false;
@@ -82,7 +85,7 @@ export function openOutbox(client: Client, place: string): Outbox {
       }
       tries = 0;
       if (error) save({ ...next, failure: error.graphQLErrors[0]?.message ?? error.message });
-      else localStorage.removeItem(prefix + next.key);
+      else disk.remove(prefix + next.key);
       changed();
     }
     busy.delete(conversationId);
@@ -107,13 +110,13 @@ export function openOutbox(client: Client, place: string): Outbox {
       const item = items.find((each) => each.key === key);
       if (!item) return;
       // Refused for good means not stored, so it's a new message, with a key of its own, after those that went out meanwhile.
-      localStorage.removeItem(prefix + key);
+      disk.remove(prefix + key);
       save({ ...item, key: newKey(), writtenAt: Date.now(), failure: null });
       changed();
       void work(item.conversationId);
     },
     discard: (key) => {
-      localStorage.removeItem(prefix + key);
+      disk.remove(prefix + key);
       changed();
     },
     wake,

@@ -18,6 +18,6 @@ export function App() {
   if (two) return <TwoDevices />;
   if (token === undefined) return <p className="waiting" role="status">Loading…</p>;
   if (!token) return <SignIn trouble={trouble} onToken={setToken} />;
-  const leave = (why: string) => (signOut(), setTrouble(why), setToken(null));
+  const leave = (why: string) => (signOut(token.userId), setTrouble(why), setToken(null));
   return <Chat key={token.userId} token={token} signedOut={leave} />;
 }

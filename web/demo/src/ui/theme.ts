@@ -1,12 +1,14 @@
 /** Light or dark: as the system has it, until somebody switches. */
 import { useSyncExternalStore } from "react";
 
+import { disk } from "../confab/disk";
+
 const KEY = "confab.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
 const root = document.documentElement;
 
 const show = () => {
-  root.dataset.theme = localStorage.getItem(KEY) ?? (system.matches ? "dark" : "light");
+  root.dataset.theme = disk.get(KEY) ?? (system.matches ? "dark" : "light");
 };
 
 export function startTheme() {
@@ -24,5 +26,5 @@ const watch = (listener: () => void) => {
 export function useTheme() {
   const theme = useSyncExternalStore(watch, () => root.dataset.theme);
   const other = theme === "dark" ? "light" : "dark";
-  return { other, toggle: () => (localStorage.setItem(KEY, other), show()) };
+  return { other, toggle: () => (disk.set(KEY, other), show()) };
 }
