@@ -6,6 +6,7 @@
  */
 import { Client, fetchExchange, subscriptionExchange, type Exchange } from "@urql/core";
 import { authExchange } from "@urql/exchange-auth";
+import type { GraphQLError } from "graphql";
 import { createClient } from "graphql-ws";
 
 import { cache } from "./cache";
@@ -38,6 +39,7 @@ const RENEW_BEFORE_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 const PONG_WITHIN_MS = 5_000;
 const LONGEST_WAIT_MS = 10_000;
+const TOKEN_REFUSED = 4403;
 /** Timers of browsers end at once beyond that. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -60,13 +62,15 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
 
   // --- the socket
   let wake = () => {};
+  /** A token may be refused long before its end: where it was revoked, or the server's keys have changed. */
+  let refused = false;
   let pongDue: ReturnType<typeof setTimeout> | undefined;
   let renewal: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
     url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/graphql`,
     connectionParams: async () => {
       // Where that fails the old one is refused, and all is tried again a little later.
-      if (endsSoon()) await renew().catch(() => {});
+      if (refused || endsSoon()) await renew().catch(() => {});
       return { authorization: `Bearer ${tokens.current().token}` };
     },
     lazy: false,
@@ -80,8 +84,13 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
       }),
     keepAlive: PING_EVERY_MS,
     on: {
-      connected: () => (setLink("online"), scheduleRenewal()),
-      closed: () => {
+      connected: () => {
+        refused = false;
+        setLink("online");
+        scheduleRenewal();
+      },
+      closed: (event) => {
+        refused ||= (event as CloseEvent).code === TOKEN_REFUSED;
         clearTimeout(renewal);
         clearTimeout(pongDue);
         setLink("offline");
@@ -134,16 +143,29 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
           subscribe: (sink) => {
             // graphql-ws sends this payload again whenever it has reconnected: by then `since` is the last event that came.
             const payload = { query: query!, variables: { ...variables } as Record<string, unknown> };
-            return {
-              unsubscribe: socket.subscribe<Record<string, { cursor?: string }>>(payload, {
+            let stop = () => {};
+            let tries = 0;
+            const begin = () => {
+              stop = socket.subscribe<Record<string, { cursor?: string }>>(payload, {
                 ...sink,
                 next: (result) => {
+                  tries = 0;
                   const cursor = Object.values(result.data ?? {})[0]?.cursor;
                   if (cursor) payload.variables.since = cursor;
                   sink.next(result as Parameters<typeof sink.next>[0]);
                 },
-              }),
+                // What the server can't begin now (a rate, a database that is away) it is asked for again, from where it was.
+                error: (error) => {
+                  const refusals = Array.isArray(error) ? (error as GraphQLError[]).map((each) => each.extensions ?? {}) : [];
+                  if (!refusals.length || refusals.some((each) => each.retryable !== true)) return sink.error(error);
+                  const asked = Math.max(...refusals.map((each) => Number(each.retryAfterMs ?? 0)));
+                  const timer = setTimeout(begin, asked + Math.min(LONGEST_WAIT_MS, 300 * 2 ** tries++) * (0.5 + Math.random()));
+                  stop = () => clearTimeout(timer);
+                },
+              });
             };
+            begin();
+            return { unsubscribe: () => stop() };
           },
         }),
       }),

@@ -9,6 +9,7 @@ import type { Client } from "@urql/core";
 
 import { AckDeliveredDocument, MessageEventsDocument, OfflineQueueDocument, SessionsDocument } from "../gql";
 import { SyncSessionDocument, SyncSessionsDocument, TicksDocument, type MessageEventsSubscription } from "../gql";
+import { isRetryable } from "./outbox";
 
 export type LiveEvent = MessageEventsSubscription["messageEvents"];
 
@@ -19,6 +20,8 @@ export interface Sync {
 
 const TOGETHER_MS = 50;
 const TICKS_EVERY_MS = 400;
+const AGAIN_MS = 2_000;
+
 export function startSync(client: Client, me: string): Sync {
   const listeners = new Set<(event: LiveEvent) => void>();
   const stops: (() => void)[] = [];
@@ -29,25 +32,32 @@ export function startSync(client: Client, me: string): Sync {
   // Acknowledgements of a burst go together, one a conversation. The answer is the session as it is now: so the list is up to date
   // with every message that comes, without counting anything here.
   const arrived = new Map<string, number>();
-  const acknowledge = (conversationId: string, seq: number) => {
-    if (!arrived.size) setTimeout(flush, TOGETHER_MS);
+  const acknowledge = (conversationId: string, seq: number, after = TOGETHER_MS) => {
+    if (!arrived.size) setTimeout(flush, after);
     arrived.set(conversationId, Math.max(seq, arrived.get(conversationId) ?? 0));
   };
+  /** Answers whether all went; what the network lost goes again, since the list hangs on it. */
   const flush = async () => {
-    const acknowledged = [...arrived].map(([conversationId, upToSeq]) => client.mutation(AckDeliveredDocument, { conversationId, upToSeq }).toPromise());
+    const due = [...arrived];
     arrived.clear();
-    await Promise.all(acknowledged);
+    const acknowledged = due.map(async ([conversationId, upToSeq]) => {
+      const { error } = await client.mutation(AckDeliveredDocument, { conversationId, upToSeq }).toPromise();
+      if (error && isRetryable(error) && !stopped) acknowledge(conversationId, upToSeq, AGAIN_MS);
+      return !error;
+    });
+    return (await Promise.all(acknowledged)).every(Boolean);
   };
 
   // One's own messages from another device need no acknowledgement: what they did to the list is pulled, once a burst.
   let pulling = false;
-  const pull = async () => {
+  const pull = async (after = TOGETHER_MS) => {
     if (pulling) return;
     pulling = true;
-    await new Promise((resolve) => setTimeout(resolve, TOGETHER_MS));
+    await new Promise((resolve) => setTimeout(resolve, after));
     pulling = false;
     for (let more = true; more && !stopped; ) {
-      const { data } = await client.query(SyncSessionsDocument, { since: pulledTo }, { requestPolicy: "network-only" }).toPromise();
+      const { data, error } = await client.query(SyncSessionsDocument, { since: pulledTo }, { requestPolicy: "network-only" }).toPromise();
+      if (error && isRetryable(error)) void pull(AGAIN_MS);
       pulledTo = data?.syncSessions.cursor ?? pulledTo;
       more = data?.syncSessions.hasMore ?? false;
     }
@@ -70,7 +80,7 @@ export function startSync(client: Client, me: string): Sync {
       const { data } = await client.query(OfflineQueueDocument, {}, { requestPolicy: "network-only" }).toPromise();
       for (const { node } of data?.offlineMessages.edges ?? []) acknowledge(node.conversationId, node.seq);
       more = data?.offlineMessages.pageInfo.hasNextPage ?? false;
-      if (more) await flush();
+      if (more) more = await flush();
     }
   };
 
