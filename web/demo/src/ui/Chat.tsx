@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import { Provider, useQuery } from "urql";
+import { Provider } from "urql";
 
 import { connect, type Token } from "../confab/client";
 import { openOutbox } from "../confab/outbox";
@@ -11,7 +11,7 @@ import { Conversation } from "./Conversation";
 import { textOf } from "./format";
 import { useRoute } from "./route";
 import { Sidebar } from "./Sidebar";
-import { useLink, useLiveEvents, useTyping, useWorld, WorldContext, type World } from "./world";
+import { useAsked, useLink, useLiveEvents, useTyping, useWorld, WorldContext, type World } from "./world";
 
 /** Opens everything for one person, and closes it when they leave. */
 export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
@@ -102,7 +102,7 @@ const FAVICON = (dot: boolean) =>
   )}`;
 
 function useTotalInTitle() {
-  const total = useQuery({ query: TotalDocument })[0].data?.totalUnread ?? 0;
+  const total = useAsked({ query: TotalDocument })[0].data?.totalUnread ?? 0;
   useEffect(() => {
     document.title = total ? `(${total}) Confab` : "Confab";
     document.querySelector<HTMLLinkElement>("link[rel=icon]")!.href = FAVICON(total > 0);

@@ -1,12 +1,11 @@
 import { useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
-import { useQuery } from "urql";
 
 import { EditMessageDocument, MembersDocument, StartTypingDocument, type MessagePartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
 import { textOf } from "./format";
 import { Icon } from "./Icon";
 import { useDo } from "./useDo";
-import { useWorld } from "./world";
+import { useAsked, useWorld } from "./world";
 
 interface Props {
   box: RefObject<HTMLTextAreaElement | null>;
@@ -35,7 +34,7 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
   const [choice, setChoice] = useState(0);
   const typedAt = useRef(0);
 
-  const members = useQuery({ query: MembersDocument, variables: { id: conversationId }, pause: !group })[0].data?.group?.members?.edges ?? [];
+  const members = useAsked({ query: MembersDocument, variables: { id: conversationId }, pause: !group })[0].data?.group?.members?.edges ?? [];
   const known = [...members.map((each) => each.node.user).filter(({ id }) => id !== me), ...(mayMentionAll ? [EVERYBODY] : [])];
   const fitting = wanted === null ? [] : known.filter((each) => each.displayName.toLowerCase().startsWith(wanted.toLowerCase())).slice(0, 6);
 
@@ -73,23 +72,29 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
     requestAnimationFrame(() => box.current?.setSelectionRange(start + name.length + 2, start + name.length + 2));
   };
 
+  const now = useRef(editing);
+  now.current = editing;
+  const saveEdit = async (edited: MessagePartsFragment, content: string) => {
+    setWanted(null);
+    // Where that fails it stays as it was written, to be tried again.
+    const saved = content === edited.content || (await run(EditMessageDocument, { id: edited.id, content }));
+    if (saved && now.current === edited) done();
+  };
+
   const send = () => {
     const content = text.trim();
     if (!content) return;
-    if (editing) {
-      if (content !== editing.content) void run(EditMessageDocument, { id: editing.id, content });
-    } else {
-      const mentioned = known.filter((each) => content.includes(`@${each.displayName}`)).map(({ id }) => id);
-      outbox.send(conversationId, {
-        ...(other ? { toUserId: other } : { conversationId }),
-        content,
-        mentions: mentioned.filter((id) => id !== EVERYBODY.id),
-        mentionAll: mentioned.includes(EVERYBODY.id),
-        ...(replying && { replyToId: replying.id }),
-      });
-      drafts.delete(conversationId);
-      typedAt.current = 0;
-    }
+    if (editing) return void saveEdit(editing, content);
+    const mentioned = known.filter((each) => content.includes(`@${each.displayName}`)).map(({ id }) => id);
+    outbox.send(conversationId, {
+      ...(other ? { toUserId: other } : { conversationId }),
+      content,
+      mentions: mentioned.filter((id) => id !== EVERYBODY.id),
+      mentionAll: mentioned.includes(EVERYBODY.id),
+      ...(replying && { replyToId: replying.id }),
+    });
+    drafts.delete(conversationId);
+    typedAt.current = 0;
     setText("");
     setWanted(null);
     done();

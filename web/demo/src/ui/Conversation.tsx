@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
-import { useQuery } from "urql";
 
+import { isRetryable } from "../confab/outbox";
 import { MarkReadDocument, MessagesDocument, OneSessionDocument, RecallMessageDocument, type MessagePartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
 import { Composer } from "./Composer";
@@ -9,15 +9,16 @@ import { GroupInfo } from "./GroupInfo";
 import { Icon } from "./Icon";
 import { MessageInfo } from "./MessageInfo";
 import { MessageList } from "./MessageList";
+import { privateId } from "./NewConversation";
 import { go } from "./route";
 import { useDo } from "./useDo";
-import { useLink, useOutbox, useWatched, useWorld } from "./world";
+import { useAsked, useLink, useOutbox, useWatched, useWorld } from "./world";
 
 export function Conversation({ id, subBiz, typing }: { id: string; subBiz: string | null; typing: string }) {
   const { me, client, people } = useWorld();
   const run = useDo();
-  const [{ data: found, fetching }] = useQuery({ query: OneSessionDocument, variables: { conversationId: id } });
-  const [{ data: history }] = useQuery({ query: MessagesDocument, variables: { conversationId: id } });
+  const [{ data: found, fetching, error }, again] = useAsked({ query: OneSessionDocument, variables: { conversationId: id } });
+  const [{ data: history }] = useAsked({ query: MessagesDocument, variables: { conversationId: id } });
   const outgoing = useOutbox(id);
   const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
   const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
@@ -44,8 +45,10 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   const older = history?.messages?.pageInfo.hasPreviousPage ? history.messages.pageInfo.startCursor : null;
   const loadOlder = () => client.query(MessagesDocument, { conversationId: id, before: older }).toPromise();
 
-  // A private conversation begins with its first message: till then there is no session, and the other person is in its id.
+  // A private conversation begins with its first message: till then there is no session, and the other person is in its id. Where the
+  // id is not just of these two (a link that was somebody else's), a message to that person would go into another conversation.
   const other = id.startsWith("p_") ? id.slice(2).split("~")[0]!.split("_").find((each) => each !== me) : undefined;
+  const begins = other !== undefined && id === privateId(me, other);
   const title = conversation?.title ?? people.find((each) => each.id === other)?.displayName ?? other ?? "";
   const bot = conversation?.__typename === "PrivateConversation" && conversation.peer.isBot;
   const away = group && (group.viewerRole === null || group.status === "DISSOLVED");
@@ -54,7 +57,8 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
     setTimeout(() => document.querySelector<HTMLElement>(".session[tabindex='0']")?.focus());
   };
 
-  if (!fetching && !session && !other) return <main className="nothing-open"><h2>There is no such conversation</h2><p><a href="#/">Back to all sessions</a></p></main>;
+  if (!session && !begins && error && isRetryable(error)) return <main className="nothing-open"><p role="alert">The conversation didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p></main>;
+  if (!fetching && !session && !begins) return <main className="nothing-open"><h2>There is no such conversation</h2><p><a href="#/">Back to all sessions</a></p></main>;
   return (
     <main className="conversation" aria-label={title} onKeyDown={(event) => event.key === "Escape" && leave()}>
       <header>
@@ -84,7 +88,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
         <Composer
           box={composer}
           conversationId={id}
-          other={session ? undefined : other}
+          other={session || !begins ? undefined : other}
           group={!!group}
           mayMentionAll={group?.viewerRole === "OWNER" || group?.viewerRole === "ADMIN"}
           replying={replying}

@@ -1,5 +1,4 @@
 import { useState } from "react";
-import { useQuery } from "urql";
 
 import {
   DismissGroupDocument,
@@ -17,13 +16,13 @@ import { Menu, type MenuItem } from "./Menu";
 import { People } from "./NewGroup";
 import { go } from "./route";
 import { useDo } from "./useDo";
-import { useWorld } from "./world";
+import { useAsked, useWorld } from "./world";
 
 /** Who is in a group, and what one may do there: what the server would refuse is not offered. */
 export function GroupInfo({ id, close }: { id: string; close: () => void }) {
   const { me, people } = useWorld();
   const run = useDo();
-  const [{ data }, again] = useQuery({ query: MembersDocument, variables: { id }, requestPolicy: "cache-and-network" });
+  const [{ data }, again] = useAsked({ query: MembersDocument, variables: { id }, requestPolicy: "cache-and-network" });
   const [name, setName] = useState<string | null>(null);
   const [invited, setInvited] = useState<string[]>([]);
   const group = data?.group;

@@ -1,15 +1,14 @@
-import { useQuery } from "urql";
 
 import { ReceiptsDocument, type MessagePartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
 import { Dialog } from "./Dialog";
 import { day, plural, time } from "./format";
 import { Ticks } from "./Ticks";
-import { useLiveEvents } from "./world";
+import { useAsked, useLiveEvents } from "./world";
 
 /** Who has received and who has read one's message; it follows while it is open. */
 export function MessageInfo({ message, close }: { message: MessagePartsFragment; close: () => void }) {
-  const [{ data }, again] = useQuery({ query: ReceiptsDocument, variables: { id: message.id }, requestPolicy: "cache-and-network" });
+  const [{ data }, again] = useAsked({ query: ReceiptsDocument, variables: { id: message.id }, requestPolicy: "cache-and-network" });
   useLiveEvents((event) => {
     if (event.__typename === "ReceiptAdvanced" && event.conversationId === message.conversationId) again({ requestPolicy: "network-only" });
   });

@@ -1,9 +1,8 @@
 import { useEffect, useRef, useState, type KeyboardEvent } from "react";
-import { useQuery } from "urql";
 
 import { SessionsDocument } from "../gql";
 import { SessionRow } from "./SessionRow";
-import { useWorld } from "./world";
+import { useAsked, useWorld } from "./world";
 
 interface Props {
   subBiz: string | null;
@@ -17,7 +16,7 @@ interface Props {
 export function SessionList({ subBiz, categoryId, folders, current, typing }: Props) {
   const { client } = useWorld();
   const variables = { ...(subBiz && { subBiz }), ...(categoryId && { categoryId }) };
-  const [{ data, error }, again] = useQuery({ query: SessionsDocument, variables, requestPolicy: subBiz || categoryId ? "cache-and-network" : "cache-first" });
+  const [{ data, error }, again] = useAsked({ query: SessionsDocument, variables, requestPolicy: subBiz || categoryId ? "cache-and-network" : "cache-first" });
   const [focused, setFocused] = useState<string | null>(null);
   const end = useRef<HTMLLIElement>(null);
   const list = useRef<HTMLUListElement>(null);

@@ -1,5 +1,4 @@
 import { useState } from "react";
-import { useQuery } from "urql";
 
 import { FoldersDocument, MeDocument } from "../gql";
 import { Avatar } from "./Avatar";
@@ -10,6 +9,7 @@ import { NewGroup } from "./NewGroup";
 import { SessionList } from "./SessionList";
 import { ThemeSwitch } from "./ThemeSwitch";
 import { plural } from "./format";
+import { useAsked } from "./world";
 
 interface Props {
   subBiz: string | null;
@@ -21,8 +21,8 @@ interface Props {
 export function Sidebar({ subBiz, current, typing, leave }: Props) {
   const [folder, setFolder] = useState<string | null>(null);
   const [dialog, setDialog] = useState<"conversation" | "group" | null>(null);
-  const me = useQuery({ query: MeDocument })[0].data?.me;
-  const folders = useQuery({ query: FoldersDocument })[0].data?.sessionCategories ?? [];
+  const me = useAsked({ query: MeDocument })[0].data?.me;
+  const folders = useAsked({ query: FoldersDocument })[0].data?.sessionCategories ?? [];
   // The last session of a folder takes the folder with it.
   const shown = folders.some(({ categoryId }) => categoryId === folder) ? folder : null;
 

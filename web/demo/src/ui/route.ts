@@ -18,8 +18,17 @@ export const go = (route: Partial<Route>) => {
 
 const watch = (listener: () => void) => (addEventListener("hashchange", listener), () => removeEventListener("hashchange", listener));
 
+/** Addresses are written by hand, too: what can't be decoded is nothing that exists. */
+function plain(part: string | undefined): string | null {
+  try {
+    return part ? decodeURIComponent(part) : null;
+  } catch {
+    return part!;
+  }
+}
+
 export function useRoute(): Route {
   const hash = useSyncExternalStore(watch, () => location.hash);
   const [, subBiz, conversationId] = /^#\/(?:b\/([^/]+)\/?)?(?:c\/([^/]+))?/.exec(hash) ?? [];
-  return { subBiz: subBiz ? decodeURIComponent(subBiz) : null, conversationId: conversationId ? decodeURIComponent(conversationId) : null };
+  return { subBiz: plain(subBiz), conversationId: plain(conversationId) };
 }

@@ -1,9 +1,10 @@
 /** What every part of the page is given: who is here, and how to reach Confab. */
-import type { Client } from "@urql/core";
+import type { AnyVariables, Client } from "@urql/core";
 import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
+import { useQuery, type UseQueryArgs, type UseQueryResponse } from "urql";
 
 import type { Connection } from "../confab/client";
-import type { Outbox } from "../confab/outbox";
+import { isRetryable, type Outbox } from "../confab/outbox";
 import type { LiveEvent, Sync } from "../confab/sync";
 import type { Person } from "../signIn";
 
@@ -24,6 +25,21 @@ export const useWorld = () => useContext(WorldContext)!;
 export function useLink() {
   const { connection } = useWorld();
   return useSyncExternalStore(connection.onLink, connection.link);
+}
+
+const AGAIN_MS = 1000;
+
+/** A query that goes on being asked: one that the network lost is asked again when the network is back, not shown as nothing for good. */
+export function useAsked<Data, Variables extends AnyVariables>(args: UseQueryArgs<Variables, Data>): UseQueryResponse<Data, Variables> {
+  const asked = useQuery(args);
+  const [{ error, fetching }, again] = asked;
+  const link = useLink();
+  useEffect(() => {
+    if (link !== "online" || fetching || !error || !isRetryable(error)) return;
+    const timer = setTimeout(() => again({ requestPolicy: "network-only" }), AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [link, error, fetching]);
+  return asked;
 }
 
 export function useOutbox(conversationId: string) {

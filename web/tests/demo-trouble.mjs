@@ -1,0 +1,166 @@
+// The demo where something is refused, lost or not to be had: a token, a subscription, an acknowledgement, the server at the start, the
+// browser's storage, what an address names.
+import assert from "node:assert/strict";
+
+import { check, complained, demo, eventually, open, openIn, run, send, stored } from "./harness.mjs";
+import { act, article, box, list, row, status, write } from "./pages.mjs";
+
+const AT_BOB = "#/c/p_alice_bob";
+const GRAPHQL = "**/graphql";
+const asks = (route, what) => route.request().postData()?.includes(what);
+const signInAs = (page, name) => page.getByRole("button", { name: `Sign in as ${name}` }).click();
+
+async function signOut(page) {
+  await page.getByRole("button", { name: "More" }).click();
+  await page.getByRole("menuitem", { name: "Sign out" }).click();
+}
+
+check("a token that is refused before its end is replaced by another one", async () => {
+  let revoked; // The socket's first token.
+  let sockets = [];
+  const prepare = (context) =>
+    context.routeWebSocket(GRAPHQL, (socket) => {
+      const server = socket.connectToServer();
+      socket.onMessage((message) => {
+        const { type, payload } = JSON.parse(message);
+        if (type === "connection_init" && payload.authorization === revoked) return socket.close({ code: 4403, reason: "Forbidden" });
+        if (type === "connection_init") sockets.push([socket, payload.authorization]);
+        server.send(message);
+      });
+    });
+  const page = await demo("alice", { path: AT_BOB, prepare });
+  await eventually(() => assert.equal(sockets.length, 1));
+  const [[socket, token]] = sockets;
+  revoked = token;
+  await socket.close({ code: 4403, reason: "Forbidden" });
+  await eventually(() => assert.equal(sockets.length, 2));
+  await send("bob", "alice", "you are back");
+  await article(page, "you are back").waitFor();
+  await page.context().close();
+});
+
+check("a subscription that the server couldn't begin at once is begun a little later", async () => {
+  let refused = 0;
+  const prepare = (context) =>
+    context.routeWebSocket(GRAPHQL, (socket) => {
+      const server = socket.connectToServer();
+      socket.onMessage((message) => {
+        const { id, type } = JSON.parse(message);
+        if (type !== "subscribe" || refused === 4) return server.send(message);
+        refused += 1;
+        const payload = [{ message: "Later.", extensions: { code: "UNAVAILABLE", retryable: true, retryAfterMs: 50 } }];
+        socket.send(JSON.stringify({ id, type: "error", payload }));
+      });
+    });
+  const page = await demo("alice", { path: AT_BOB, prepare });
+  await box(page).waitFor();
+  await send("bob", "alice", "said between two tries");
+  await article(page, "said between two tries").waitFor();
+  assert.equal(refused, 4);
+  await page.context().close();
+});
+
+check("the list follows though an acknowledgement got lost", async () => {
+  const page = await demo("alice");
+  await row(page, "Bob Baker").waitFor();
+  let lost = 0;
+  await page.context().route(GRAPHQL, (route) => (asks(route, "AckDelivered") && (lost += 1) === 1 ? route.abort("connectionreset") : route.fallback()));
+  await send("bob", "alice", "in the list");
+  await row(page, "Bob Baker").getByText("in the list").waitFor();
+  assert.ok(lost > 1);
+  await page.context().close();
+});
+
+check("a message waits while its author has no good token, and goes out in its place after signing in again", async () => {
+  const page = await demo("alice", { path: AT_BOB });
+  await box(page).waitFor();
+  const errors = [{ message: "Revoked.", extensions: { code: "UNAUTHENTICATED", retryable: false } }];
+  await page.context().route("**/dev/sign-in", (route) => route.fulfill({ status: 401, json: {} }));
+  await page.context().route(GRAPHQL, (route) => (asks(route, "sendMessage") ? route.fulfill({ json: { data: null, errors } }) : route.fallback()));
+  await write(page, "before signing out");
+  await page.getByText("You have been signed out.").waitFor();
+  await page.context().unrouteAll();
+  await signInAs(page, "Alice Archer");
+  await box(page).waitFor();
+  await write(page, "after signing in");
+  const texts = async () => (await stored("alice", "p_alice_bob", 2)).map(([, text]) => text);
+  await eventually(async () => assert.deepEqual(await texts(), ["before signing out", "after signing in"]));
+  await page.context().close();
+});
+
+check("a page that began without the server shows all when it is there, with what was written meanwhile", async () => {
+  let away = true;
+  const prepare = async (context) => {
+    await context.route(GRAPHQL, (route) => (away && route.request().method() === "POST" ? route.abort("connectionrefused") : route.fallback()));
+    await context.routeWebSocket(GRAPHQL, (socket) => (away ? socket.close({ code: 1001 }) : socket.connectToServer()));
+  };
+  const page = await demo("alice", { path: AT_BOB, prepare });
+  await write(page, "without a server");
+  assert.equal(await status(page, "without a server"), "pending");
+  away = false;
+  await article(page, "after signing in").waitFor({ timeout: 20_000 });
+  await eventually(async () => assert.match(await status(page, "without a server"), /sent|delivered|read/));
+  await page.getByRole("heading", { name: "Alice Archer" }).waitFor();
+  await page.context().close();
+});
+
+check("an edit that didn't get through stays in the box", async () => {
+  const page = await demo("alice", { path: AT_BOB });
+  await write(page, "to be edited");
+  await eventually(async () => assert.match(await status(page, "to be edited"), /sent|delivered|read/));
+  await act(page, "to be edited", "Edit");
+  await box(page).fill("written at length");
+  await page.context().route(GRAPHQL, (route) => route.abort("connectionreset"));
+  await box(page).press("Enter");
+  await page.getByRole("alert").waitFor();
+  assert.equal(await box(page).inputValue(), "written at length");
+  await page.context().unrouteAll();
+  await box(page).press("Enter");
+  await article(page, "written at length").waitFor();
+  await eventually(async () => assert.equal(await box(page).inputValue(), ""));
+  await page.context().close();
+});
+
+check("an address of a conversation between others sends nobody a message, and a broken one breaks nothing", async () => {
+  for (const path of ["#/c/p_alice_carol", "#/c/p_bob_alice", "#/c/p_alice_bob~nowhere", "#/c/%"]) {
+    const page = await demo("bob", { path });
+    await list(page).waitFor();
+    await page.getByText("There is no such conversation").waitFor();
+    assert.equal(await box(page).count(), 0, path);
+    await page.context().close();
+  }
+});
+
+check("without storage, or with none left, one can still write", async () => {
+  const denied = () => Object.defineProperty(window, "localStorage", { get() { throw new DOMException("denied", "SecurityError"); } });
+  const full = () => { Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }; };
+  for (const [name, trouble] of Object.entries({ denied, full })) {
+    const page = await open(`/demo${AT_BOB}`, { name, prepare: (context) => context.addInitScript(trouble) });
+    await signInAs(page, "Alice Archer");
+    await write(page, `storage ${name}`);
+    await eventually(async () => assert.equal((await stored("alice", "p_alice_bob", 1))[0][1], `storage ${name}`));
+    await eventually(async () => assert.match(await status(page, `storage ${name}`), /sent|delivered|read/));
+    await page.context().close();
+  }
+});
+
+check("who signs out in one tab leaves whoever signed in meanwhile in another one signed in", async () => {
+  const first = await open("/demo", { name: "first tab" });
+  await signInAs(first, "Alice Archer");
+  await row(first, "Bob Baker").waitFor();
+  const second = await openIn(first.context(), "/demo", "second tab");
+  await row(second, "Bob Baker").waitFor();
+  await signOut(second);
+  await signInAs(second, "Bob Baker");
+  await row(second, "Alice Archer").waitFor();
+  await signOut(first);
+  await second.reload();
+  await second.getByRole("heading", { name: "Bob Baker" }).waitFor();
+  await first.context().close();
+});
+
+check("no browser had anything to complain of", async () => {
+  assert.deepEqual(complained(), []);
+});
+
+await run();
