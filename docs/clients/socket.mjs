@@ -9,6 +9,8 @@ const expiryOf = (jwt) => 1000 * JSON.parse(atob(jwt.split(".")[1].replace(/-/g,
 export function openSocket({ url, token, ...options }) {
   let renewal;
   let asked = 0;
+  let shown;
+  let refused;
   const renewBefore = (expiry) => {
     clearTimeout(renewal);
     renewal = setTimeout(renew, Math.min(LONGEST_TIMER, Math.max(1000, 0.5 * (expiry - Date.now()))));
@@ -24,9 +26,9 @@ export function openSocket({ url, token, ...options }) {
     url: url.replace(/^http/, "ws"),
     // Must not fail: graphql-ws would give up. No token now: the server refuses this one, after which it comes back.
     connectionParams: async () => {
-      const jwt = await token().catch(() => null);
-      if (jwt) renewBefore(expiryOf(jwt));
-      return { Authorization: `Bearer ${jwt}` };
+      shown = await token(refused).catch(() => null);
+      if (shown) renewBefore(expiryOf(shown));
+      return { Authorization: `Bearer ${shown}` };
     },
     // As it comes, graphql-ws gives up after five tries, and at once where it can't connect.
     retryAttempts: Infinity,
@@ -37,8 +39,9 @@ export function openSocket({ url, token, ...options }) {
     }),
     ...options,
   });
-  socket.on("closed", ({ reason = "" }) => {
+  socket.on("closed", ({ code, reason = "" }) => {
     clearTimeout(renewal);
+    if (code === 4403 && shown) refused = shown; // revoked, it may be: not to be shown again
     asked = Number(/retry in (\d+) ms/.exec(reason)?.[1] ?? 0);
   });
   return socket;

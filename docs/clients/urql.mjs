@@ -50,7 +50,7 @@ export function urqlClient({ url, token, schema, socket = openSocket({ url, toke
         return {
           addAuthToOperation: (operation) => appendHeaders(operation, { authorization: `Bearer ${jwt}` }),
           didAuthError: ({ graphQLErrors }) => graphQLErrors.some(({ extensions }) => extensions?.code === "UNAUTHENTICATED"),
-          async refreshAuth() { jwt = await token(); },
+          async refreshAuth() { jwt = await token(jwt); },
         };
       }),
       fetchExchange,

@@ -58,6 +58,22 @@ async function notRenewed() {
   done("one that could not be renewed ends the connection, and the next one has another");
 }
 
+async function refusedEarly() {
+  const at = await listening((person, asked) => ({
+    token: async (refused) => {
+      asked.push(refused);
+      return refused ? jwt(person.name) : `${await jwt(person.name)}x`;
+    },
+  }));
+  await until("its start", () => at.heard.length === 1);
+  assert.equal(at.closes[0], 4403);
+  assert.equal(at.asked[0], undefined);
+  assert.match(at.asked[1], /x$/);
+  assert.equal(at.asked.length, 2);
+  await at.end();
+  done("one that is refused before its end is not shown again");
+}
+
 async function longToken() {
   const at = await listening(() => ({}), 60 * 86_400);
   await until("its start", () => at.heard.length === 1);
@@ -118,4 +134,4 @@ async function busy() {
   done("a subscription that fails for the moment begins again where it was; one that is refused doesn't");
 }
 
-await Promise.all([renewed(), notRenewed(), longToken(), noTokenYet(), away(), busy()]);
+await Promise.all([renewed(), notRenewed(), refusedEarly(), longToken(), noTokenYet(), away(), busy()]);
