@@ -107,6 +107,7 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
   const scheduleRenewal = () => {
     clearTimeout(renewal);
     renewal = setTimeout(async () => {
+      if (!endsSoon()) return scheduleRenewal(); // A token may last longer than a timer.
       try {
         const token = await renew();
         // On the socket itself: over HTTP there is nothing to renew.

@@ -2,8 +2,8 @@
  * What was written and is not yet stored by the server: it survives the loss of the network, of the server and of the page.
  *
  * Promises: a message is on this device's disk (where the browser lends one) before it is sent, and leaves it when the server has
- * stored it; each is stored once (its idempotencyKey goes with every try); within a conversation they are stored in the order they were written. One that
- * the server refuses for good stands aside, for its author to try again or discard.
+ * stored it; each is stored once (its idempotencyKey goes with every try); within a conversation they are stored in the order they
+ * were written. One that the server refuses for good stands aside, for its author to try again or discard.
  */
 import type { Client, CombinedError } from "@urql/core";
 
