@@ -159,6 +159,14 @@ check("who signs out in one tab leaves whoever signed in meanwhile in another on
   await first.context().close();
 });
 
+check("what is written from right to left is shown so", async () => {
+  const page = await demo("alice", { path: AT_BOB });
+  await write(page, "שלום, alice!");
+  const direction = await article(page, "שלום").locator(".text").evaluate((text) => getComputedStyle(text).direction);
+  assert.equal(direction, "rtl");
+  await page.context().close();
+});
+
 check("no browser had anything to complain of", async () => {
   assert.deepEqual(complained(), []);
 });

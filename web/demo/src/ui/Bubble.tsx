@@ -54,7 +54,7 @@ export function Bubble({ message, session, follows, status, reply, edit, recall,
             <span>{textOf(replyTo)}</span>
           </blockquote>
         )}
-        <p className="text">{recalled ? textOf(message) : marked(message)}</p>
+        <p className="text" dir="auto">{recalled ? textOf(message) : marked(message)}</p>
         <p className="meta">
           {message.editCount > 0 && !recalled && <span>edited</span>}
           <time dateTime={message.createdAt}>{time(message.createdAt)}</time>
@@ -84,7 +84,7 @@ export function PendingBubble({ item }: { item: Outgoing }) {
     <article className="bubble own" data-status={status}>
       <div className="body">
         <span className="sr-only">You: </span>
-        <p className="text">{item.input.content}</p>
+        <p className="text" dir="auto">{item.input.content}</p>
         <p className="meta"><time>{time(item.writtenAt)}</time><Ticks status={status} /></p>
         {item.failure && (
           <p className="failure" role="alert">

@@ -137,6 +137,7 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
       <textarea
         ref={box}
         aria-label="Message"
+        dir="auto"
         placeholder="Message"
         rows={1}
         maxLength={4000}
