@@ -67,6 +67,18 @@ def test_where_another_key_is_given_the_made_secret_may_be_left_out(monkeypatch:
     assert load_settings().jwt_secret_file is None
 
 
+def test_the_image_is_built_once_and_by_what_the_servers_wait_for() -> None:
+    """Services that are built side by side under one name fail the first time: the image is there already."""
+    services = compose_file()["services"]
+    (builder,) = (name for name, service in services.items() if "build" in service)
+    same = [service for service in services.values() if service["image"] == services[builder]["image"]]
+    others = [service for service in same if "build" not in service]
+    assert len(others) == len(SERVERS)
+    for service in others:
+        assert service["depends_on"][builder] == {"condition": "service_completed_successfully"}
+        assert service["pull_policy"] == "never"
+
+
 def test_mongodb_runs_as_the_replica_set_that_clients_ask_for() -> None:
     services = compose_file()["services"]
     mongo = services["mongo"]
