@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -134,3 +137,27 @@ def playground_examples() -> list[str]:
     """The operations of the playground's tabs."""
     paths = sorted((WEB / "playground" / "src" / "examples").glob("*.graphql"))
     return [path.read_text(encoding="utf-8") for path in paths]
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_a_build_that_failed_is_tried_again_by_the_command_that_the_page_names(tmp_path: Path) -> None:
+    (tmp_path / "web").mkdir()
+    for name in ("web.mk", "package-lock.json"):
+        shutil.copy(WEB / name, tmp_path / "web")
+    (tmp_path / "Makefile").write_text("run: | web\n\t@true\ninclude web/web.mk\n")
+
+    def make(target: str, npm: str) -> str:
+        for name, script in {"npm": npm, "node": "exit 0"}.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / name).chmod(0o755)
+        environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "MAKEFLAGS": ""}
+        return subprocess.run(
+            ["make", target], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    (tmp_path / "web" / "node_modules").mkdir()
+    assert "did not work" in make("run", "exit 1")
+    assert "Pages" not in make("run", "exit 1")
+    assert "did not work" in make("web", "exit 1")
+    assert "building" in make("web", "exit 0")
+    assert "Pages" not in make("web", "exit 1")
