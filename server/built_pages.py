@@ -66,9 +66,17 @@ class BuiltPage:
     async def _file(self, request: Request) -> Response:
         path = self._folder / request.path_params["name"]
         # A name is one part of a path (`{name}` takes no slash), so nothing above the folder can be named but itself.
-        if path.name.startswith(".") or path.suffix == ".html" or not path.is_file():
+        if path.name.startswith(".") or path.suffix == ".html" or not _is_file(path):
             raise HTTPException(404)
         return FileResponse(path, headers=_FOR_EVER)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # Names that are too long for any file.
+        return False
 
 
 def playground() -> BuiltPage:

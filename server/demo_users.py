@@ -39,7 +39,7 @@ def sign_in_routes(settings: Settings) -> list[Route]:
             return JSONResponse({"error": "Send JSON."}, 415, headers=_NO_STORE)
         try:
             user = (await request.json())["userId"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             user = None
         if not isinstance(user, str) or user not in names:
             return JSONResponse({"error": f"userId: one of {', '.join(names)}."}, 400, headers=_NO_STORE)

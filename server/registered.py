@@ -31,7 +31,7 @@ NOT_FOUND = "PersistedQueryNotFound"
 NOT_REGISTERED = "This operation is not one of those that are registered here, which alone are served."
 
 _APOLLO = "apollo-persisted-query-manifest"
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,10 @@ def load_registered(settings: Settings) -> Registered | None:
     problems = [reason for id, text in texts.items() for reason in _problems(id, text, limits)]
     if problems:
         raise SettingsError([f"{variable('operations_file')}: {reason}" for reason in problems])
-    # The appendix of GraphQL over HTTP writes hashes so.
-    prefixed = {f"sha256:{id}": text for id, text in texts.items() if _SHA256.match(id)}
-    return Registered(prefixed | texts, settings.operations_only)
+    # The appendix of GraphQL over HTTP writes hashes with a prefix, clients of Apollo's without.
+    hashes = {found[1]: text for id, text in texts.items() if (found := _SHA256.match(id))}
+    prefixed = {f"sha256:{digest}": text for digest, text in hashes.items()}
+    return Registered(texts | hashes | prefixed, settings.operations_only)
 
 
 def _read(path: Path) -> dict[str, str]:
@@ -121,6 +122,8 @@ def _problems(id: str, text: str, limits: QueryLimits) -> list[str]:
     if not id:
         return ["an id is empty."]
     problems = []
-    if _SHA256.match(id) and hashlib.sha256(text.encode()).hexdigest() != id:
+    digest = _SHA256.match(id)
+    # A lone surrogate is legal in JSON, and no hash is that of a text with one.
+    if digest and hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest() != digest[1]:
         problems.append(f"{id} looks like a SHA-256 hash, and is not that of its text.")
     return [*problems, *(f"{id}: {reason}" for reason in reasons_against(text, limits))]

@@ -77,7 +77,7 @@ async def test_files_are_kept_for_ever(built: httpx.AsyncClient) -> None:
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("name", ["index.html", "..%2fsecret.js", "%2e%2e/secret.js", ".log", "other.js"])
+@pytest.mark.parametrize("name", ["index.html", "..%2fsecret.js", "%2e%2e/secret.js", ".log", "other.js", "x" * 300])
 async def test_nothing_but_the_pages_files_is_served(built: httpx.AsyncClient, name: str) -> None:
     assert (await built.get(f"{ASSETS}/{name}")).status_code == 404
 

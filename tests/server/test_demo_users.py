@@ -34,6 +34,8 @@ async def test_one_click_signs_in_as_one_of_the_demos_people(settings_with: Call
         for body in ({"userId": "trailbot"}, {"userId": ["alice"]}, {}, [], "alice"):
             refused = await app.http.post("/dev/sign-in", json=body)
             assert (refused.status_code, "token" in refused.json()) == (400, False)
+        deep = await app.http.post("/dev/sign-in", content="[" * 100_000, headers={"content-type": "application/json"})
+        assert deep.status_code == 400
         # What a form of a foreign page can send, and a page that is not this server's.
         as_text = await app.http.post(
             "/dev/sign-in", content='{"userId": "alice"}', headers={"content-type": "text/plain"}

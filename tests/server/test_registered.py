@@ -169,6 +169,8 @@ async def test_nothing_but_what_is_registered_is_served_where_that_is_set(
         ({"old": "{ me { nickname } }"}, "old: Cannot query field 'nickname'"),
         ({"deep": ME, "long": "{ " + " ".join(f"a{n}: totalUnread" for n in range(40)) + " }"}, "long: "),
         ({"0" * 64: ME}, "not that of its text"),
+        ({"sha256:" + "0" * 64: ME}, "not that of its text"),
+        ({"lone": f"{ME} # \ud800"}, "lone: Syntax Error"),
     ],
 )
 def test_a_file_that_is_of_no_use_is_refused_at_the_start(
@@ -178,6 +180,18 @@ def test_a_file_that_is_of_no_use_is_refused_at_the_start(
         load_registered(Settings(operations_file=operations(held)))
     (problem,) = caught.value.problems
     assert problem.startswith("CONFAB_OPERATIONS_FILE") and said in problem
+
+
+def test_a_text_that_can_have_no_hash_is_refused_whatever_its_id(operations: Callable[[Any], Path]) -> None:
+    with pytest.raises(SettingsError, match="not that of its text"):
+        load_registered(Settings(operations_file=operations({"0" * 64: f"{ME} # \ud800"})))
+
+
+@pytest.mark.parametrize("prefix", ["", "sha256:"])
+def test_a_hash_is_known_with_and_without_its_prefix(operations: Callable[[Any], Path], prefix: str) -> None:
+    registered = load_registered(Settings(operations_file=operations({prefix + sha256(ME): ME})))
+    assert registered is not None
+    assert registered.texts == {sha256(ME): ME, f"sha256:{sha256(ME)}": ME}
 
 
 def test_apollos_manifest_is_read_too(operations: Callable[[Any], Path]) -> None:
