@@ -29,6 +29,7 @@ from server.demo_world import (
     WITH_BOB,
     WITH_DAVE,
     WITH_ERIN,
+    DemoGroup,
     Talk,
     Up,
 )
@@ -40,20 +41,22 @@ from store.ids import ConversationId, UserId, message_id, private_id
 from store.imports import ImportStore
 from store.mongo import Mongo
 from store.records import Message, MessageKind
+from store.rows import CONVERSATIONS
 
 
 async def seed_demo(settings: Settings) -> bool:
     """Makes the demo's people, their groups and conversations, if there are no users at all.
 
     Answers whether it did. Once the demo is complete it is never made again; where it was stopped half way, the next call
-    within a day completes it. Messages lie up to three days back where no server has ever told this deployment the time. Raises StoreError.
+    completes it. Messages lie up to three days back where no server has ever told this deployment the time. Raises StoreError.
     """
-    clock = _Calendar(past=await _is_timeless(settings))
+    timeless = await _is_timeless(settings)
+    clock = _Calendar(past=timeless)
     async with open_services(settings.model_copy(update=UNLIMITED), clock) as services:
         imports = ImportStore(services.app.store.mongo)
         wanted = await imports.begin_demo()
         if wanted:
-            await _Filling(services.app, clock, settings.data_center).fill()
+            await _Filling(services.app, clock, settings.data_center, again=not timeless).fill()
             await imports.end_demo()
         return wanted
 
@@ -85,19 +88,20 @@ async def _is_timeless(settings: Settings) -> bool:
 
 @dataclass
 class _Filling:
-    """One run through the demo. Each step may be repeated: what was done before stays as it is."""
+    """One run through the demo. Each step may be repeated: what was done before stays as it is. `again`: something may have been, by keys
+    that stand for nothing any more, as they are days old."""
 
     app: Confab
     clock: _Calendar
     data_center: int
+    again: bool
     groups: dict[str, ConversationId] = field(default_factory=dict)
     said: defaultdict[ConversationId, list[Message]] = field(default_factory=lambda: defaultdict(list))
 
     async def fill(self) -> None:
         await upsert_users(self.app, Caller(ALICE, CallerRole.SERVICE, math.inf), [*DEMO_PEOPLE, *OTHERS])
         for group in GROUPS:
-            new = NewGroup(group.name, None, group.members, full_history=group.full_history, key=f"demo {group.name}")
-            self.groups[group.name] = (await create_group(self.app, group.owner, new)).head.conversation
+            self.groups[group.name] = await self._group(group)
             if group.admin is not None:
                 await set_member_role(self.app, group.owner, self.groups[group.name], group.admin, ADMIN)
         for number, (minutes_ago, steps) in enumerate(MOMENTS):
@@ -116,6 +120,14 @@ class _Filling:
             except BaseExceptionGroup as failures:
                 raise failures.exceptions[0] from None
         await self._arrange()
+
+    async def _group(self, group: DemoGroup) -> ConversationId:
+        made = {"k": "G", "own": group.owner, "name": group.name}
+        row = await self.app.store.mongo.find_one(CONVERSATIONS, made) if self.again else None
+        if row is not None:
+            return ConversationId(row["_id"])
+        new = NewGroup(group.name, None, group.members, full_history=group.full_history, key=f"demo {group.name}")
+        return (await create_group(self.app, group.owner, new)).head.conversation
 
     def _place(self, where: str, sub_biz: str | None) -> ConversationId:
         if where in self.groups:
@@ -157,7 +169,10 @@ class _Filling:
             key=f"demo {talk.where} {talk.sub_biz or ''} {len(said)}",
             sub_biz=talk.sub_biz,
         )
-        message = (await send_message(self.app, sender, new)).message
+        assert new.key is not None
+        message = await self.app.store.messages.find_by_key(place, sender, new.key, 0) if self.again else None
+        if message is None:
+            message = (await send_message(self.app, sender, new)).message
         said.append(message)
         if edited:
             await edit_message(self.app, sender, message_id(message.id), edited)

@@ -14,6 +14,8 @@ from server.services import open_services
 from server.settings import Settings
 from store.ids import UserId
 from store.messages import MessageStore
+from store.mongo import Mongo
+from store.rows import CLAIMS
 from subscriptions.engine import ConnectionContext, GraphQLRequest
 from tests.server.test_built_pages import playground_examples
 
@@ -123,6 +125,12 @@ async def test_a_demo_that_was_stopped_half_way_is_completed(
         patch.setattr(MessageStore, "reserve", _stopping_at(40, MessageStore.reserve))
         with pytest.raises(Stopped):
             await seed_demo(settings)
+    # Days later by its own time, keys stand for nothing any more.
+    settings = settings.model_copy(update={"redis_prefix": f"{settings.redis_prefix}lost."})
+    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    while await mongo.delete_one(CLAIMS, {}):
+        pass
+    await mongo.close()
     assert await seed_demo(settings)
     alice = await ask(settings, "alice", LIST)
     titles = {edge["node"]["conversation"]["title"]: edge["node"] for edge in alice["sessions"]["edges"]}
