@@ -43,7 +43,8 @@ const TOKEN_REFUSED = 4403;
 /** Timers of browsers end at once beyond that. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-export function connect(tokens: Tokens, signedOut: () => void): Connection {
+/** signedOut: there is no token to be had any more. broken: the socket was closed as if something were wrong for good; connect anew, later. */
+export function connect(tokens: Tokens, signedOut: () => void, broken: () => void): Connection {
   const endsSoon = () => tokens.current().expiresAt - Date.now() < RENEW_BEFORE_MS;
   const renew = async () => {
     const token = await tokens.renew();
@@ -101,7 +102,7 @@ export function connect(tokens: Tokens, signedOut: () => void): Connection {
       },
       pong: () => clearTimeout(pongDue),
     },
-    onNonLazyError: signedOut,
+    onNonLazyError: broken,
   });
 
   const scheduleRenewal = () => {

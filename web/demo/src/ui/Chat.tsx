@@ -13,26 +13,33 @@ import { useRoute } from "./route";
 import { Sidebar } from "./Sidebar";
 import { useAsked, useLink, useLiveEvents, useTyping, useWorld, WorldContext, type World } from "./world";
 
+const CONNECT_AGAIN_MS = 5_000;
+
 /** Opens everything for one person, and closes it when they leave. */
 export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
   const [world, setWorld] = useState<Omit<World, "people" | "tell"> | null>(null);
+  const [tokens] = useState(() => tokensOf(token));
   const [cast, setCast] = useState<Person[]>([]);
   const [trouble, setTrouble] = useState("");
+  const [connections, setConnections] = useState(0);
 
   useEffect(() => {
-    const connection = connect(tokensOf(token), () => signedOut("You have been signed out."));
+    let again: ReturnType<typeof setTimeout> | undefined;
+    const connectAgain = () => (again = setTimeout(() => setConnections((count) => count + 1), CONNECT_AGAIN_MS));
+    const connection = connect(tokens, () => signedOut("You have been signed out."), connectAgain);
     const sync = startSync(connection.client, token.userId);
     const outbox = openOutbox(connection.client, `${place}.${token.userId}`);
     const offLink = connection.onLink(() => connection.link() === "online" && outbox.wake());
     void people().then((all) => setCast(all ?? []));
     setWorld({ me: token.userId, client: connection.client, connection, sync, outbox });
     return () => {
+      clearTimeout(again);
       offLink();
       outbox.stop();
       sync.stop();
       connection.close();
     };
-  }, []);
+  }, [connections]);
 
   useEffect(() => {
     const timer = trouble && setTimeout(() => setTrouble(""), 6000);
