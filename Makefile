@@ -43,7 +43,7 @@ help:
 run: $(VENV)/installed-run | web
 	@exec $(BIN)/confab dev $(if $(PORT),--port '$(PORT)') --data-dir '$(DATA_DIR)'
 
-test: $(VENV)/installed-dev | web
+test: $(VENV)/installed-dev | web clients
 	$(BIN)/python -m pytest $(PARALLEL)
 
 fuzz: $(VENV)/installed-dev
@@ -115,3 +115,13 @@ $(BIN)/python:
 
 -include web/web.mk
 web:
+
+# The public clients that the tests of docs/clients.md try. Without npm, or where that fails, those tests are skipped and say so.
+CLIENTS := bench/node_modules/.installed
+.PHONY: clients
+clients: $(CLIENTS)
+$(CLIENTS): bench/package-lock.json
+	@if command -v npm >/dev/null 2>&1; then \
+		echo "Public clients: fetching them with npm (once)"; \
+		(cd bench && npm ci --no-progress >/dev/null 2>&1) && touch $@ || echo "Public clients: that did not work, so they are not tried."; \
+	fi
