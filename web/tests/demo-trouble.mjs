@@ -162,8 +162,11 @@ check("who signs out in one tab leaves whoever signed in meanwhile in another on
 check("what is written from right to left is shown so", async () => {
   const page = await demo("alice", { path: AT_BOB });
   await write(page, "שלום, alice!");
-  const direction = await article(page, "שלום").locator(".text").evaluate((text) => getComputedStyle(text).direction);
-  assert.equal(direction, "rtl");
+  // What waits to be sent becomes what was sent meanwhile: another element.
+  await eventually(async () => {
+    const directions = await article(page, "שלום").locator(".text").evaluateAll((texts) => texts.map((text) => getComputedStyle(text).direction));
+    assert.deepEqual(directions, ["rtl"]);
+  });
   await page.context().close();
 });
 

@@ -11,7 +11,7 @@ export const url = process.argv[2] ?? "http://127.0.0.1:8000";
 const folder = process.argv[3] ?? ".";
 const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
-export const PATIENCE = 8_000; // ms that a check waits for what should be there at once
+export const PATIENCE = 15_000; // ms that a check waits for what should be there at once
 const WIDE = { width: 1200, height: 800 };
 export const PHONE = { width: 390, height: 844 };
 
