@@ -39,6 +39,22 @@ check("a token that is refused before its end is replaced by another one", async
   await page.context().close();
 });
 
+check("a socket that was closed as if for good is opened anew, and nothing said meanwhile is missed", async () => {
+  const sockets = [];
+  const prepare = (context) => context.routeWebSocket(GRAPHQL, (socket) => (socket.connectToServer(), sockets.push(socket)));
+  const page = await demo("alice", { path: AT_BOB, prepare });
+  await box(page).waitFor();
+  await eventually(() => assert.equal(sockets.length, 1));
+  await sockets[0].close({ code: 1011, reason: "Internal error" });
+  await send("bob", "alice", "said while nobody listened");
+  await eventually(() => assert.equal(sockets.length, 2));
+  await send("bob", "alice", "said after that");
+  await article(page, "said while nobody listened").waitFor();
+  await article(page, "said after that").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Sign in as Alice Archer" }).count(), 0);
+  await page.context().close();
+});
+
 check("a subscription that the server couldn't begin at once is begun a little later", async () => {
   let refused = 0;
   const prepare = (context) =>

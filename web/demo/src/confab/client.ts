@@ -9,6 +9,7 @@ import { authExchange } from "@urql/exchange-auth";
 import type { GraphQLError } from "graphql";
 import { createClient } from "graphql-ws";
 
+import { backoff } from "./backoff";
 import { cache } from "./cache";
 
 export interface Token {
@@ -38,7 +39,6 @@ const RENEW = "mutation RenewAuth($token: String!) { renewAuth(token: $token) }"
 const RENEW_BEFORE_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 const PONG_WITHIN_MS = 5_000;
-const LONGEST_WAIT_MS = 10_000;
 const TOKEN_REFUSED = 4403;
 /** Timers of browsers end at once beyond that. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -77,10 +77,10 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
     lazy: false,
     retryAttempts: Infinity,
     shouldRetry: () => true,
-    // Doubling, with jitter, so that a server that restarts isn't met by all its clients at once; at once when the network is back.
+    // At once when the network is back.
     retryWait: (tries) =>
       new Promise((resolve) => {
-        const timer = setTimeout(resolve, Math.min(LONGEST_WAIT_MS, 300 * 2 ** tries) * (0.5 + Math.random()));
+        const timer = setTimeout(resolve, backoff(tries));
         wake = () => (clearTimeout(timer), resolve());
       }),
     keepAlive: PING_EVERY_MS,
@@ -161,7 +161,7 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
                   const refusals = Array.isArray(error) ? (error as GraphQLError[]).map((each) => each.extensions ?? {}) : [];
                   if (!refusals.length || refusals.some((each) => each.retryable !== true)) return sink.error(error);
                   const asked = Math.max(...refusals.map((each) => Number(each.retryAfterMs ?? 0)));
-                  const timer = setTimeout(begin, asked + Math.min(LONGEST_WAIT_MS, 300 * 2 ** tries++) * (0.5 + Math.random()));
+                  const timer = setTimeout(begin, asked + backoff(tries++));
                   stop = () => clearTimeout(timer);
                 },
               });

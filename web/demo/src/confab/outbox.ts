@@ -8,6 +8,7 @@
 import type { Client, CombinedError } from "@urql/core";
 
 import { SendMessageDocument, type SendMessageInput } from "../gql";
+import { backoff } from "./backoff";
 import { disk } from "./disk";
 
 export interface Outgoing {
@@ -76,7 +77,7 @@ export function openOutbox(client: Client, place: string): Outbox {
       const { error } = await client.mutation(SendMessageDocument, { input: { ...next.input, idempotencyKey: next.key } }).toPromise();
       if (error && isRetryable(error)) {
         const asked = error.graphQLErrors[0]?.extensions.retryAfterMs;
-        const wait = typeof asked === "number" ? asked : Math.min(15_000, 500 * 2 ** tries++) * (0.5 + Math.random());
+        const wait = typeof asked === "number" ? asked : backoff(tries++);
         await new Promise<void>((resolve) => {
           const timer = setTimeout(resolve, wait);
           busy.set(conversationId, () => (clearTimeout(timer), resolve()));
