@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from resolvers.callers import Caller, CallerRole
+from resolvers.users.callers import Caller, CallerRole
 from server.services import Services
-from store.ids import UserId
-from subscriptions.engine import ConnectionContext, GraphQLEngine, GraphQLRequest
+from store.base.ids import UserId
+from subscriptions.transport.engine import ConnectionContext, GraphQLEngine, GraphQLRequest
 from tests.processes import ServerProcess
 
 

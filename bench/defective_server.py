@@ -5,7 +5,7 @@ So clients can be shown what they do then. Everything else is as it is.
 
 from __future__ import annotations
 
-from server.cli import main
+from server.cli.commands import main
 from subscriptions.transport import frames
 
 

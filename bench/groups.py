@@ -22,7 +22,7 @@ from bench.asking import Asker, InsideAsker
 from bench.group_listeners import Listeners
 from bench.meter import Cost, Meter
 from bench.session_data import Row, insert_people
-from resolvers.cursors import encode_page
+from resolvers.base.cursors import encode_page
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import UNLIMITED, load_settings

@@ -18,8 +18,8 @@ from pathlib import Path
 import orjson
 from redis.crc import key_slot
 
-from store.ids import PARTITIONS, ConversationId, UserId, group_id, is_user_id, partition_of, private_id
-from store.snowflakes import first_at
+from store.base.ids import PARTITIONS, ConversationId, UserId, group_id, is_user_id, partition_of, private_id
+from store.base.snowflakes import first_at
 
 USERS, CONVERSATIONS = 100_000, 200_000
 NODES = (3, 10, 30, 100, 300)

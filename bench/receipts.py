@@ -26,14 +26,14 @@ from pymongo import MongoClient
 from bench.asking import InsideAsker
 from bench.session_data import Row
 from bench.storage import settle
-from server.chat_file import read_chat
-from server.chat_people import make_plan
+from server.chat_import.command import import_chat
+from server.chat_import.log_file import read_chat
+from server.chat_import.people import make_plan
 from server.embedded import EmbeddedServers
-from server.import_chat import import_chat
 from server.services import Services, open_services
 from server.settings import UNLIMITED, load_settings
-from store.ids import ConversationId, UserId, group_id
-from store.rows import MEMBERS, MESSAGES, RECEIPTS, members_of, seq_of_receipt
+from store.base.ids import ConversationId, UserId, group_id
+from store.mongo.collections import MEMBERS, MESSAGES, RECEIPTS, members_of, seq_of_receipt
 
 _SAMPLE = Path(__file__).parents[1] / "tests" / "data" / "irc-sample.jsonl"
 _READ = "mutation ($id: ID!) { markRead(conversationId: $id) { readSeq } }"

@@ -19,22 +19,22 @@ from typing import Any
 import orjson
 from pymongo import MongoClient
 from redis import Redis
+from store.messages.records import Message, MessageKind
 
 from bench.session_data import Row, insert_owner, insert_people
 from bench.storage import settle
-from resolvers.callers import Caller, CallerRole
-from resolvers.groups import NewGroup, create_group
-from resolvers.messages import NewMessage, send_message
+from resolvers.groups.groups import NewGroup, create_group
+from resolvers.messages.sending import NewMessage, send_message
+from resolvers.users.callers import Caller, CallerRole
 from server.embedded import EmbeddedServers
 from server.services import Services, open_services
 from server.settings import load_settings
-from store.deployment import ensure_indexes
-from store.ids import ConversationId, MessageId, UserId, group_id, private_id
-from store.mongo import Mongo
-from store.receipts import Mark, ReceiptKind, mark_row
-from store.records import Message, MessageKind
-from store.rows import CONVERSATIONS, MESSAGES, ORIGINS, RECEIPTS
-from store.snowflakes import first_at
+from store.base.ids import ConversationId, MessageId, UserId, group_id, private_id
+from store.base.snowflakes import first_at
+from store.deployment.deployment import ensure_indexes
+from store.mongo.client import Mongo
+from store.mongo.collections import CONVERSATIONS, MESSAGES, ORIGINS, RECEIPTS
+from store.receipts.receipt_store import Mark, ReceiptKind, mark_row
 
 _MESSAGES = 300_000
 _SESSIONS = 1_000

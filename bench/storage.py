@@ -13,7 +13,7 @@ from pymongo.errors import OperationFailure
 
 from bench.asking import Asker
 from bench.session_data import Row, insert_rows, multiply
-from store.rows import SESSIONS
+from store.mongo.collections import SESSIONS
 from tests.processes import ServerProcess
 
 TARGET_BYTES = 280

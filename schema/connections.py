@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers import renewing as use_cases
-from schema.context import Info
-from schema.scalars import DateTime
+from resolvers.users import token_renewal as use_cases
+from schema.base.context import Info
+from schema.base.scalars import DateTime
 
 
 @strawberry.type

@@ -6,16 +6,16 @@ from enum import Enum
 from typing import Any
 
 import strawberry
+from store.sessions.session import Session
 
-from resolvers.conversations import Access, access_conversation
-from schema.compiled import then
-from schema.context import Context, Info
-from schema.messages import Message
-from schema.nodes import Node
-from schema.sessions import Session, load_last_message, session_from
-from schema.users import User, load_user
-from store import records
-from store.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
+from resolvers.conversations.access import Access, access_conversation
+from schema.base.context import Context, Info
+from schema.base.nodes import Node
+from schema.compiler import then
+from schema.messages import MessageType
+from schema.sessions import SessionType, load_last_message, session_from
+from schema.users import UserType, load_user
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 
 
 @strawberry.enum
@@ -37,11 +37,11 @@ class Conversation:
         return self.load_title(info.context)
 
     @strawberry.field
-    def last_message(self, info: Info) -> Message | None:
+    def last_message(self, info: Info) -> MessageType | None:
         return load_last_message(info.context, self.key)
 
     @strawberry.field
-    def session(self, info: Info) -> Session | None:
+    def session(self, info: Info) -> SessionType | None:
         return then(
             info.context.loaders.sessions.load(self.key),
             lambda found: session_from(found) if found is not None else None,
@@ -57,7 +57,7 @@ class PrivateConversation(Conversation, Node):
     peer_id: strawberry.Private[UserId]
 
     @strawberry.field
-    def peer(self, info: Info) -> User:
+    def peer(self, info: Info) -> UserType:
         return load_user(info.context, self.peer_id)
 
     def load_title(self, context: Context) -> Any:
@@ -84,10 +84,10 @@ class SubBizGateway(Conversation, Node):
     sub_biz: str
 
     @strawberry.field
-    def last_message(self, info: Info) -> Message | None:
+    def last_message(self, info: Info) -> MessageType | None:
         context = info.context
 
-        def newest_inside(session: records.Session | None) -> Any:
+        def newest_inside(session: Session | None) -> Any:
             newest = session.newest_inside if session is not None else None
             return load_last_message(context, newest) if newest is not None else None
 

@@ -9,22 +9,22 @@ from typing import Annotated, Any, NoReturn
 
 import strawberry
 
-from resolvers import live
-from resolvers.sessions import sync_cursor
-from schema.context import Context, Info
-from schema.messages import Message, message_from
+from resolvers.live import live_streams as live
+from resolvers.sessions.session_lists import sync_cursor
+from schema.base.context import Context, Info
+from schema.base.scalars import Cursor, Timestamp
+from schema.messages import MessageType, message_from
 from schema.receipts import ReceiptStatus
-from schema.scalars import Cursor, Timestamp
-from schema.sessions import Session, session_from
-from schema.users import User, load_user
-from store.ids import UserId
-from subscriptions import events
-from subscriptions.events import SyncReason as Reason
-from subscriptions.mailboxes import Position
+from schema.sessions import SessionType, session_from
+from schema.users import UserType, load_user
+from store.base.ids import UserId
+from subscriptions.realtime import events
+from subscriptions.realtime.events import SyncReason as Reason
+from subscriptions.realtime.mailboxes import Position
 
 
-@strawberry.enum
-class SyncReason(Enum):
+@strawberry.enum(name="SyncReason")
+class SyncReasonType(Enum):
     READ = Reason.READ
     DELIVERED = Reason.DELIVERED
     DELETE = Reason.DELETE
@@ -40,38 +40,39 @@ class SyncReason(Enum):
 
 @strawberry.type(description="hasMore: more parts of CATCH_UP follow; false on everything that is live.")
 class SyncSession:
-    reason: SyncReason
+    reason: SyncReasonType
     has_more: bool
-    sessions: list[Session]
+    sessions: list[SessionType]
     total_unread: int
     cursor: Cursor
     reset: bool
 
 
-@strawberry.type
-class MessageCreated:
-    message: Message
+@strawberry.type(name="MessageCreated")
+class MessageCreatedType:
+    message: MessageType
     cursor: Cursor
 
 
-@strawberry.type
-class MessageUpdated:
-    message: Message
+@strawberry.type(name="MessageUpdated")
+class MessageUpdatedType:
+    message: MessageType
     cursor: Cursor
 
 
-@strawberry.type
-class MessageRecalled:
-    message: Message
+@strawberry.type(name="MessageRecalled")
+class MessageRecalledType:
+    message: MessageType
     cursor: Cursor
 
 
 @strawberry.type(
+    name="ReceiptAdvanced",
     description="One high-water mark: user has received / read everything up to seq. Once per acknowledgement, however many "
     "messages it covers, to the user's own devices and to members who sent a message that it covers. Pushed in groups of up to "
-    "200 members; in larger ones ask receipts."
+    "200 members; in larger ones ask receipts.",
 )
-class ReceiptAdvanced:
+class ReceiptAdvancedType:
     user_id: strawberry.Private[UserId]
     conversation_id: strawberry.ID
     status: ReceiptStatus
@@ -79,29 +80,34 @@ class ReceiptAdvanced:
     cursor: Cursor
 
     @strawberry.field
-    def user(self, info: Info) -> User:
+    def user(self, info: Info) -> UserType:
         return load_user(info.context, self.user_id)
 
 
-@strawberry.type
-class TypingStarted:
+@strawberry.type(name="TypingStarted")
+class TypingStartedType:
     user_id: strawberry.Private[UserId]
     conversation_id: strawberry.ID
     at: Timestamp
 
     @strawberry.field
-    def user(self, info: Info) -> User:
+    def user(self, info: Info) -> UserType:
         return load_user(info.context, self.user_id)
 
 
-@strawberry.type
-class CaughtUp:
+@strawberry.type(name="CaughtUp")
+class CaughtUpType:
     cursor: Cursor
     reset: bool
 
 
 MessageEvent = Annotated[
-    MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | TypingStarted | CaughtUp,
+    MessageCreatedType
+    | MessageUpdatedType
+    | MessageRecalledType
+    | ReceiptAdvancedType
+    | TypingStartedType
+    | CaughtUpType,
     strawberry.union(
         "MessageEvent",
         description="cursor: resume after this event. A client that has applied it holds everything before it. CaughtUp marks the "
@@ -138,7 +144,7 @@ class Source(AsyncIterator[Any]):
 def _show_sync(what: live.SessionSync | events.SessionChanged) -> SyncSession:
     has_more, reset = (what.has_more, what.reset) if isinstance(what, live.SessionSync) else (False, False)
     return SyncSession(
-        reason=SyncReason(what.reason),
+        reason=SyncReasonType(what.reason),
         has_more=has_more,
         sessions=[session_from(session) for session in what.sessions],
         total_unread=what.total_unread,
@@ -148,20 +154,27 @@ def _show_sync(what: live.SessionSync | events.SessionChanged) -> SyncSession:
 
 
 def _show_event(
-    what: live.MessageHappening | live.CaughtUp,
-) -> MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | TypingStarted | CaughtUp:
+    what: live.MessagePayload | live.CaughtUp,
+) -> (
+    MessageCreatedType
+    | MessageUpdatedType
+    | MessageRecalledType
+    | ReceiptAdvancedType
+    | TypingStartedType
+    | CaughtUpType
+):
     cursor = Cursor(CURSOR)
     match what:
         case live.CaughtUp(reset):
-            return CaughtUp(cursor=cursor, reset=reset)
+            return CaughtUpType(cursor=cursor, reset=reset)
         case events.MessageCreated(message):
-            return MessageCreated(message=message_from(message), cursor=cursor)
+            return MessageCreatedType(message=message_from(message), cursor=cursor)
         case events.MessageUpdated(message):
-            return MessageUpdated(message=message_from(message), cursor=cursor)
+            return MessageUpdatedType(message=message_from(message), cursor=cursor)
         case events.MessageRecalled(message):
-            return MessageRecalled(message=message_from(message), cursor=cursor)
+            return MessageRecalledType(message=message_from(message), cursor=cursor)
         case events.ReceiptAdvanced(conversation, user, kind, seq):
-            return ReceiptAdvanced(
+            return ReceiptAdvancedType(
                 user_id=user,
                 conversation_id=strawberry.ID(conversation),
                 status=ReceiptStatus(kind),
@@ -169,7 +182,7 @@ def _show_event(
                 cursor=cursor,
             )
         case events.TypingStarted(conversation, user, at_ms):
-            return TypingStarted(user_id=user, conversation_id=strawberry.ID(conversation), at=Timestamp(at_ms))
+            return TypingStartedType(user_id=user, conversation_id=strawberry.ID(conversation), at=Timestamp(at_ms))
 
 
 @strawberry.type

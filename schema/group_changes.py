@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers import group_changes as use_cases
-from schema.context import Info
+from resolvers.groups import group_changes as use_cases
+from schema.base.context import Info
 from schema.groups import Group, GroupRole, HistoryVisibility, group_from
 
 

@@ -6,15 +6,15 @@ import asyncio
 from enum import Enum
 
 import strawberry
+from store.conversations.records import Head, Member
 
-from resolvers import groups as use_cases
-from schema.context import Context, Info
+from resolvers.groups import groups as use_cases
+from schema.base.context import Context, Info
+from schema.base.nodes import Node, PageInfo, page_info
+from schema.base.scalars import DateTime
 from schema.conversations import Conversation, ConversationType
-from schema.nodes import Node, PageInfo, page_info
-from schema.scalars import DateTime
-from schema.users import User, load_user
-from store import records
-from store.ids import UserId
+from schema.users import UserType, load_user
+from store.base.ids import UserId
 
 
 @strawberry.enum
@@ -52,7 +52,7 @@ class GroupMember:
     joined_at: DateTime
 
     @strawberry.field
-    def user(self, info: Info) -> User:
+    def user(self, info: Info) -> UserType:
         return load_user(info.context, self.user_id)
 
 
@@ -70,7 +70,7 @@ class GroupMemberConnection:
 
 @strawberry.type
 class Group(Conversation, Node):
-    head: strawberry.Private[records.Head]
+    head: strawberry.Private[Head]
     owner_id: strawberry.Private[UserId]
     name: str
     avatar_url: str | None
@@ -80,7 +80,7 @@ class Group(Conversation, Node):
     created_at: DateTime
 
     @strawberry.field
-    def owner(self, info: Info) -> User:
+    def owner(self, info: Info) -> UserType:
         return load_user(info.context, self.owner_id)
 
     def load_title(self, context: Context) -> str:
@@ -115,7 +115,7 @@ class Group(Conversation, Node):
         return [SeqRange(from_seq=first, to_seq=last) for first, last in ranges]
 
 
-def group_from(head: records.Head) -> Group:
+def group_from(head: Head) -> Group:
     """A group as the API shows it."""
     info = head.group
     assert info is not None
@@ -134,7 +134,7 @@ def group_from(head: records.Head) -> Group:
     )
 
 
-def _member_from(member: records.Member) -> GroupMember:
+def _member_from(member: Member) -> GroupMember:
     return GroupMember(user_id=member.user, role=GroupRole(member.role), joined_at=DateTime(member.joined_at_ms))
 
 

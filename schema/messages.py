@@ -6,25 +6,26 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
+from store.messages.records import Message, MessageKind
+from store.sessions.session import Session
 
-from resolvers import history, offline, receipts, revising
-from resolvers import messages as use_cases
-from resolvers.errors import Unavailable
-from resolvers.pages import Page
-from schema.compiled import then
-from schema.context import Context, Info
-from schema.nodes import Node, PageInfo, page_info
-from schema.receipts import Delivery, ReceiptConnection, ReceiptStatus, delivery_from, receipt_connection
-from schema.scalars import DateTime
-from schema.users import User, load_user, user_from
-from store import records
-from store.ids import ConversationId, message_id
-from store.records import MessageKind
+from resolvers.base.errors import Unavailable
+from resolvers.base.pages import Page
+from resolvers.messages import history, receipts, revising
+from resolvers.messages import offline_queue as offline
+from resolvers.messages import sending as use_cases
+from schema.base.context import Context, Info
+from schema.base.nodes import Node, PageInfo, page_info
+from schema.base.scalars import DateTime
+from schema.compiler import then
+from schema.receipts import DeliveryType, ReceiptConnection, ReceiptStatus, delivery_from, receipt_connection
+from schema.users import UserType, load_user, user_from
+from store.base.ids import ConversationId, message_id
 
 if TYPE_CHECKING:
-    from schema.sessions import Session
+    from schema.sessions import SessionType
 
-SessionRef = Annotated["Session", strawberry.lazy("schema.sessions")]
+SessionRef = Annotated["SessionType", strawberry.lazy("schema.sessions")]
 
 
 @strawberry.enum(
@@ -43,9 +44,9 @@ class MessageState(Enum):
     RECALLED = "RECALLED"
 
 
-@strawberry.type
-class Message(Node):
-    record: strawberry.Private[records.Message]
+@strawberry.type(name="Message")
+class MessageType(Node):
+    record: strawberry.Private[Message]
     conversation_id: strawberry.ID
     seq: int = strawberry.field(
         description="Position in the conversation: strictly increasing in the order of the conversation. What clients order "
@@ -61,15 +62,15 @@ class Message(Node):
     created_at: DateTime
 
     @strawberry.field
-    def sender(self, info: Info) -> User:
+    def sender(self, info: Info) -> UserType:
         return load_user(info.context, self.record.sender)
 
     @strawberry.field
-    async def mentions(self, info: Info) -> list[User]:
+    async def mentions(self, info: Info) -> list[UserType]:
         return [user_from(user) for user in await info.context.loaders.users.load_many(self.record.mentions)]
 
     @strawberry.field
-    def reply_to(self, info: Info) -> Message | None:
+    def reply_to(self, info: Info) -> MessageType | None:
         if self.record.reply_to is None:
             return None
         found: Any = _load_reply(info.context, self.record.conversation, self.record.reply_to[1])
@@ -85,7 +86,7 @@ class Message(Node):
         "received; SENT where there is no recipient. deliveredCount includes those who read. Null to all but the sender, and "
         "for SYSTEM."
     )
-    def delivery(self, info: Info) -> Delivery | None:
+    def delivery(self, info: Info) -> DeliveryType | None:
         is_sender = info.context.looking.is_(self.record.sender)
         if not receipts.may_see_receipts(self.record, is_sender=is_sender):
             return None
@@ -106,9 +107,9 @@ class Message(Node):
         return receipt_connection(page) if page is not None else None
 
 
-def message_from(message: records.Message) -> Message:
+def message_from(message: Message) -> MessageType:
     """A message as the API shows it."""
-    return Message(
+    return MessageType(
         id=strawberry.ID(message_id(message.id)),
         record=message,
         conversation_id=strawberry.ID(message.conversation),
@@ -124,7 +125,7 @@ def message_from(message: records.Message) -> Message:
     )
 
 
-async def _load_reply(context: Context, conversation: ConversationId, seq: int) -> Message | None:
+async def _load_reply(context: Context, conversation: ConversationId, seq: int) -> MessageType | None:
     loaders = context.loaders
     found = await loaders.messages.load((conversation, seq)) if await loaders.may_read(conversation, seq) else None
     return message_from(found) if found else None
@@ -136,7 +137,7 @@ def _moment(ms: int | None) -> DateTime | None:
 
 @strawberry.type
 class MessageEdge:
-    node: Message
+    node: MessageType
     cursor: str
 
 
@@ -146,7 +147,7 @@ class MessageConnection:
     page_info: PageInfo
 
 
-def message_connection(page: Page[records.Message]) -> MessageConnection:
+def message_connection(page: Page[Message]) -> MessageConnection:
     """A page of messages as Relay wants it."""
     return MessageConnection(
         edges=[MessageEdge(node=message_from(edge.node), cursor=edge.cursor) for edge in page.edges],
@@ -180,8 +181,8 @@ class SendMessageInput:
 
 @strawberry.type
 class SendMessagePayload:
-    answer: strawberry.Private[use_cases.Answer]
-    message: Message
+    answer: strawberry.Private[use_cases.SendResult]
+    message: MessageType
     replayed: bool
 
     @strawberry.field
@@ -190,7 +191,7 @@ class SendMessagePayload:
         return then(session or loaders.sessions.load(self.answer.message.conversation), _sender_session)
 
 
-def _sender_session(session: records.Session | None) -> SessionRef:
+def _sender_session(session: Session | None) -> SessionRef:
     """Who wrote has a session. Until it can be seen, which takes a moment where a server died, the answer is unknown."""
     from schema.sessions import session_from
 
@@ -222,7 +223,7 @@ class MessageQueries:
         return message_connection(page) if page is not None else None
 
     @strawberry.field
-    async def message(self, info: Info, id: strawberry.ID) -> Message | None:
+    async def message(self, info: Info, id: strawberry.ID) -> MessageType | None:
         return await find_message(info.context, id)
 
     @strawberry.field(
@@ -234,7 +235,7 @@ class MessageQueries:
         return message_connection(await offline.list_offline(context.app, context.viewer, first, after))
 
 
-async def find_message(context: Context, message: str) -> Message | None:
+async def find_message(context: Context, message: str) -> MessageType | None:
     """A message that the viewer may read, or None."""
     found = await history.find_message(context.app, context.viewer, message)
     return message_from(found) if found else None
@@ -257,7 +258,7 @@ class MessageMutations:
         description="By its sender only (FORBIDDEN), while a member; one that is recalled, or SYSTEM: INVALID_INPUT. The same "
         "content again changes nothing. All who can see the message see the edit."
     )
-    async def edit_message(self, info: Info, message_id: strawberry.ID, content: str) -> Message:
+    async def edit_message(self, info: Info, message_id: strawberry.ID, content: str) -> MessageType:
         context = info.context
         return message_from(await revising.edit_message(context.app, context.viewer, message_id, content))
 
@@ -266,7 +267,7 @@ class MessageMutations:
         "stays; its content is withheld from then on. A second recall answers the message unchanged; a SYSTEM message: "
         "INVALID_INPUT."
     )
-    async def recall_message(self, info: Info, message_id: strawberry.ID) -> Message:
+    async def recall_message(self, info: Info, message_id: strawberry.ID) -> MessageType:
         return message_from(await revising.recall_message(info.context.app, info.context.viewer, message_id))
 
 

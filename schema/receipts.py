@@ -6,15 +6,15 @@ from enum import Enum
 
 import strawberry
 
-from resolvers import receipts as use_cases
-from resolvers.pages import Page
-from schema.context import Info
-from schema.nodes import PageInfo, page_info
-from schema.scalars import DateTime
-from schema.users import User, load_user
-from store import receipts
-from store.ids import UserId
-from store.receipts import ReceiptKind
+from resolvers.base.pages import Page
+from resolvers.messages import receipts as use_cases
+from schema.base.context import Info
+from schema.base.nodes import PageInfo, page_info
+from schema.base.scalars import DateTime
+from schema.users import UserType, load_user
+from store.base.ids import UserId
+from store.receipts import receipt_store as receipts
+from store.receipts.receipt_store import ReceiptKind
 
 
 @strawberry.enum
@@ -29,17 +29,17 @@ def status_from(kind: ReceiptKind | None) -> ReceiptStatus:
     return ReceiptStatus(kind) if kind is not None else ReceiptStatus.SENT
 
 
-@strawberry.type
-class Delivery:
+@strawberry.type(name="Delivery")
+class DeliveryType:
     status: ReceiptStatus
     recipient_count: int
     delivered_count: int
     read_count: int
 
 
-def delivery_from(delivery: use_cases.Delivery) -> Delivery:
+def delivery_from(delivery: use_cases.DeliverySummary) -> DeliveryType:
     """What became of a message as the API shows it."""
-    return Delivery(
+    return DeliveryType(
         status=status_from(delivery.status),
         recipient_count=delivery.recipients,
         delivered_count=delivery.delivered,
@@ -47,21 +47,23 @@ def delivery_from(delivery: use_cases.Delivery) -> Delivery:
     )
 
 
-@strawberry.type(description="Reading without having acknowledged delivery sets both times, with one READ event.")
-class Receipt:
+@strawberry.type(
+    name="Receipt", description="Reading without having acknowledged delivery sets both times, with one READ event."
+)
+class ReceiptType:
     user_id: strawberry.Private[UserId]
     status: ReceiptStatus
     delivered_at: DateTime | None
     read_at: DateTime | None
 
     @strawberry.field
-    def user(self, info: Info) -> User:
+    def user(self, info: Info) -> UserType:
         return load_user(info.context, self.user_id)
 
 
 @strawberry.type
 class ReceiptEdge:
-    node: Receipt
+    node: ReceiptType
     cursor: str
 
 
@@ -79,8 +81,8 @@ def receipt_connection(page: Page[receipts.Receipt]) -> ReceiptConnection:
     )
 
 
-def _receipt_from(receipt: receipts.Receipt) -> Receipt:
-    return Receipt(
+def _receipt_from(receipt: receipts.Receipt) -> ReceiptType:
+    return ReceiptType(
         user_id=receipt.user,
         status=status_from(receipt.status),
         delivered_at=DateTime(receipt.delivered_at_ms) if receipt.delivered_at_ms is not None else None,

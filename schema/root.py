@@ -5,21 +5,21 @@ from __future__ import annotations
 import strawberry
 from graphql import Undefined
 
+from schema.base.context import Info
+from schema.base.errors import ErrorCode
+from schema.base.nodes import Node
+from schema.base.scalars import CONFIG
 from schema.connections import ConnectionMutations
-from schema.context import Info
 from schema.conversations import ConversationQueries, PrivateConversation, SubBizGateway, find_conversation
-from schema.errors import ErrorCode
 from schema.events import Subscription
 from schema.group_changes import GroupChangeMutations
 from schema.groups import Group, GroupMutations, GroupQueries
 from schema.messages import MessageMutations, MessageQueries, find_message
-from schema.nodes import Node
-from schema.scalars import CONFIG
 from schema.session_changes import SessionMutations
 from schema.sessions import SessionQueries, find_session
 from schema.typing import TypingMutations
 from schema.users import UserMutations, UserQueries, find_user
-from store.ids import kind_of, parse_message_id, parse_session_id
+from store.base.ids import kind_of, parse_message_id, parse_session_id
 
 
 @strawberry.type

@@ -6,16 +6,16 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
+from store.sessions.session import Session
 
-from resolvers import sessions as use_cases
-from schema.compiled import then
-from schema.context import Context, Info
-from schema.messages import Message, message_from
-from schema.nodes import Node, PageInfo, page_info
-from schema.scalars import Cursor, DateTime, Timestamp
-from store import records
-from store.ids import ConversationId, ConversationKind, kind_of, session_id
-from subscriptions.mailboxes import Position
+from resolvers.sessions import session_lists as use_cases
+from schema.base.context import Context, Info
+from schema.base.nodes import Node, PageInfo, page_info
+from schema.base.scalars import Cursor, DateTime, Timestamp
+from schema.compiler import then
+from schema.messages import MessageType, message_from
+from store.base.ids import ConversationId, ConversationKind, kind_of, session_id
+from subscriptions.realtime.mailboxes import Position
 
 if TYPE_CHECKING:
     from schema.conversations import Conversation
@@ -29,8 +29,8 @@ class SessionStatus(Enum):
     INVALID = "INVALID"
 
 
-@strawberry.type(description="One user's context of one conversation. Overwritten, never appended.")
-class Session(Node):
+@strawberry.type(name="Session", description="One user's context of one conversation. Overwritten, never appended.")
+class SessionType(Node):
     key: strawberry.Private[ConversationId]
     newest_in: strawberry.Private[ConversationId | None]
     write_seq: int = strawberry.field(
@@ -73,14 +73,14 @@ class Session(Node):
         return load_conversation(info.context, self.key)
 
     @strawberry.field
-    def last_message(self, info: Info) -> Message | None:
+    def last_message(self, info: Info) -> MessageType | None:
         return load_last_message(info.context, self.newest_in) if self.newest_in is not None else None
 
 
-def session_from(session: records.Session) -> Session:
+def session_from(session: Session) -> SessionType:
     """A session as the API shows it."""
     private = kind_of(session.conversation) is ConversationKind.PRIVATE
-    return Session(
+    return SessionType(
         id=strawberry.ID(session_id(session.user, session.conversation)),
         key=session.conversation,
         newest_in=session.newest_inside if session.is_gateway else session.conversation,
@@ -113,7 +113,7 @@ def load_last_message(context: Context, conversation: ConversationId) -> Any:
 
 @strawberry.type
 class SessionEdge:
-    node: Session
+    node: SessionType
     cursor: str
 
 
@@ -129,7 +129,7 @@ class SessionConnection:
 
 @strawberry.type
 class SessionDelta:
-    sessions: list[Session]
+    sessions: list[SessionType]
     cursor: Cursor
     has_more: bool
     total_unread: int
@@ -145,7 +145,7 @@ class SessionCategory:
     write_ts: Timestamp
 
     @strawberry.field
-    def last_message(self, info: Info) -> Message | None:
+    def last_message(self, info: Info) -> MessageType | None:
         return load_last_message(info.context, self.newest_in)
 
 
@@ -154,7 +154,7 @@ def cursor_from(context: Context, cursor: Position) -> Cursor:
     return Cursor(use_cases.sync_cursor(context.app, context.viewer, cursor))
 
 
-async def find_session(context: Context, conversation: str) -> Session | None:
+async def find_session(context: Context, conversation: str) -> SessionType | None:
     """The viewer's session of a conversation, or None."""
     found = await use_cases.find_session(context.app, context.viewer, conversation)
     return session_from(found) if found else None
@@ -185,7 +185,7 @@ class SessionQueries:
         )
 
     @strawberry.field(description="Also one that is INVALID, with that status.")
-    async def session(self, info: Info, conversation_id: strawberry.ID) -> Session | None:
+    async def session(self, info: Info, conversation_id: strawberry.ID) -> SessionType | None:
         return await find_session(info.context, conversation_id)
 
     @strawberry.field(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers import typing as use_cases
-from schema.context import Info
+from resolvers.conversations import typing as use_cases
+from schema.base.context import Info
 
 
 @strawberry.type

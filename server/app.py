@@ -16,34 +16,34 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from resolvers.app import Confab
-from resolvers.rate_limits import check_rate
-from server.admission import Admission
-from server.auth import Authenticator
-from server.built_pages import demo_routes, playground
-from server.collecting import collect_less_often
-from server.demo_users import hands_out_tokens, sign_in_routes
-from server.guarded_engine import GuardedEngine
-from server.health import health_routes
-from server.http import GraphQLHTTP
-from server.http_request import TOKEN_HEADER
-from server.http_response import DIRECT_KEY
-from server.logs import configure_logging
-from server.metrics_operations import OperationMeter
-from server.mutations import Mutations
-from server.open_files import room_for_sockets
-from server.origins import OriginGuard
-from server.registered import RegisteredEngine, load_registered
-from server.request_log import REQUEST_ID_HEADER, RequestLog
+from resolvers.base.app import Confab
+from resolvers.base.rate_limits import check_rate
+from server.auth.admission import Admission
+from server.auth.authenticator import Authenticator
+from server.auth.websocket import socket_authenticate
+from server.demo.sign_in import hands_out_tokens, sign_in_routes
+from server.http.endpoint import GraphQLHTTP
+from server.http.origins import OriginGuard
+from server.http.persisted_operations import PersistedOperationsEngine, load_persisted_operations
+from server.http.request import TOKEN_HEADER
+from server.http.request_log import REQUEST_ID_HEADER, RequestLog
+from server.http.response import DIRECT_KEY
+from server.http.static_pages import demo_routes, playground
+from server.observability.health import health_routes
+from server.observability.logs import configure_logging
+from server.observability.operation_metrics import OperationMeter
+from server.overload.admission_control import AdmissionControl
+from server.overload.http_refusals import SheddingHTTP
+from server.overload.load_shedding import LEAST_OPERATIONS, SHEDDING_STATE, Shedding
+from server.overload.shielded_mutations import Mutations
+from server.process.fd_limits import max_sockets
+from server.process.gc_tuning import tune_garbage_collection
+from server.process.graceful_shutdown import STOPPING_STATE, GracefulShutdown
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
-from server.shedding import LEAST_OPERATIONS, SHEDDING_STATE, Shedding
-from server.shedding_http import SheddingHTTP
-from server.socket_auth import socket_authenticate
-from server.sse_serving import event_streams
-from server.stopping import STOPPING_STATE, Stopping
-from subscriptions.engine import GraphQLEngine
-from subscriptions.transport_ws import TransportLimits, TransportWS
+from server.sse.serving import event_streams
+from subscriptions.transport.engine import GraphQLEngine
+from subscriptions.transport.websocket import TransportLimits, TransportWS
 
 GRAPHQL_PATH = "/graphql"
 
@@ -59,19 +59,19 @@ def create_app(settings: Settings | None = None) -> Starlette:
     if settings is None:
         settings = load_settings()
         configure_logging(settings)
-        collect_less_often()
+        tune_garbage_collection()
     authenticator = Authenticator(settings)
-    registered = load_registered(settings)
+    registered = load_persisted_operations(settings)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, object]]:
         async with AsyncExitStack() as stack:
             services = await stack.enter_async_context(open_services(settings))
             admission = Admission(authenticator, services.revocations)
-            stopping = Stopping()
+            stopping = GracefulShutdown()
             shedding = Shedding(settings.max_operations, LEAST_OPERATIONS)
             if registered is not None:
-                services = replace(services, engine=RegisteredEngine(services.engine, registered))
+                services = replace(services, engine=PersistedOperationsEngine(services.engine, registered))
             app.router.routes = await _routes(application, settings, services, admission, stopping, shedding, stack)
             shedding.open()
             stack.callback(shedding.close)
@@ -114,7 +114,7 @@ async def _routes(
     settings: Settings,
     services: Services,
     admission: Admission,
-    stopping: Stopping,
+    stopping: GracefulShutdown,
     shedding: Shedding,
     stack: AsyncExitStack,
 ) -> list[BaseRoute]:
@@ -123,8 +123,8 @@ async def _routes(
     app = services.app
     shedding.behind = lambda: app.delivery.depths[2] + app.bus.under_way + app.receipts.under_way
     meter = OperationMeter()
-    most_sockets, most_streams = room_for_sockets(settings.ws_max_connections, settings.sse_max_streams)
-    engine: GraphQLEngine = GuardedEngine(services.engine, shedding, mutations, settings.operation_seconds, meter)
+    most_sockets, most_streams = max_sockets(settings.ws_max_connections, settings.sse_max_streams)
+    engine: GraphQLEngine = AdmissionControl(services.engine, shedding, mutations, settings.operation_seconds, meter)
     if settings.otel_endpoint is not None:
         engine = _traced(engine, app, settings, stack)
     streams, events = await stack.enter_async_context(
@@ -163,8 +163,8 @@ async def _routes(
     stopping.drain_by(streams.drain)
     if settings.metrics_port is not None:
         # Not loaded where nobody wants it.
-        from server.metrics import Metrics, Parts
-        from server.metrics_serving import serving_metrics
+        from server.observability.metrics import Metrics, Parts
+        from server.observability.metrics_server import serving_metrics
 
         metrics = Metrics(
             Parts(
@@ -220,7 +220,7 @@ async def _end_once(refused: asyncio.Event) -> None:
 
 def _traced(engine: GraphQLEngine, app: Confab, settings: Settings, stack: AsyncExitStack) -> GraphQLEngine:
     # Not installed where nobody wants it.
-    from server.telemetry import TracedEngine, trace_parts, tracing
+    from server.observability.tracing import TracedEngine, trace_parts, tracing
 
     provider = tracing(settings)
     assert provider is not None

@@ -10,33 +10,33 @@ from functools import partial
 
 import structlog
 
-from resolvers import users
-from resolvers.app import Confab, Limits
-from resolvers.callers import Caller
-from resolvers.conversations import list_readable
-from resolvers.revising import list_viewers
-from schema.engine import Engine
-from schema.limits import QueryLimits
+from resolvers.base.app import Confab, Limits
+from resolvers.conversations.access import list_readable
+from resolvers.messages.revising import list_viewers
+from resolvers.users import users
+from resolvers.users.callers import Caller
+from schema.execution.engine import Engine
+from schema.execution.query_limits import QueryLimits
+from server.embedded.redis_fallback import FallbackRedisServer
 from server.settings import Settings
-from server.spare import SpareRedis
-from store.cache import Cache
-from store.clock import Clock, DeploymentClock, SystemClock
-from store.errors import StoreError
-from store.migrations import Migrator, NewerData
-from store.mongo import Mongo
-from store.rate_limits import RatesPerMinute
+from store.base.clock import Clock, DeploymentClock, SystemClock
+from store.base.errors import StoreError
+from store.base.tasks import end_tasks
+from store.mongo.client import Mongo
+from store.mongo.migrations import Migrator, NewerData
+from store.redis.cache import Cache
 from store.store import Store, build_store
-from store.tasks import end_tasks
-from subscriptions.bus import Bus
-from subscriptions.delivery import Delivery
-from subscriptions.engine import GraphQLEngine
-from subscriptions.housekeeping import Housekeeper
-from subscriptions.hub import Hub
-from subscriptions.receipts import ReceiptNotifier
-from subscriptions.replay import Replayer
-from subscriptions.revisions import Revisions
-from subscriptions.revocations import Revocations
-from subscriptions.typing import TypingNotifier
+from store.users.rate_limits import RatesPerMinute
+from subscriptions.delivery.housekeeping import Housekeeper
+from subscriptions.delivery.message_delivery import MessageDelivery
+from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.revisions import Revisions
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.hub import Hub
+from subscriptions.realtime.replay import Replayer
+from subscriptions.realtime.revocations import Revocations
+from subscriptions.realtime.typing_notifier import TypingNotifier
+from subscriptions.transport.engine import GraphQLEngine
 
 _log = structlog.get_logger()
 
@@ -93,7 +93,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     rates = RatesPerMinute(
         settings.rate_sends, settings.rate_group_changes, settings.rate_connections, settings.rate_operations
     )
-    spare = SpareRedis()
+    spare = FallbackRedisServer()
     told = DeploymentClock(clock or SystemClock())
     store = build_store(mongo, cache, told, settings.data_center, rates=rates, spare=spare)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
@@ -101,7 +101,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
     revocations = Revocations(store.revocations, bus)
     receipts = ReceiptNotifier(store, bus)
-    delivery = Delivery(store, bus, receipts)
+    delivery = MessageDelivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
     typing = TypingNotifier(store, hub, bus)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)

@@ -1,1 +1,1 @@
-"""Repositories over MongoDB and Redis. The only layer, beside `subscriptions`, that speaks to a driver."""
+"""Repositories over MongoDB and Redis. Driver calls are made here and in `subscriptions` only."""

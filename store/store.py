@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.around import Turns
-from store.cache import Cache
-from store.claims import ClaimStore
-from store.clock import DeploymentClock
-from store.conversations import ConversationStore
-from store.deployment import Deployment
-from store.event_streams import EventStreamStore
-from store.generations import Spare
-from store.groups import GroupStore
-from store.keys import Keys
-from store.locks import UserLocks
-from store.messages import MessageStore
-from store.mongo import Mongo
-from store.owed import Owed
-from store.rate_limits import RateLimits, RatesPerMinute
-from store.receipts import ReceiptStore
-from store.revisions import RevisionStore
-from store.revocations import RevocationStore
-from store.session_rows import SessionRows
-from store.sessions import SessionStore
-from store.snowflakes import Snowflakes
-from store.typing import TypingStore
-from store.unshown import UnshownMessages
-from store.users import UserStore
+from store.base.clock import DeploymentClock
+from store.base.snowflakes import Snowflakes
+from store.conversations.conversation_store import ConversationStore
+from store.conversations.group_store import GroupStore
+from store.conversations.typing_store import TypingStore
+from store.deployment.deployment import Deployment
+from store.deployment.event_streams import EventStreamStore
+from store.deployment.redis_generations import FallbackServer
+from store.deployment.stale_caches import StaleCaches
+from store.messages.idempotency_claims import ClaimStore
+from store.messages.incomplete_deliveries import IncompleteDeliveries
+from store.messages.message_store import MessageStore
+from store.messages.revision_store import RevisionStore
+from store.mongo.client import Mongo
+from store.receipts.receipt_store import ReceiptStore
+from store.redis.cache import Cache
+from store.redis.fallback import ConversationTurns
+from store.redis.keys import Keys
+from store.sessions.session_rows import SessionRows
+from store.sessions.session_store import SessionStore
+from store.sessions.user_locks import UserLocks
+from store.users.rate_limits import RateLimits, RatesPerMinute
+from store.users.revocation_store import RevocationStore
+from store.users.user_store import UserStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Store:
     typing: TypingStore
     revocations: RevocationStore
     event_streams: EventStreamStore
-    owed: Owed
-    unshown: UnshownMessages
-    turns: Turns
+    owed: StaleCaches
+    unshown: IncompleteDeliveries
+    turns: ConversationTurns
     rate_limits: RateLimits
 
 
@@ -66,7 +66,7 @@ def build_store(
     data_center: int,
     *,
     rates: RatesPerMinute | None = None,
-    spare: Spare | None = None,
+    spare: FallbackServer | None = None,
 ) -> Store:
     """Puts the repositories together. Opens nothing. spare: asked while Redis is away."""
     keys = cache.keys
@@ -74,7 +74,7 @@ def build_store(
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
-    owed = Owed(cache, deployment.generations, conversations, sessions)
+    owed = StaleCaches(cache, deployment.generations, conversations, sessions)
     return Store(
         mongo=mongo,
         cache=cache,
@@ -96,7 +96,7 @@ def build_store(
         revocations=RevocationStore(mongo),
         event_streams=EventStreamStore(cache, keys),
         owed=owed,
-        unshown=UnshownMessages(mongo),
-        turns=Turns(),
+        unshown=IncompleteDeliveries(mongo),
+        turns=ConversationTurns(),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
     )

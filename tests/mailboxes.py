@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from subscriptions.mailboxes import Item, Mailbox
+from subscriptions.realtime.mailboxes import Item, Mailbox
 
 
 async def next_item(mailbox: Mailbox) -> Item:

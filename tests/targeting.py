@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pymongo.monitoring import CommandListener, CommandStartedEvent, register
 
-from store.mongo import Mongo
-from store.origins import OriginStore
-from store.rows import MEMBERS, RECEIPTS, SESSIONS
-from store.sharding import SHARD_KEYS
+from store.messages.message_origins import OriginStore
+from store.mongo.client import Mongo
+from store.mongo.collections import MEMBERS, RECEIPTS, SESSIONS
+from store.mongo.sharding import SHARD_KEYS
 
 Document = Mapping[str, Any]
 

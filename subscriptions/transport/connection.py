@@ -16,16 +16,15 @@ from typing import Any, assert_never
 import structlog
 from starlette.websockets import WebSocket
 
-from store.errors import StoreError
-from subscriptions import close_codes
-from subscriptions.close_codes import Close
-from subscriptions.engine import ConnectionContext, Json, Prepared, RequestRefused, error
-from subscriptions.mailboxes import Room
-from subscriptions.transport import frames
+from store.base.errors import StoreError
+from subscriptions.realtime.mailboxes import QueueBudget
+from subscriptions.transport import close_codes, frames
+from subscriptions.transport.client_operation import ClientOperation, internal_error
+from subscriptions.transport.close_codes import Close
+from subscriptions.transport.engine import ConnectionContext, Json, Prepared, RequestRefused, error
+from subscriptions.transport.frame_writer import FrameWriter, PeerGone, socket_of
 from subscriptions.transport.host import ConnectionRefusedByAuth, Host
 from subscriptions.transport.keep_alive import KeepAlive
-from subscriptions.transport.operation import Operation, internal_error
-from subscriptions.transport.writing import FrameWriter, PeerGone, socket_of
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +59,7 @@ class Connection:
         self._host = host
         self._limits = host.limits
         self._loop = asyncio.get_running_loop()
-        self._room = Room(host.limits.queue)
+        self._room = QueueBudget(host.limits.queue)
         self._writer = FrameWriter(
             websocket, self._room, host.limits.send_timeout, host.limits.behind_timeout, self._on_stall
         )
@@ -81,8 +80,8 @@ class Connection:
         self._renewals = self._renewed = 0
         self._authentication: asyncio.Task[None] | None = None
         self._context: ConnectionContext | None = None
-        self._operations: dict[str, Operation] = {}
-        self._abandoned: set[Operation] = set()
+        self._operations: dict[str, ClientOperation] = {}
+        self._abandoned: set[ClientOperation] = set()
 
     # --- what others may ask for
 
@@ -221,7 +220,7 @@ class Connection:
         except RequestRefused as refused:
             await self._writer.write(frames.error_frame(frame.id, refused.errors))
             return
-        operation = Operation(frame.id, prepared, frame.request, context, self._host, self._writer, self._forget)
+        operation = ClientOperation(frame.id, prepared, frame.request, context, self._host, self._writer, self._forget)
         self._operations[frame.id] = operation
         if operation.is_mutation and operation.task is not None:
             self._host.mutations.add(operation.task)
@@ -297,11 +296,11 @@ class Connection:
         except Exception:
             raise RequestRefused([internal_error(self._host, self.id)]) from None
 
-    def _abandon(self, operation: Operation) -> None:
+    def _abandon(self, operation: ClientOperation) -> None:
         self._abandoned.add(operation)
         operation.abandon()
 
-    def _forget(self, operation: Operation) -> None:
+    def _forget(self, operation: ClientOperation) -> None:
         self._abandoned.discard(operation)
         if self._operations.get(operation.id) is operation:
             del self._operations[operation.id]

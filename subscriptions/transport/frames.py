@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from subscriptions.engine import GraphQLRequest, Json
-from subscriptions.request import InvalidRequest, graphql_request
+from subscriptions.transport.engine import GraphQLRequest, Json
+from subscriptions.transport.graphql_request import InvalidRequest, graphql_request
 
 SUBPROTOCOL = "graphql-transport-ws"
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from subscriptions.close_codes import FORBIDDEN, Close
-from subscriptions.engine import GraphQLEngine, Json
-from subscriptions.transport.census import Census
+from subscriptions.transport.close_codes import FORBIDDEN, Close
+from subscriptions.transport.connection_limits import ConnectionLimits
+from subscriptions.transport.engine import GraphQLEngine, Json
 
 UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
 """What the server should take as one message before the connection is acknowledged."""
@@ -92,7 +92,7 @@ class Host:
     clock: Callable[[], float]
     """Seconds since the epoch."""
     new_id: Callable[[], str]
-    census: Census
+    census: ConnectionLimits
     mutations: set[asyncio.Task[None]]
     """Mutations at work, those whose connection has gone included."""
     judge: Judge = judge_none

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from subscriptions.transport.frame_writer import FrameWriter
 from subscriptions.transport.frames import PING_FRAME
-from subscriptions.transport.writing import FrameWriter
 
 _PING = PING_FRAME.encode()
 

@@ -18,7 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from subscriptions.transport.writing import SOCKET_EXTENSION, Socket
+from subscriptions.transport.frame_writer import SOCKET_EXTENSION, Socket
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent

@@ -11,11 +11,11 @@ import pytest
 import redis.exceptions
 from graphql import GraphQLError, build_schema, parse, validate
 
-from resolvers import errors
-from resolvers.errors import ConfabError
-from schema.errors import ErrorCode, format_error
+from resolvers.base import errors
+from resolvers.base.errors import ConfabError
+from schema.base.errors import ErrorCode, format_error
 from schema.sdl import print_sdl
-from store.errors import StoreError, Unreachable, translated
+from store.base.errors import StoreError, Unreachable, translated
 
 WITHOUT_A_CLASS = {"INTERNAL"}
 """What is raised by none of ours: a defect."""

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from store.cache import read_scripts
+from store.redis.cache import read_scripts
 from tests.architecture.sources import PACKAGES, ROOT, modules
 
 LONGEST = 400
@@ -36,5 +36,5 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def test_every_script_on_disk_is_used_and_every_one_used_is_on_disk() -> None:
-    on_disk = {path.stem for path in (ROOT / "store" / "scripts").glob("[!_]*.lua")}
+    on_disk = {path.stem for path in (ROOT / "store").glob("*/scripts/[!_]*.lua")}
     assert set(read_scripts()) == on_disk

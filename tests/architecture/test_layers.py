@@ -41,7 +41,7 @@ def test_the_graphql_library_is_imported_in_schema_alone() -> None:
 def test_imports_are_found_wherever_they_stand() -> None:
     source = "import a.b\nfrom c.d import e\nfrom . import f\ndef g():\n    from h import i\n    import j as k\n"
     assert imported(source) == {"a", "c", "h", "j"}
-    assert "store/mongo.py" in importers(*DRIVERS)
+    assert "store/mongo/client.py" in importers(*DRIVERS)
 
 
 def test_nothing_is_kept_in_globals() -> None:

@@ -11,8 +11,8 @@ from pymongo import MongoClient
 from redis import Redis
 from redis.cluster import RedisCluster
 
-from server.cli_dev import development_settings
-from server.demo import seed_demo
+from server.cli.dev import development_settings
+from server.demo.seed import seed_demo
 from tests.browser.programs import Outcome, run_program
 from tests.conftest import own_database, own_prefix
 from tests.server.served_app import serving_app

@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from server.built_pages import STATIC
+from server.http.static_pages import STATIC
 from tests.processes import ROOT
 
 PROGRAMS = ROOT / "web" / "tests"

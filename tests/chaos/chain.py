@@ -5,7 +5,7 @@ next, over any number of connections and servers, each resumed from the cursor o
 
 - A message's creation is told once. Across a reset it may be told again, since what was told before doesn't count any more.
   One exception: where messages were logged out of order, a cursor from the middle of a replay names the events that were told
-  ahead of it, up to MOST_AHEAD (subscriptions/replay.py); past those, resuming from there repeats some. So what is told again
+  ahead of it, up to MOST_AHEAD (subscriptions/realtime/replay.py); past those, resuming from there repeats some. So what is told again
   after a replay of more events than that broke off is counted, not refused.
 - What is replayed comes before CaughtUp, the creations of one conversation in order of seq. What is live comes in order of the
   user's clock, which two servers that write at once may make another one.
@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 
-from subscriptions.replay import MOST_AHEAD
+from subscriptions.realtime.replay import MOST_AHEAD
 from tests.chaos.history import Json
 from tests.chaos.wire import Tally
 

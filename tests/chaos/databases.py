@@ -30,8 +30,8 @@ from server.embedded import ports
 from server.embedded.binaries import find_mongod, find_redis
 from server.embedded.child import Child, Program
 from server.embedded.valkey import redis_url, valkey
-from store.ids import PARTITIONS
-from store.keys import Keys
+from store.base.ids import PARTITIONS
+from store.redis.keys import Keys
 
 MEMBERS = 3
 

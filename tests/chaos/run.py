@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
+from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
 from tests.chaos.acts import Person
 from tests.chaos.databases import Databases
 from tests.chaos.device import Device

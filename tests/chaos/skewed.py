@@ -23,6 +23,6 @@ def _shift_clock() -> None:
 
 if __name__ == "__main__":
     _shift_clock()
-    from server.cli import main
+    from server.cli.commands import main
 
     main()

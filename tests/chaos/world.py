@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from store.ids import parse_private
+from store.base.ids import parse_private
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import History, Json
 from tests.chaos.wire import Tally

@@ -15,7 +15,7 @@ import pytest
 from graphql import parse, validate
 from pydantic import SecretStr
 
-from resolvers.errors import ConfabError
+from resolvers.base.errors import ConfabError
 from schema.root import SCHEMA
 from server.settings import DEVELOPMENT_SECRET as SECRET
 from server.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from store.cache import Cache
+from store.redis.cache import Cache
 from tests.cluster.nodes import OwnCluster, redis_cluster
 
 

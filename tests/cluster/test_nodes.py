@@ -9,18 +9,18 @@ from collections.abc import Callable
 import pytest
 from redis.crc import key_slot
 
-from resolvers.callers import Caller, CallerRole
-from resolvers.history import list_messages
-from resolvers.messages import NewMessage, send_message
+from resolvers.messages.history import list_messages
+from resolvers.messages.sending import NewMessage, send_message
+from resolvers.users.callers import Caller, CallerRole
 from server.services import open_services
 from server.settings import Settings
-from store.cache import Cache, Call
-from store.errors import Unreachable
-from store.ids import UserId, partition_of, private_id
-from store.keys import Keys
-from store.redis_nodes import parse_cluster_url
-from subscriptions.events import MessageCreated
-from subscriptions.mailboxes import Delivered, Room
+from store.base.errors import Unreachable
+from store.base.ids import UserId, partition_of, private_id
+from store.redis.cache import Cache, Call
+from store.redis.cluster import parse_cluster_url
+from store.redis.keys import Keys
+from subscriptions.realtime.events import MessageCreated
+from subscriptions.realtime.mailboxes import Delivered, QueueBudget
 from tests.cluster.nodes import OwnCluster
 from tests.conftest import of_one_redis
 from tests.mailboxes import next_item
@@ -104,7 +104,7 @@ async def test_messages_are_sent_and_heard_while_the_slots_of_all_that_is_about_
     async with open_services(settings) as one, open_services(settings) as two:
         for user in (ANNA, BEN):
             await one.sign_in(Caller(user, CallerRole.USER, 2e9))
-        mailbox = await two.app.hub.attach(BEN, Room(100))
+        mailbox = await two.app.hub.attach(BEN, QueueBudget(100))
         conversation = private_id(ANNA, BEN)
         keys = one.app.store.keys
         moving = [keys.outbox(partition_of(conversation)), keys.user(ANNA)[0], keys.user(BEN)[0],

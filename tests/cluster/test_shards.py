@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from store.cache import Cache
-from store.clock import DeploymentClock, SystemClock
-from store.errors import Unreachable
-from store.generations import Generations
-from store.mongo import Mongo
+from store.base.clock import DeploymentClock, SystemClock
+from store.base.errors import Unreachable
+from store.deployment.redis_generations import Generations
+from store.mongo.client import Mongo
+from store.redis.cache import Cache
 from store.store import build_store
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from server.settings import Settings, load_settings, variable
-from server.sse_stream import StreamLimits
+from server.sse.stream import StreamLimits
 from tests.deployment.compose_file import COMPOSE_FILE, DOCKERFILE, ROOT, SERVERS, compose_file, interpolated
 
 HADOLINT = shutil.which("hadolint", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 from redis import Redis
+from store.messages.records import Message
 
-from resolvers.callers import Caller, CallerRole
-from resolvers.errors import Unavailable
-from resolvers.messages import NewMessage, send_message
+from resolvers.base.errors import Unavailable
+from resolvers.messages.sending import NewMessage, send_message
+from resolvers.users.callers import Caller, CallerRole
 from server.embedded import EmbeddedServers
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
-from store.errors import StoreError
-from store.ids import ConversationId, UserId
-from store.records import Message
+from store.base.errors import StoreError
+from store.base.ids import ConversationId, UserId
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from typing import Any
 from pymongo import MongoClient
 
 from bench.asking import InsideAsker
+from server.cli.migrate import tell_restored
 from server.embedded import EmbeddedServers
-from server.migrating import tell_restored
 from server.services import open_services
 from server.settings import Settings, load_settings
 from tests.server.tokens import SECRET

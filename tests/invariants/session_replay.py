@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.engine import RequestRefused
 from tests.invariants.session_device import LIVE_MESSAGES
 from tests.invariants.session_told import Ears
 from tests.invariants.session_watch import Mark, Watch

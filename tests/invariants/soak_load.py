@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from store.ids import UserId, private_id
+from store.base.ids import UserId, private_id
 from tests.invariants.soak_client import Client, Failed, Json, Tally
 from tests.invariants.soak_ledger import Ledger, Memory
 from tests.processes import ServerProcess

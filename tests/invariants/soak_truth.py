@@ -10,8 +10,8 @@ from typing import Any
 
 from pymongo.database import Database
 
-from store.ids import parse_private
-from store.rows import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
+from store.base.ids import parse_private
+from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
 from tests.invariants.soak_client import Client, Json
 
 

@@ -8,15 +8,15 @@ from functools import partial
 from itertools import cycle
 
 import pytest
+from store.messages.records import Message, MessageKind, Reserved
 
-from resolvers.messages import NewMessage, send_message
-from resolvers.reading import mark_read
+from resolvers.messages.sending import NewMessage, send_message
+from resolvers.sessions.reading import mark_read
 from server.services import Services
-from store.cache import Call
-from store.errors import StoreError
-from store.ids import MessageId, UserId, private_id
-from store.records import Message, MessageKind, Reserved
-from subscriptions.mailboxes import Lagged, Room
+from store.base.errors import StoreError
+from store.base.ids import MessageId, UserId, private_id
+from store.redis.cache import Call
+from subscriptions.realtime.mailboxes import Lagged, QueueBudget
 from tests.invariants.conftest import World, counted_unread
 from tests.mailboxes import next_item
 
@@ -134,11 +134,11 @@ async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(
     async with world.open() as dead, world.open() as living:
         await world.sign_in(living, "anna", "ben")
         await send_message(living.app, UserId("anna"), NewMessage("ben", None, "first"))
-        early = await living.app.hub.attach(UserId("ben"), Room(10)) if in_use else None
+        early = await living.app.hub.attach(UserId("ben"), QueueBudget(10)) if in_use else None
         reserved = await dead.app.store.messages.reserve(_message(dead, "anna", "ben", "left behind"))
         assert isinstance(reserved, Reserved)
         await _leave_behind(dead, reserved, how_far)
-        mailbox = early or await living.app.hub.attach(UserId("ben"), Room(10))
+        mailbox = early or await living.app.hub.attach(UserId("ben"), QueueBudget(10))
         assert await living.housekeeper.sweep(range(1024), idle_ms=0) == 1
         async with asyncio.timeout(5):
             item = await next_item(mailbox)
@@ -161,7 +161,7 @@ async def test_a_running_server_finishes_what_was_left_and_notices_a_lost_redis_
     async with world.open() as services:
         await world.sign_in(services, "anna", "ben")
         await send_message(services.app, UserId("anna"), NewMessage("ben", None, "first"))
-        mailbox = await services.app.hub.attach(UserId("ben"), Room(10))
+        mailbox = await services.app.hub.attach(UserId("ben"), QueueBudget(10))
         await services.app.store.messages.reserve(_message(services, "anna", "ben", "left behind"))
         async with asyncio.timeout(15):
             item = await next_item(mailbox)

@@ -13,7 +13,7 @@ from pymongo import MongoClient
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
-from store.ids import PARTITIONS
+from store.base.ids import PARTITIONS
 from tests.invariants.conftest import servers_to_hurt
 from tests.schema.api import Api, private
 from tests.schema.group_calls import LEAVE

@@ -12,14 +12,14 @@ import pytest
 from graphql import ExecutionResult
 from pymongo import MongoClient
 
-from resolvers.callers import Caller, CallerRole
-from schema.context import Context
-from schema.viewers import Viewer
+from resolvers.users.callers import Caller, CallerRole
+from schema.base.context import Context
+from schema.execution.viewers import Viewer
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
-from store import generations
-from store.ids import ConversationId, UserId
+from store.base.ids import ConversationId, UserId
+from store.deployment import redis_generations as generations
 from tests.conftest import own_database
 from tests.invariants.conftest import servers_to_hurt
 from tests.schema.api import Api, cancelled, private

@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 from starlette.websockets import WebSocket
 
-from subscriptions.engine import (
+from subscriptions.transport.engine import (
     ConnectionContext,
     GraphQLRequest,
     Json,
@@ -23,7 +23,7 @@ from subscriptions.engine import (
 )
 from subscriptions.transport.host import UNACKNOWLEDGED_MESSAGE_BYTES
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
-from subscriptions.transport_ws import Authenticated, TransportLimits, TransportWS
+from subscriptions.transport.websocket import Authenticated, TransportLimits, TransportWS
 from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import serving, until
 

@@ -9,7 +9,7 @@ import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from subscriptions.engine import Json
+from subscriptions.transport.engine import Json
 from tests.protocol.serving import PATIENCE
 
 

@@ -13,8 +13,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from subscriptions.transport import keep_alive
-from subscriptions.transport.writing import FrameWriter
-from subscriptions.transport_ws import TransportLimits
+from subscriptions.transport.frame_writer import FrameWriter
+from subscriptions.transport.websocket import TransportLimits
 
 
 async def test_the_server_pings_and_a_pong_keeps_the_connection(start):

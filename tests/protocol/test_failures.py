@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from subscriptions.close_codes import TOKEN_EXPIRED
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.close_codes import TOKEN_EXPIRED
+from subscriptions.transport.engine import RequestRefused
 
 
 def ticks(n):

@@ -9,7 +9,7 @@ import tracemalloc
 import orjson
 import pytest
 
-from subscriptions.transport_ws import TransportLimits
+from subscriptions.transport.websocket import TransportLimits
 
 SUBSCRIBE = '{"id":"1","type":"subscribe","payload":%s}'
 

@@ -8,9 +8,9 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from store.errors import Unreachable
-from subscriptions.close_codes import FORBIDDEN
-from subscriptions.transport_ws import Authenticated, ConnectionRefusedByAuth, TransportLimits
+from store.base.errors import Unreachable
+from subscriptions.transport.close_codes import FORBIDDEN
+from subscriptions.transport.websocket import Authenticated, ConnectionRefusedByAuth, TransportLimits
 
 
 async def test_the_modern_subprotocol_is_chosen_among_those_offered(server):

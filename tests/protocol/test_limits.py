@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from subscriptions.transport_ws import Authenticated, TransportLimits
+from subscriptions.transport.websocket import Authenticated, TransportLimits
 
 TOO_MANY = (1013, "Try again later: too many connections")
 TOO_MANY_OF_USER = (1013, "Try again later: too many connections of this user")

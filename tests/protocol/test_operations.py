@@ -8,11 +8,11 @@ from collections import defaultdict
 
 import pytest
 
-from subscriptions.engine import ConnectionContext, GraphQLRequest
-from subscriptions.transport.census import Census
+from subscriptions.transport.client_operation import ClientOperation
+from subscriptions.transport.connection_limits import ConnectionLimits
+from subscriptions.transport.engine import ConnectionContext, GraphQLRequest
 from subscriptions.transport.host import Host
-from subscriptions.transport.operation import Operation
-from subscriptions.transport_ws import TransportLimits
+from subscriptions.transport.websocket import TransportLimits
 
 
 def ticks(n):
@@ -285,11 +285,11 @@ class Pages:
 
 async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine, script):
     script.gate.set()
-    host = Host(engine, None, TransportLimits(), time.time, str, Census(1, 1), set())
+    host = Host(engine, None, TransportLimits(), time.time, str, ConnectionLimits(1, 1), set())
     request = GraphQLRequest("mutation wait")
     pages = Pages()
     # Over a socket the operation gets its first turn before the next frame is read.
-    operation = Operation("m", engine.prepare(request), request, ConnectionContext(None, "r"), host, pages, print)
+    operation = ClientOperation("m", engine.prepare(request), request, ConnectionContext(None, "r"), host, pages, print)
     task = operation.task
     operation.abandon()
     await task

@@ -12,8 +12,8 @@ import uvicorn
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import connect
 
+from subscriptions.transport.frame_writer import SOCKET_EXTENSION
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
-from subscriptions.transport.writing import SOCKET_EXTENSION
 from tests.protocol.serving import serving
 
 

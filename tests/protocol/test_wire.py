@@ -9,8 +9,8 @@ import pytest
 import uvicorn
 from starlette.websockets import WebSocket
 
+from subscriptions.transport.frame_writer import SOCKET_EXTENSION
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
-from subscriptions.transport.writing import SOCKET_EXTENSION
 from tests.protocol.serving import serving
 
 PING = b'{"type":"ping"}'

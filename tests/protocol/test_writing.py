@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from subscriptions.mailboxes import Delivered, Lagged, Mailbox, Position, Room
-from subscriptions.transport.writing import SOCKET_EXTENSION, FrameWriter
+from subscriptions.realtime.mailboxes import Delivered, Lagged, Mailbox, Position, QueueBudget
+from subscriptions.transport.frame_writer import SOCKET_EXTENSION, FrameWriter
 
 SOON = 0.02
 
@@ -47,7 +47,7 @@ class Written:
     def __init__(self) -> None:
         self.socket = PeersSocket()
         self.stalls = 0
-        self.writer = FrameWriter(cast(Any, self.socket), Room(), SOON, 60, self._stalled)
+        self.writer = FrameWriter(cast(Any, self.socket), QueueBudget(), SOON, 60, self._stalled)
 
     def _stalled(self) -> None:
         self.stalls += 1
@@ -85,7 +85,7 @@ async def test_who_has_given_up_waiting_costs_a_peer_that_does_not_read_nothing(
 
 
 async def test_a_peer_that_is_told_to_catch_up_again_and_again_is_no_less_behind() -> None:
-    room, ticks = Room(2), itertools.count(1)
+    room, ticks = QueueBudget(2), itertools.count(1)
     mailbox = Mailbox(cast(Any, "somebody"), Position("e", 0), room)
 
     def put(count: int) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 from pymongo import MongoClient
 
-from resolvers.callers import Caller, CallerRole
+from resolvers.users.callers import Caller, CallerRole
 from server.services import Services
-from store.cache import Call
-from store.ids import UserId
-from subscriptions.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
+from store.base.ids import UserId
+from store.redis.cache import Call
+from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
 from tests.clock import DAY_MS, ManualClock
 from tests.schema.group_calls import GroupCalls
 from tests.schema.session_calls import MESSAGE, SESSION, SessionCalls

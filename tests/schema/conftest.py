@@ -13,7 +13,7 @@ from redis import Redis
 
 from server.services import open_services
 from server.settings import Settings, load_settings
-from store.clock import Clock
+from store.base.clock import Clock
 from tests.conftest import drop_soon
 from tests.schema.api import Api, Json
 

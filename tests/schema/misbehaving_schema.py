@@ -10,7 +10,7 @@ from typing import Annotated, Any, NewType
 import strawberry
 from strawberry.schema.config import StrawberryConfig
 
-from schema.compiled import then
+from schema.compiler import then
 
 Odd = NewType("Odd", int)
 

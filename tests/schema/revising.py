@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from store.cache import Cache, Call
-from store.ids import PARTITIONS, ConversationId
-from store.keys import Keys
+from store.base.ids import PARTITIONS, ConversationId
+from store.redis.cache import Cache, Call
+from store.redis.keys import Keys
 from tests.schema.api import LIVE_MESSAGES, SYNC, Api, Json
 from tests.schema.session_calls import MESSAGE
 

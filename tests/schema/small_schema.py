@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from graphql import GraphQLError, build_schema, validate
 
-from schema.limits import QueryLimits, check_shape, parse_limited
-from schema.query_cost import check_cost
+from schema.execution.query_cost import check_cost
+from schema.execution.query_limits import QueryLimits, check_shape, parse_limited
 
 LIMITS = QueryLimits()
 

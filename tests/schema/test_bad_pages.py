@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
-from resolvers.cursors import decode_sync, encode_sync
-from store.ids import UserId
+from resolvers.base.cursors import decode_sync, encode_sync
+from store.base.ids import UserId
 from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal
 
 FORWARD = {

@@ -17,7 +17,7 @@ from graphql import ExecutionResult, GraphQLArgument, execute, get_named_type, p
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from schema.compiled import Kept, compile_operation
+from schema.compiler import PlanCache, compile_operation
 from tests.schema.generated_queries import Chooser, Drawn, Writer
 from tests.schema.misbehaving_schema import ASYNC, SCHEMA
 from tests.schema.nulls import nulled
@@ -182,7 +182,7 @@ async def test_what_an_operation_was_handed_is_not_kept_for_those_after_it() -> 
 
 
 async def test_plans_that_were_not_used_for_longest_are_made_anew() -> None:
-    kept = Kept(most_fields=220)
+    kept = PlanCache(most_fields=220)
     many = parse("{ twig { " + " ".join(f"a{n}: name" for n in range(80)) + " } }")
     few = parse("query ($a: Boolean = false) { twig { name } any @skip(if: $a) { __typename } }")
     operations = [compile_operation(SCHEMA, document, kept=kept) for document in (few, many, many)]

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from graphql import ExecutionResult, GraphQLArgument, execute, get_named_type, parse, validate
 
-import schema.engine
-from resolvers.callers import CallerRole
-from schema.context import Context
-from schema.engine import PreparedOperation
+import schema.execution.engine
+from resolvers.users.callers import CallerRole
+from schema.base.context import Context
+from schema.execution.engine import PreparedOperation
 from schema.root import SCHEMA
-from subscriptions.engine import ConnectionContext, GraphQLRequest, RequestRefused
+from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
 from tests.schema.api import Api, caller, private
 from tests.schema.generated_queries import Chooser, Writer
 from tests.schema.nulls import Place, nulled

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.engine import RequestRefused
 from tests.schema.api import (
     INVITE,
     LIVE_MESSAGES,

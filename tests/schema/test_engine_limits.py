@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from schema import engine as engine_module
-from subscriptions.engine import RequestRefused
+from schema.execution import engine as engine_module
+from subscriptions.transport.engine import RequestRefused
 from tests.schema.api import Api, Json, Refusal, refusal_of
 from tests.schema.conftest import OpenApi
 

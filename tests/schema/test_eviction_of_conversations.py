@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from store.cache import Call
-from store.ids import ConversationId
+from store.base.ids import ConversationId
+from store.redis.cache import Call
 from tests.schema.api import (
     CREATE_GROUP,
     HISTORY,
@@ -346,7 +346,7 @@ async def test_another_conversations_messages_under_way_are_not_counted(
 ) -> None:
     """Outboxes are shared: here all conversations have one."""
     keys = api.services.app.store.keys
-    monkeypatch.setattr("store.keys.partition_of", lambda _: 0)
+    monkeypatch.setattr("store.redis.keys.partition_of", lambda _: 0)
     one, other = Talk(api, "private"), Talk(api, "private")
     for talk in (one, other):
         await talk.begin()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from store.cache import Call
-from store.ids import ConversationId, UserId
-from store.keys import USER_KEYS
-from store.rows import SESSIONS as SESSION_ROWS
+from store.base.ids import ConversationId, UserId
+from store.mongo.collections import SESSIONS as SESSION_ROWS
+from store.redis.cache import Call
+from store.redis.keys import USER_KEYS
 from tests.schema.api import SYNC, Api, Json, eventually, private, together
 from tests.schema.device import Device
 from tests.schema.session_calls import SESSION, SESSIONS

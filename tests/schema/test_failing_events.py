@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import resolvers.live
-from schema import engine as engine_module
-from schema.context import Loaders
-from schema.rendering import Responses
-from store.errors import Unreachable
-from subscriptions.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
+import resolvers.live.live_streams
+from schema.base.context import Loaders
+from schema.execution import engine as engine_module
+from schema.execution.event_rendering import Responses
+from store.base.errors import Unreachable
+from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
 from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, Api, Refusal, caller, eventually, refusal_of
 
 _names = itertools.count()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.engine import RequestRefused
 from tests.schema.api import INVITE, LIVE_MESSAGES, SEND, Api, Json, Refusal, private, refusal_of
 from tests.schema.cast import PARTS, Cast, perform
 from tests.schema.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP

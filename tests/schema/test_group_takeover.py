@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from store.cache import Call
-from store.ids import ConversationId
+from store.base.ids import ConversationId
+from store.redis.cache import Call
 from tests.schema.api import LIVE_SESSIONS, Api
 from tests.schema.conftest import OpenApi, Places
 from tests.schema.revising import EVERYWHERE, cursor, missed

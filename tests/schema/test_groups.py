@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from store.cache import Call
-from store.errors import Unreachable
+from store.base.errors import Unreachable
+from store.redis.cache import Call
 from tests.schema.api import CREATE_GROUP, LIVE_SESSIONS, Api, Json, Refusal, eventually, together
 from tests.schema.conftest import OpenApi
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.chat_file import read_chat
-from server.chat_people import IMPORTER, make_plan
-from server.import_chat import import_chat
+from server.chat_import.command import import_chat
+from server.chat_import.log_file import read_chat
+from server.chat_import.people import IMPORTER, make_plan
 from tests.schema.api import Api, Json, together
 from tests.schema.conftest import OpenApi, Places
 

@@ -9,12 +9,12 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from store.messages.records import Reserved
 
-from store.errors import Unreachable
-from store.ids import UserId
-from store.records import Reserved
-from store.sessions import NOT_IN_USE
-from subscriptions.parcelled import Sent
+from store.base.errors import Unreachable
+from store.base.ids import UserId
+from store.sessions.session_store import NOT_CACHED
+from subscriptions.delivery.in_flight_messages import Sent
 from tests.clock import ManualClock
 from tests.schema.api import Api, Json, Refusal, private, together
 from tests.schema.conftest import OpenApi, Places
@@ -288,7 +288,7 @@ async def test_a_message_whose_session_is_not_to_be_seen_yet_is_asked_for_again(
     app = api.services.app
 
     async def store_alone(reserved: Reserved, *, recovered: bool) -> Sent:
-        return Sent(reserved.message, NOT_IN_USE)
+        return Sent(reserved.message, NOT_CACHED)
 
     with monkeypatch.context() as lost:
         # As after a server died between storing the first message of two people and showing it, and Redis went as it was to be shown.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.engine import RequestRefused
 from tests.schema.api import INVITE, LIVE_MESSAGES, LIVE_SESSIONS, SEND, SYNC, Api, Json, Refusal, private, refusal_of
 from tests.schema.session_calls import MARK_READ, SESSIONS
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from subscriptions import delivery
+from subscriptions.delivery import message_delivery as delivery
 from tests.schema.api import CREATE_GROUP, INVITE, LIVE_SESSIONS, Api, Refusal, eventually
 from tests.schema.conftest import Lane, OpenApi
 

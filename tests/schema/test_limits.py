@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from graphql import GraphQLError, get_introspection_query, parse, validate
 
-from schema.limits import QueryLimits, ShapeSurvey, check_shape, parse_limited
-from schema.query_cost import check_cost
+from schema.execution.query_cost import check_cost
+from schema.execution.query_limits import QueryLimits, ShapeSurvey, check_shape, parse_limited
 from tests.schema.small_schema import LIMITS, SCHEMA, check, doubling, refusal
 
 

@@ -7,9 +7,9 @@ import asyncio
 import orjson
 import pytest
 
-from store.ids import UserId
-from subscriptions.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
-from subscriptions.mailboxes import Room
+from store.base.ids import UserId
+from subscriptions.realtime.mailboxes import QueueBudget
+from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
 from tests.schema.api import (
     LIVE_MESSAGES,
     LIVE_SESSIONS,
@@ -39,7 +39,7 @@ class Unread:
 
 async def started(api: Api, user: str, query: str, room: int = 1_000) -> Unread:
     request = GraphQLRequest(query)
-    context = ConnectionContext(caller(user), "test", room=Room(room))
+    context = ConnectionContext(caller(user), "test", room=QueueBudget(room))
     return Unread(await api.services.engine.subscribe(api.services.engine.prepare(request), request, context))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from store.rows import SESSIONS as SESSION_ROWS
+from store.mongo.collections import SESSIONS as SESSION_ROWS
 from tests.schema.api import LIVE_SESSIONS, SYNC, Api, private, together
 from tests.schema.conftest import OpenApi, Places
 from tests.schema.device import Device

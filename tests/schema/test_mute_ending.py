@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store.errors import Unreachable
+from store.base.errors import Unreachable
 from tests.clock import ManualClock
 from tests.schema.api import LIVE_SESSIONS, SYNC, Api, Json, eventually, private, together
 from tests.schema.conftest import OpenApi, Places

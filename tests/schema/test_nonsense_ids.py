@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.engine import RequestRefused
 from tests.schema.api import CREATE_GROUP, INVITE, LIVE_MESSAGES, SEND, Api, Refusal, refusal_of
 from tests.schema.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SET_UNREAD
 

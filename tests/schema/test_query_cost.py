@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from graphql import parse, validate
 
-from schema.limits import QueryLimits
-from schema.query_cost import CostSurvey, check_cost
+from schema.execution.query_cost import CostSurvey, check_cost
+from schema.execution.query_limits import QueryLimits
 from schema.root import SCHEMA as SERVED
 from tests.schema.small_schema import LIMITS, SCHEMA, check, doubling, refusal
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from store.cache import Call
-from store.ids import ConversationId
+from store.base.ids import ConversationId
+from store.redis.cache import Call
 from tests.clock import ManualClock
 from tests.schema.api import RECALL, Api, Refusal, private
 from tests.schema.conftest import OpenApi, Places

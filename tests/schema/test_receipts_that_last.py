@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import pytest
+from store.messages.records import Message, MessageKind, Reserved
 
-from store.errors import Unreachable
-from store.ids import ConversationId, MessageId, UserId
-from store.receipts import ReceiptKind
-from store.records import Message, MessageKind, Reserved
-from subscriptions.events import ReceiptAdvanced
-from subscriptions.receipts import ReceiptNotifier
+from store.base.errors import Unreachable
+from store.base.ids import ConversationId, MessageId, UserId
+from store.receipts.receipt_store import ReceiptKind
+from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.realtime.events import ReceiptAdvanced
 from tests.schema.api import Api, private
 from tests.schema.conftest import OpenApi, Places
 from tests.schema.receipt_calls import Receipts, advanced, without_cursor

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store.ids import UserId
+from store.base.ids import UserId
 from tests.clock import ManualClock
 from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, private, together
 from tests.schema.conftest import OpenApi, Places

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from store.cache import Call
-from store.ids import ConversationId
-from store.revisions import RevisionKind
+from store.base.ids import ConversationId
+from store.messages.revision_store import RevisionKind
+from store.redis.cache import Call
 from tests.schema.api import RECALL, Api, eventually, private
 from tests.schema.conftest import Lane, OpenApi, Places
 from tests.schema.revising import EVERYWHERE, Slowly, cursor, missed, shown, waiting

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from store.cache import Call
-from store.ids import ConversationId, MessageId, UserId
+from store.base.ids import ConversationId, MessageId, UserId
+from store.redis.cache import Call
 from tests.schema.api import EDIT, LIVE_MESSAGES, RECALL, Api, Json, private, together
 from tests.schema.device import Device
 from tests.schema.revising import Slowly, cursor, missed, shown, waiting

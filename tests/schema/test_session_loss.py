@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from store.cache import Call
-from store.errors import Unreachable
-from store.ids import ConversationId
+from store.base.errors import Unreachable
+from store.base.ids import ConversationId
+from store.redis.cache import Call
 from tests.schema.api import Api, Json, private, together
 from tests.schema.conftest import OpenApi, Places
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from store.ids import UserId
-from store.rows import SESSIONS as SESSION_ROWS
+from store.base.ids import UserId
+from store.mongo.collections import SESSIONS as SESSION_ROWS
 from tests.schema.api import LIVE_SESSIONS, PATIENCE_SECONDS, SYNC, Api, Json, cancelled, private, together
 from tests.schema.conftest import OpenApi, Places
 from tests.schema.session_calls import SESSION, SESSIONS

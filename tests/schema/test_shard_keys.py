@@ -10,9 +10,9 @@ import pytest
 from graphql import FieldNode, OperationDefinitionNode, build_schema, parse
 
 from schema.sdl import print_sdl
-from store.ids import kind_of
-from store.rows import CONVERSATIONS, ORIGINS, SESSIONS
-from store.sharding import SHARD_KEYS
+from store.base.ids import kind_of
+from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
+from store.mongo.sharding import SHARD_KEYS
 from tests.schema.api import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, private, together
 from tests.schema.conftest import OpenApi, Places
 from tests.targeting import Watch, as_sharded

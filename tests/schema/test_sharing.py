@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from schema.context import Loaders
+from schema.base.context import Loaders
 from schema.events import ReceiptAdvanced
-from store.errors import Unreachable
+from store.base.errors import Unreachable
 from tests.schema.api import Api, Json, Subscriber, private, together
 
 _names = itertools.count()

@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.engine import RequestRefused
 from tests.schema.api import (
     CREATE_GROUP,
     INVITE,

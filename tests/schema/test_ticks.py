@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from store.ids import UserId
-from store.rows import SESSIONS as SESSION_ROWS
+from store.base.ids import UserId
+from store.mongo.collections import SESSIONS as SESSION_ROWS
 from tests.clock import ManualClock
 from tests.schema.api import private
 from tests.schema.conftest import OpenApi, Places

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from store.typing import WINDOW_MS
+from store.conversations.typing_store import WINDOW_MS
 from tests.clock import ManualClock
 from tests.schema.api import SYNC, Api, Json, Refusal, private, together
 from tests.schema.cast import perform

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from resolvers.callers import CallerRole
+from resolvers.users.callers import CallerRole
 from tests.schema.api import UPSERT_USERS, Api, Json, Refusal, caller, private, together
 
 USER = "query ($id: ID!) { user(id: $id) { id displayName avatarUrl isBot } node(id: $id) { __typename id } }"

@@ -16,7 +16,7 @@ from graphql import (
 )
 
 from schema.root import SCHEMA
-from subscriptions.engine import Json
+from subscriptions.transport.engine import Json
 from tests.schema.generated_queries import Chooser, Writer
 
 NASTY = (

@@ -28,9 +28,9 @@ import httpx
 from structlog.testing import capture_logs
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from schema.errors import ErrorCode
+from schema.base.errors import ErrorCode
 from server.app import create_app
-from server.cli_serving import _config
+from server.cli.serving import _config
 from server.embedded import EmbeddedServers
 from server.settings import UNLIMITED, Settings, load_settings
 from tests.protocol.peer import open_socket

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from graphql import GraphQLObjectType
 
-from resolvers.callers import Caller, CallerRole
+from resolvers.users.callers import Caller, CallerRole
 from schema.root import SCHEMA
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.engine import RequestRefused
 from tests.schema.api import Api, Json, caller
 from tests.schema.cast import Cast, perform
 from tests.schema.witness import witness

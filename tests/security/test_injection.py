@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from graphql import GraphQLArgument, GraphQLInputField, GraphQLInputObjectType, get_named_type
 
-from schema.errors import ErrorCode
+from schema.base.errors import ErrorCode
 from schema.root import SCHEMA
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.engine import RequestRefused
 from tests.schema.api import SEND, Api, Json, message_to, private
 from tests.schema.cast import Cast, perform
 from tests.schema.witness import witness

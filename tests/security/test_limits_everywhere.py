@@ -11,7 +11,7 @@ import pytest
 from graphql import GraphQLObjectType, get_named_type
 
 from schema.root import SCHEMA
-from subscriptions.engine import Json
+from subscriptions.transport.engine import Json
 from tests.schema.api import Api, private
 from tests.schema.cast import perform
 from tests.server.served_app import App, ServeApp

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from server.settings import Settings
-from store.cache import Cache
-from store.ids import UserId
-from store.keys import Keys
-from store.rate_limits import RateLimit
+from store.base.ids import UserId
+from store.redis.cache import Cache
+from store.redis.keys import Keys
+from store.users.rate_limits import RateLimit
 from tests.schema.api import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_to, private
 from tests.schema.conftest import OpenApi
 from tests.server.served_app import ServeApp

@@ -12,10 +12,10 @@ import pytest
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from server.app import create_app
-from server.logs import configure_logging
+from server.observability.logs import configure_logging
 from server.settings import Settings
-from store.errors import Unreachable, translated
-from store.mongo import Mongo
+from store.base.errors import Unreachable, translated
+from store.mongo.client import Mongo
 from tests.protocol.peer import Peer, open_socket
 from tests.server.served_app import ServeApp
 from tests.server.test_logs import restored

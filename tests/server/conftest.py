@@ -15,20 +15,20 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from resolvers.callers import Caller
-from resolvers.errors import Unauthenticated
-from server.auth import Authenticator
-from server.guarded_engine import GuardedEngine
-from server.http import GraphQLHTTP
-from server.mutations import Mutations
-from server.request_log import RequestLog
+from resolvers.base.errors import Unauthenticated
+from resolvers.users.callers import Caller
+from server.auth.authenticator import Authenticator
+from server.http.endpoint import GraphQLHTTP
+from server.http.request_log import RequestLog
+from server.overload.admission_control import AdmissionControl
+from server.overload.load_shedding import Shedding
+from server.overload.shielded_mutations import Mutations
 from server.settings import Settings
-from server.shedding import Shedding
-from server.sse_requests import StreamRequests
-from server.sse_single import SingleConnections
-from server.sse_stream import StreamLimits
-from server.sse_streams import SSEStreams
-from subscriptions.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
+from server.sse.requests import StreamRequests
+from server.sse.single_connection import SingleConnections
+from server.sse.stream import StreamLimits
+from server.sse.streams import SSEStreams
+from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
 from tests.server.served_app import ServeApp, serving_app
 from tests.server.tokens import NOW, SECRET
 
@@ -184,7 +184,7 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     mutations, streams = Mutations(), SSEStreams(limits, clock=clock)
     nowhere: Any = None
     single = SingleConnections(engine, streams, mutations, nowhere, "here", nowhere)
-    guarded = GuardedEngine(engine, Shedding(100, 100), mutations, 20)
+    guarded = AdmissionControl(engine, Shedding(100, 100), mutations, 20)
     endpoint = GraphQLHTTP(
         guarded,
         authenticator.authenticate,

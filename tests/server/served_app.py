@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 
 from server.app import create_app
-from server.cli_serving import _config
+from server.cli.serving import _config
 from server.settings import Settings
-from subscriptions.engine import Json
+from subscriptions.transport.engine import Json
 from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import PATIENCE, Served, serving
 from tests.server.tokens import bearer

@@ -12,10 +12,10 @@ import httpx
 import pytest
 from pymongo import MongoClient
 
-from schema.engine import Engine
-from server.cli_dev import development_settings
+from schema.execution.engine import Engine
+from server.cli.dev import development_settings
 from server.settings import Settings
-from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
+from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json
 from tests.protocol.serving import PATIENCE
 from tests.server.served_app import LIVE, SEND, App, ServeApp
 from tests.server.tokens import bearer

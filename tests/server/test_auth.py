@@ -8,16 +8,16 @@ from typing import Any
 import jwt
 import pytest
 
-from resolvers.callers import Caller, CallerRole
-from resolvers.errors import InvalidInput, Unauthenticated
-from server.auth import MAX_TOKEN_LENGTH, Authenticator, bearer_token, issue_token
-from server.claims import LEEWAY
-from server.jwks import Clock
+from resolvers.base.errors import InvalidInput, Unauthenticated
+from resolvers.users.callers import Caller, CallerRole
+from server.auth.authenticator import MAX_TOKEN_LENGTH, Authenticator, bearer_token, issue_token
+from server.auth.jwks import Clock
+from server.auth.token_claims import LEEWAY
+from server.auth.websocket import socket_authenticate
+from server.overload.load_shedding import Shedding
 from server.settings import Settings, SettingsError
-from server.shedding import Shedding
-from server.socket_auth import socket_authenticate
-from store.ids import UserId
-from subscriptions.transport_ws import Authenticated, ConnectionRefusedByAuth
+from store.base.ids import UserId
+from subscriptions.transport.websocket import Authenticated, ConnectionRefusedByAuth
 from tests.server.tokens import NOW, SECRET, b64, claims, hmac_token, signed
 
 Refusal = Callable[[Authenticator, str], Awaitable[str]]

@@ -17,8 +17,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from server.built_pages import STATIC, BuiltPage, demo_routes
-from server.http import GraphQLHTTP
+from server.http.endpoint import GraphQLHTTP
+from server.http.static_pages import STATIC, BuiltPage, demo_routes
 
 ASSETS = "/graphql/assets"
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}

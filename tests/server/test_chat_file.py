@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from server.chat_file import Joined, Renamed, Said, read_chat
-from server.cli_errors import CommandError
+from server.chat_import.log_file import Joined, Renamed, Said, read_chat
+from server.cli.errors import CommandError
 
 GOOD = '{"minute": 1, "kind": "message", "nick": "a", "text": "hi"}\n'
 

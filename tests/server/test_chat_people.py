@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from server.chat_file import ChatFile, ChatLine, Joined, Renamed, Said
-from server.chat_people import (
+from server.chat_import.log_file import ChatFile, ChatLine, Joined, Renamed, Said
+from server.chat_import.people import (
     IMPORTER,
+    ImportPlan,
     Join,
-    Plan,
     Rename,
     Say,
     clean_text,
@@ -19,8 +19,8 @@ from server.chat_people import (
     make_plan,
     user_id_for,
 )
-from server.cli_errors import CommandError
-from store.ids import is_user_id
+from server.cli.errors import CommandError
+from store.base.ids import is_user_id
 
 # As odd as real ones, as odd as can be, and such as look like what others are mapped to.
 NICKS = st.one_of(
@@ -197,9 +197,9 @@ def test_messages_without_text_are_skipped_and_counted_and_so_are_cut_ones() -> 
     assert plan.starters == ("a", "b")
 
 
-def _plan(*lines: ChatLine) -> Plan:
+def _plan(*lines: ChatLine) -> ImportPlan:
     return make_plan(ChatFile("digest", len(lines), lines))
 
 
-def _senders(plan: Plan) -> list[str]:
+def _senders(plan: ImportPlan) -> list[str]:
     return [step.user for step in plan.steps if isinstance(step, Say)]

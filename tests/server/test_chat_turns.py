@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from resolvers.errors import NotAMember
-from server.chat_turns import OutOfTurn, Turn, Turns
+from resolvers.base.errors import NotAMember
+from server.chat_import.ordered_turns import OrderedTurns, OutOfTurn, Turn
 
 
 async def test_whoever_is_ready_first_waits_for_those_before() -> None:
@@ -27,7 +27,7 @@ async def test_whoever_is_ready_first_waits_for_those_before() -> None:
             await asyncio.sleep(chance.random() / 50)
         ended.append(number)
 
-    turns = Turns()
+    turns = OrderedTurns()
     await asyncio.gather(*(use_case(number, turns.next()) for number in range(100)))
     assert order == [number for number in range(100) if number % 5]
     assert ended != sorted(ended), "after the point they go on at once"
@@ -45,7 +45,7 @@ async def test_one_that_fails_lets_none_after_it_come() -> None:
             came.append(number)
             turn.over.set()
 
-    turns = Turns()
+    turns = OrderedTurns()
     results = await asyncio.gather(*(use_case(number, turns.next()) for number in range(8)), return_exceptions=True)
     assert came == [0, 1, 2]
     assert results[:4] == [None, None, None, refusal]
@@ -54,7 +54,7 @@ async def test_one_that_fails_lets_none_after_it_come() -> None:
 
 
 async def test_no_turn_comes_after_a_failure_that_is_past() -> None:
-    turns = Turns()
+    turns = OrderedTurns()
     with pytest.raises(NotAMember):
         async with turns.next():
             raise NotAMember("not you")

@@ -23,10 +23,10 @@ import jwt
 import pytest
 from pymongo import MongoClient
 
-from server import cli
+from server.cli import commands as cli
 from server.embedded import find_running, ports
 from server.settings import DEVELOPMENT_SECRET
-from store.sharding import SHARD_KEYS
+from store.mongo.sharding import SHARD_KEYS
 from tests.protocol.peer import Peer, open_socket
 from tests.server.tokens import SECRET, bearer
 

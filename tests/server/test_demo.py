@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from resolvers.callers import Caller, CallerRole
-from server.demo import seed_demo
+from resolvers.users.callers import Caller, CallerRole
+from server.demo.seed import seed_demo
 from server.services import open_services
 from server.settings import Settings
-from store.ids import UserId
-from store.messages import MessageStore
-from store.mongo import Mongo
-from store.rows import CLAIMS
-from subscriptions.engine import ConnectionContext, GraphQLRequest
+from store.base.ids import UserId
+from store.messages.message_store import MessageStore
+from store.mongo.client import Mongo
+from store.mongo.collections import CLAIMS
+from subscriptions.transport.engine import ConnectionContext, GraphQLRequest
 from tests.server.test_built_pages import playground_examples
 
 LIST = """{

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from server.demo_users import hands_out_tokens
+from server.demo.sign_in import hands_out_tokens
 from server.settings import DEVELOPMENT_SECRET, Settings
 from tests.server.served_app import ServeApp, serving_app
 

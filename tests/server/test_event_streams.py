@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 
 from server.app import create_app
 from server.settings import load_settings
-from store.event_streams import MOST_WAITING, EventStreamStore, Waiting
+from store.deployment.event_streams import MOST_WAITING, EventStreamStore, QueueOutcome
 from tests.conftest import own_database, own_prefix
 from tests.server.sse_peer import SSEPeer
 from tests.server.tokens import SECRET
@@ -333,7 +333,7 @@ async def test_an_operation_that_comes_while_the_stream_is_opened_begins_once(
     peers: list[SSEPeer] = []
     wait = EventStreamStore.wait
 
-    async def overtaken(store: EventStreamStore, *about: Any) -> Waiting:
+    async def overtaken(store: EventStreamStore, *about: Any) -> QueueOutcome:
         peers.append(await here.open(alice, stream))
         return await wait(store, *about)
 

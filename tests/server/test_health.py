@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from server.health import health_routes
+from server.observability.health import health_routes
 
 
 def client(check: Callable[[], Awaitable[Mapping[str, str | None]]]) -> httpx.AsyncClient:

@@ -9,11 +9,11 @@ from typing import Any
 import jwt
 import pytest
 
-from resolvers.callers import Caller
-from resolvers.errors import ConfabError, Forbidden, InvalidInput, Unauthenticated, Unavailable
-from server.http_request import MediaType, preferences
-from store.errors import StoreError
-from subscriptions.engine import GraphQLRequest, Json
+from resolvers.base.errors import ConfabError, Forbidden, InvalidInput, Unauthenticated, Unavailable
+from resolvers.users.callers import Caller
+from server.http.request import MediaType, preferences
+from store.base.errors import StoreError
+from subscriptions.transport.engine import GraphQLRequest, Json
 from tests.server.tokens import NOW, SECRET, bearer
 
 GRAPHQL = "application/graphql-response+json"

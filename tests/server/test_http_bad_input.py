@@ -76,7 +76,7 @@ async def test_a_long_number_at_any_depth_is_read_exactly_or_bad_input(
         raise RecursionError
 
     with monkeypatch.context() as patch:
-        patch.setattr("server.http_request.json.loads", give_up)
+        patch.setattr("server.http.request.json.loads", give_up)
         response = await side.post(nested)
     assert (response.status_code, side.code(response)) == (400, "INVALID_INPUT")
     assert len(side.engine.prepared) == 1

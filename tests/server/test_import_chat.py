@@ -20,16 +20,16 @@ import pytest
 from pymongo import MongoClient
 from redis import Redis
 
-from resolvers.callers import Caller, CallerRole
-from resolvers.errors import GroupFull
-from resolvers.messages import NewMessage, send_message
-from server.chat_file import read_chat
-from server.chat_people import IMPORTER, make_plan, user_id_for
-from server.import_chat import Summary, import_chat
+from resolvers.base.errors import GroupFull
+from resolvers.messages.sending import NewMessage, send_message
+from resolvers.users.callers import Caller, CallerRole
+from server.chat_import.command import Summary, import_chat
+from server.chat_import.log_file import read_chat
+from server.chat_import.people import IMPORTER, make_plan, user_id_for
 from server.services import open_services
 from server.settings import Settings
-from store.clock import SystemClock
-from store.ids import UserId
+from store.base.clock import SystemClock
+from store.base.ids import UserId
 
 SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "ubuntu-irc" / "2004-12-25.jsonl"
@@ -384,7 +384,7 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 def _start(settings: Settings, *words: str) -> subprocess.Popen[str]:
-    program = [sys.executable, "-c", "from server.cli import main; main()", *words]
+    program = [sys.executable, "-c", "from server.cli.commands import main; main()", *words]
     return subprocess.Popen(
         program, env=os.environ | _environment(settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from resolvers.errors import ConfabError
-from server.cli import main
-from server.cli_errors import CommandError
-from server.import_chat import run_import
+from resolvers.base.errors import ConfabError
+from server.chat_import.command import run_import
+from server.cli.commands import main
+from server.cli.errors import CommandError
 from server.settings import Settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"

@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from resolvers.errors import Unauthenticated, Unavailable
-from server.auth import REMEMBERED_FOR, Authenticator
-from server.jwks import FRESH_FOR, PAUSE, JwksError, parse_jwks
+from resolvers.base.errors import Unauthenticated, Unavailable
+from server.auth.authenticator import REMEMBERED_FOR, Authenticator
+from server.auth.jwks import FRESH_FOR, PAUSE, JwksError, parse_jwks
 from server.settings import Settings, SettingsError
 from tests.server.tokens import NOW, SECRET, b64, claims, hmac_token
 

@@ -18,10 +18,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from server.logs import configure_logging
-from server.request_log import RequestLog
+from server.http.request_log import RequestLog
+from server.observability.logs import configure_logging
 from server.settings import Settings
-from store.errors import Unreachable
+from store.base.errors import Unreachable
 from tests.server.tokens import bearer, signed
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJlLW9mLWFsaWNl"
@@ -81,7 +81,7 @@ async def test_a_request_leaves_one_line_with_what_is_known_of_it(log: Log, side
     token = signed(sub="alice")
     body = {"query": "query Home {ok}", "operationName": "Home"}
     await side.post(body, authorization=f"Bearer {token}", x_request_id="req-7")
-    working, line = (entry for entry in log.lines if entry["logger"] in ("inside", "server.request_log"))
+    working, line = (entry for entry in log.lines if entry["logger"] in ("inside", "server.http.request_log"))
     assert line["duration_ms"] >= 0
     assert {name: line[name] for name in ("event", "level", "method", "path", "status", "request_id")} == {
         "event": "request", "level": "info", "method": "POST", "path": "/graphql", "status": 200, "request_id": "req-7",
@@ -92,13 +92,13 @@ async def test_a_request_leaves_one_line_with_what_is_known_of_it(log: Log, side
 
 async def test_an_operation_without_a_name_is_known_by_its_kind(log: Log, side: Any) -> None:
     await side.post({"query": "mutation {ok}"})
-    assert [entry["operation"] for entry in log.lines if entry["logger"] == "server.request_log"] == ["mutation"]
+    assert [entry["operation"] for entry in log.lines if entry["logger"] == "server.http.request_log"] == ["mutation"]
 
 
 async def test_what_was_bound_for_one_request_is_not_in_the_next(log: Log, side: Any) -> None:
     await side.post(authorization=bearer())
     await side.post()
-    assert [("user" in entry) for entry in log.lines if entry["logger"] == "server.request_log"] == [True, False]
+    assert [("user" in entry) for entry in log.lines if entry["logger"] == "server.http.request_log"] == [True, False]
 
 
 @pytest.mark.parametrize("offered", ["abc", "A1._:-z", "x" * 64])
@@ -118,7 +118,7 @@ async def test_any_other_request_id_is_replaced(log: Log, offered: str | None) -
 async def test_a_request_that_fails_is_logged_as_500_with_its_traceback_redacted(log: Log) -> None:
     async with client() as http:
         assert (await http.get("/explode")).status_code == 500
-    (line,) = (entry for entry in log.lines if entry["logger"] == "server.request_log")
+    (line,) = (entry for entry in log.lines if entry["logger"] == "server.http.request_log")
     assert line["status"] == 500
     try:
         raise RuntimeError(f"Bearer {TOKEN}")

@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 
 from schema.root import SCHEMA
 from server.embedded import ports
-from server.metrics import Metrics
-from server.metrics_serving import serving_metrics
-from store.messages import MessageStore
+from server.observability.metrics import Metrics
+from server.observability.metrics_server import serving_metrics
+from store.messages.message_store import MessageStore
 from tests.protocol.serving import PATIENCE, until
 from tests.server.served_app import LIVE, SEND, App, ServeApp
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from server import open_files
-from server.open_files import RESERVED, room_for_sockets
+from server.process import fd_limits as open_files
+from server.process.fd_limits import RESERVED, max_sockets
 
 resource = pytest.importorskip("resource")
 
@@ -25,17 +25,17 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_what_a_process_may_open_is_raised_to_what_its_sockets_need(limits: list[int]) -> None:
-    assert room_for_sockets(1500, 500) == [1500, 500]
+    assert max_sockets(1500, 500) == [1500, 500]
     assert limits == [2000 + RESERVED, 4096]
 
 
 def test_where_it_cannot_be_raised_enough_there_are_fewer_sockets(limits: list[int]) -> None:
-    sockets, streams = room_for_sockets(20_000, 5_000)
+    sockets, streams = max_sockets(20_000, 5_000)
     assert sockets + streams <= 4096 - RESERVED
     assert (sockets, streams) == ((4096 - RESERVED) * 4 // 5, (4096 - RESERVED) // 5)
     assert limits == [4096, 4096]
 
 
 def test_a_limit_that_is_far_enough_is_left_alone(limits: list[int]) -> None:
-    assert room_for_sockets(100, 100) == [100, 100]
+    assert max_sockets(100, 100) == [100, 100]
     assert limits == [1024, 4096]

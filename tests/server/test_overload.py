@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from schema.engine import Engine
-from server import uvicorn_http
-from server.shedding import (
+from schema.execution.engine import Engine
+from server.http import uvicorn_protocol as uvicorn_http
+from server.overload.load_shedding import (
     LONG_SECONDS,
     LONGEST_STEP_SECONDS,
     MOST_BEHIND,
@@ -20,7 +20,7 @@ from server.shedding import (
     WINDOW_SECONDS,
     Shedding,
 )
-from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
+from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json
 from tests.protocol.serving import PATIENCE, until
 from tests.server.served_app import LIVE, SEND, App, ServeApp
 from tests.server.tokens import bearer

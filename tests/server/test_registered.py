@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from server.registered import load_registered
+from server.http.persisted_operations import load_persisted_operations
 from server.settings import Settings, SettingsError, load_settings
 from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
@@ -177,19 +177,19 @@ def test_a_file_that_is_of_no_use_is_refused_at_the_start(
     operations: Callable[[Any], Path], held: Any, said: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
-        load_registered(Settings(operations_file=operations(held)))
+        load_persisted_operations(Settings(operations_file=operations(held)))
     (problem,) = caught.value.problems
     assert problem.startswith("CONFAB_OPERATIONS_FILE") and said in problem
 
 
 def test_a_text_that_can_have_no_hash_is_refused_whatever_its_id(operations: Callable[[Any], Path]) -> None:
     with pytest.raises(SettingsError, match="not that of its text"):
-        load_registered(Settings(operations_file=operations({"0" * 64: f"{ME} # \ud800"})))
+        load_persisted_operations(Settings(operations_file=operations({"0" * 64: f"{ME} # \ud800"})))
 
 
 @pytest.mark.parametrize("prefix", ["", "sha256:"])
 def test_a_hash_is_known_with_and_without_its_prefix(operations: Callable[[Any], Path], prefix: str) -> None:
-    registered = load_registered(Settings(operations_file=operations({prefix + sha256(ME): ME})))
+    registered = load_persisted_operations(Settings(operations_file=operations({prefix + sha256(ME): ME})))
     assert registered is not None
     assert registered.texts == {sha256(ME): ME, f"sha256:{sha256(ME)}": ME}
 
@@ -197,7 +197,7 @@ def test_a_hash_is_known_with_and_without_its_prefix(operations: Callable[[Any],
 def test_apollos_manifest_is_read_too(operations: Callable[[Any], Path]) -> None:
     entry = {"id": sha256(ME), "name": "Me", "type": "query", "body": ME}
     manifest = {"format": "apollo-persisted-query-manifest", "version": 1, "operations": [entry]}
-    registered = load_registered(Settings(operations_file=operations(manifest)))
+    registered = load_persisted_operations(Settings(operations_file=operations(manifest)))
     assert registered is not None
     assert registered.texts == {sha256(ME): ME, f"sha256:{sha256(ME)}": ME}
 

@@ -15,16 +15,16 @@ from pymongo import MongoClient
 from redis import Redis
 from starlette.websockets import WebSocket
 
-from resolvers.callers import Caller, CallerRole
-from server.auth import Authenticator
+from resolvers.users.callers import Caller, CallerRole
+from server.auth.authenticator import Authenticator
+from server.auth.websocket import socket_authenticate
+from server.overload.load_shedding import Shedding
 from server.services import Services, open_services
 from server.settings import load_settings
-from server.shedding import Shedding
-from server.socket_auth import socket_authenticate
-from store.ids import UserId
-from subscriptions.engine import ConnectionContext, GraphQLRequest, Json
+from store.base.ids import UserId
+from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
-from subscriptions.transport_ws import TransportLimits, TransportWS
+from subscriptions.transport.websocket import TransportLimits, TransportWS
 from tests.conftest import own_database, own_prefix
 from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import serving

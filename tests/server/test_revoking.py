@@ -19,25 +19,25 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import OKPAlgorithm
 from pymongo import MongoClient
 
-from resolvers.callers import Caller, CallerRole
-from resolvers.errors import Unauthenticated, Unavailable
-from server import cli
-from server.admission import Admission
+from resolvers.base.errors import Unauthenticated, Unavailable
+from resolvers.users.callers import Caller, CallerRole
 from server.app import create_app
-from server.auth import Authenticator
-from server.cli_errors import CommandError
-from server.cli_serving import _config
-from server.revoking import revoke_tokens
+from server.auth.admission import Admission
+from server.auth.authenticator import Authenticator
+from server.auth.websocket import socket_authenticate
+from server.cli import commands as cli
+from server.cli.errors import CommandError
+from server.cli.revoke import revoke_tokens
+from server.cli.serving import _config
+from server.overload.load_shedding import Shedding
 from server.services import open_services
 from server.settings import Settings
-from server.shedding import Shedding
-from server.socket_auth import socket_authenticate
-from store.ids import UserId
-from store.mongo import Mongo
-from subscriptions.close_codes import TRY_AGAIN_LATER
-from subscriptions.engine import Json
-from subscriptions.revocations import Revocations
-from subscriptions.transport_ws import ConnectionRefusedByAuth
+from store.base.ids import UserId
+from store.mongo.client import Mongo
+from subscriptions.realtime.revocations import Revocations
+from subscriptions.transport.close_codes import TRY_AGAIN_LATER
+from subscriptions.transport.engine import Json
+from subscriptions.transport.websocket import ConnectionRefusedByAuth
 from tests.conftest import tell_redis
 from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import PATIENCE, serving, until

@@ -13,9 +13,9 @@ from pymongo import AsyncMongoClient
 
 from server.services import open_services
 from server.settings import Settings
-from store.cache import Call, read_scripts
-from store.deployment import Deployment
-from store.errors import Unreachable
+from store.base.errors import Unreachable
+from store.deployment.deployment import Deployment
+from store.redis.cache import Call, read_scripts
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
 
-from server import uvicorn_shutdown
-from server.cli_serving import bind
-from server.stopping import Stopping
-from server.uvicorn_shutdown import HttpProtocol
+from server.cli.serving import bind
+from server.process import uvicorn_shutdown
+from server.process.graceful_shutdown import GracefulShutdown
+from server.process.uvicorn_shutdown import HttpProtocol
 from tests.protocol.serving import serving, until
 
 
@@ -71,7 +71,7 @@ async def test_a_request_sent_while_the_server_stops_is_answered_and_the_client_
 
 
 async def test_the_log_says_when_a_server_stops_and_when_its_clients_have_gone() -> None:
-    stopping, told = Stopping(), asyncio.Event()
+    stopping, told = GracefulShutdown(), asyncio.Event()
 
     async def drain() -> None:
         told.set()

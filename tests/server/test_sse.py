@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from resolvers.callers import Caller
-from resolvers.errors import Unauthenticated
-from server.http_request import preferences
-from server.sse_stream import StreamLimits
-from server.uvicorn_http import ABORT_EXTENSION
-from subscriptions.engine import Json, RequestRefused, StreamEnded
+from resolvers.base.errors import Unauthenticated
+from resolvers.users.callers import Caller
+from server.http.request import preferences
+from server.http.uvicorn_protocol import ABORT_EXTENSION
+from server.sse.stream import StreamLimits
+from subscriptions.transport.engine import Json, RequestRefused, StreamEnded
 from tests.server.sse_peer import SSEPeer
 from tests.server.tokens import NOW, bearer
 

@@ -11,10 +11,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from bench.asking import InsideAsker
+from server.observability.tracing import TracedEngine, trace_parts, tracing
 from server.services import open_services
 from server.settings import Settings, SettingsError, load_settings
-from server.telemetry import TracedEngine, trace_parts, tracing
-from subscriptions.engine import RequestRefused
+from subscriptions.transport.engine import RequestRefused
 
 SECRET_TEXT = "nobody but bob may read this"
 SEND = """mutation Sending($to: ID!, $text: String!) {

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from server.sse_stream import StreamLimits
-from server.uvicorn_http import AbortingHTTPProtocol
+from server.http.uvicorn_protocol import AbortingHTTPProtocol
+from server.sse.stream import StreamLimits
 from tests.protocol.serving import Served, serving, until
 from tests.server.tokens import bearer
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from store.cache import Cache
-from store.clock import DeploymentClock, SystemClock
-from store.mongo import Mongo
+from store.base.clock import DeploymentClock, SystemClock
+from store.mongo.client import Mongo
+from store.redis.cache import Cache
 from store.store import Store, build_store
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from store.clock import DeploymentClock, SystemClock
-from store.deployment import DEPLOYMENT, LEASE_MS, LEASES, VALID_MS, Deployment
-from store.snowflakes import WORKERS, Snowflakes
+from store.base.clock import DeploymentClock, SystemClock
+from store.base.snowflakes import WORKERS, Snowflakes
+from store.deployment.deployment import DEPLOYMENT, LEASE_MS, LEASES, VALID_MS, Deployment
 from store.store import Store
 from tests.clock import DAY_MS, START_MS, ManualClock
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from store.messages.records import Message, MessageKind, Reserved
 
-from store.cache import Call
-from store.ids import ConversationId, MessageId, UserId, private_id
-from store.messages import Committed
-from store.records import Message, MessageKind, Reserved
-from store.rows import CONVERSATIONS, SESSIONS, session_row_id
+from store.base.ids import ConversationId, MessageId, UserId, private_id
+from store.messages.message_store import Committed
+from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id
+from store.redis.cache import Call
 from store.store import Store
 
 ALICE, BOB = UserId("alice"), UserId("bob")

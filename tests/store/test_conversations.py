@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from store.conversations.records import GroupInfo, Member
+from store.messages.records import Message, MessageKind, Reserved
 
-from store.cache import Call
-from store.ids import ConversationId, MessageId, UserId, group_id, partition_of, private_id
-from store.messages import Committed, Refused
-from store.records import GroupInfo, Member, Message, MessageKind, Reserved
-from store.rows import CONVERSATIONS, MEMBERS
+from store.base.ids import ConversationId, MessageId, UserId, group_id, partition_of, private_id
+from store.messages.message_store import Committed, Refused
+from store.mongo.collections import CONVERSATIONS, MEMBERS
+from store.redis.cache import Call
 from store.store import Store
 from tests.conftest import tell_redis
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from store.cache import Call
-from store.clock import DeploymentClock
-from store.deployment import LEASE_MS, LEASES, Deployment
-from store.errors import Unreachable
-from store.snowflakes import WORKERS, Snowflakes
+from store.base.clock import DeploymentClock
+from store.base.errors import Unreachable
+from store.base.snowflakes import WORKERS, Snowflakes
+from store.deployment.deployment import LEASE_MS, LEASES, Deployment
+from store.redis.cache import Call
 from store.store import Store
 from tests.clock import ManualClock
 

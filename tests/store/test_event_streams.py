@@ -8,16 +8,9 @@ from typing import Any
 
 import pytest
 
-from store.cache import Cache, Call
-from store.event_streams import (
-    LONGEST_WAITING,
-    OPEN_MS,
-    RESERVED_MS,
-    EventStreamStore,
-    StreamPlace,
-    Waiting,
-)
-from store.ids import UserId
+from store.base.ids import UserId
+from store.deployment.event_streams import LONGEST_WAITING, OPEN_MS, RESERVED_MS, EventStreamStore, StreamPlace, Waiting
+from store.redis.cache import Cache, Call
 
 ALICE = UserId("alice")
 

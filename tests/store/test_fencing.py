@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from resolvers.callers import Caller, CallerRole
-from resolvers.messages import NewMessage, send_message
-from resolvers.reading import mark_read
-from resolvers.session_changes import pin_session
+from resolvers.messages.sending import NewMessage, send_message
+from resolvers.sessions.reading import mark_read
+from resolvers.sessions.session_changes import pin_session
+from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services
 from server.settings import Settings
-from store import locks
-from store.errors import Fenced
-from store.ids import UserId, private_id
-from store.rows import SESSIONS, session_row_id
+from store.base.errors import Fenced
+from store.base.ids import UserId, private_id
+from store.mongo.collections import SESSIONS, session_row_id
+from store.sessions import user_locks as locks
 from store.store import Store
 
 ANNA, BEN = UserId("anna"), UserId("ben")

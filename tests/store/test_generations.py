@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from store.cache import Cache, Call
-from store.clock import DeploymentClock, SystemClock
-from store.errors import Unreachable
-from store.generations import DEPLOYMENT
-from store.mongo import Mongo
+from store.base.clock import DeploymentClock, SystemClock
+from store.base.errors import Unreachable
+from store.deployment.redis_generations import DEPLOYMENT
+from store.mongo.client import Mongo
+from store.redis.cache import Cache, Call
 from store.store import Store, build_store
 
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from store.conversations.records import GroupInfo, Member
+from store.messages.records import Message, MessageKind, Reserved
 
-from store.cache import Call
-from store.group_changes import DISMISSED, DISSOLVED
-from store.ids import ConversationId, MessageId, UserId, group_id
-from store.messages import Committed, Refused
-from store.records import GroupInfo, Member, Message, MessageKind, Reserved
-from store.rows import CONVERSATIONS, MEMBERS
+from store.base.ids import ConversationId, MessageId, UserId, group_id
+from store.conversations.group_changes import DISMISSED, DISSOLVED
+from store.messages.message_store import Committed, Refused
+from store.mongo.collections import CONVERSATIONS, MEMBERS
+from store.redis.cache import Call
 from store.store import Store
 
 ALICE, BOB, CAROL, DAVE = (UserId(name) for name in ("alice", "bob", "carol", "dave"))

@@ -7,7 +7,7 @@ from weakref import ref
 
 import pytest
 
-from store.ids import ConversationKind, kind_of, parse_private
+from store.base.ids import ConversationKind, kind_of, parse_private
 
 
 class Spelt(str):

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from resolvers.callers import Caller, CallerRole
-from resolvers.messages import NewMessage, send_message
-from resolvers.session_changes import assign_category, mute_session, pin_session, set_unread
+from resolvers.messages.sending import NewMessage, send_message
+from resolvers.sessions.session_changes import assign_category, mute_session, pin_session, set_unread
+from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services
 from server.settings import Settings
-from store import locks
-from store.cache import Cache, Call
-from store.errors import LockTimeout
-from store.ids import UserId, private_id
+from store.base.errors import LockTimeout
+from store.base.ids import UserId, private_id
+from store.redis.cache import Cache, Call
+from store.sessions import user_locks as locks
 from store.store import Store
 
 ANNA, BEN = UserId("anna"), UserId("ben")

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from server import cli_shard
-from server.cli_errors import CommandError
-from server.migrating import migrate_data, tell_restored
+from server.cli import shard as cli_shard
+from server.cli.errors import CommandError
+from server.cli.migrate import migrate_data, tell_restored
 from server.services import open_services
 from server.settings import Settings
-from store.deployment import Deployment
-from store.errors import Unreachable
-from store.migrations import Batch, Migration, Migrator, NewerData, check_version
-from store.mongo import Mongo
+from store.base.errors import Unreachable
+from store.deployment.deployment import Deployment
+from store.mongo.client import Mongo
+from store.mongo.migrations import Batch, Migration, Migrator, NewerData, check_version
 from tests.server.served_app import serving_app
 from tests.server.tokens import SECRET
 

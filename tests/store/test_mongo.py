@@ -10,8 +10,8 @@ import pytest
 from pymongo import IndexModel, UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from store.errors import Unreachable
-from store.mongo import Mongo, Update
+from store.base.errors import Unreachable
+from store.mongo.client import Mongo, Update
 
 
 @pytest.fixture(params=["pymongo", "motor"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from store import owed
-from store.ids import UserId
+from store.base.ids import UserId
+from store.deployment import stale_caches as owed
 from store.store import Store
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.cache import Call
-from store.ids import ConversationId, UserId
-from store.keys import USER_KEYS
-from store.showing import MessageKind, Show, Showing, Shown
+from store.base.ids import ConversationId, UserId
+from store.redis.cache import Call
+from store.redis.keys import USER_KEYS
+from store.sessions.apply_messages import ApplyMessages, FanoutResult, MessageDelta, MessageKind
 from store.store import Store
 
 NOW = 1_900_000_000_000
@@ -163,10 +163,10 @@ async def test_what_nobody_hears_of_answers_nothing_and_what_somebody_does_where
     """Whatever is answered otherwise has taken the long way."""
     group = ConversationId("g_1")
     users = [await _loaded(store, {group: PLAIN | extra}, heard=heard) for heard in (False, True)]
-    showing = Showing(store.keys, LATER, [Show(group, 4, 4, True, LATER, "an event", users, {})])
+    showing = ApplyMessages(store.keys, LATER, [MessageDelta(group, 4, 4, True, LATER, "an event", users, {})])
     silent, heard = await store.cache.run(showing.calls())
     assert (silent, heard) == (1, [b"told", b"epoch", NOW + 10, LATER, b"server"])
-    assert showing.read([silent, heard]) == [Shown({"server": [(users[1], "epoch", LATER, NOW + 10)]})]
+    assert showing.read([silent, heard]) == [FanoutResult({"server": [(users[1], "epoch", LATER, NOW + 10)]})]
 
 
 async def test_messages_that_are_shown_together_are_told_each_in_its_place(store: Store) -> None:
@@ -175,19 +175,19 @@ async def test_messages_that_are_shown_together_are_told_each_in_its_place(store
     users = [await _loaded(store, {group: dict(kept)}, heard=heard) for heard in (True, True, True, True, False)]
     plain, writer, late, ahead, silent = users
 
-    def shows(*seqs: int, to: Sequence[UserId] = users) -> list[Show]:
+    def shows(*seqs: int, to: Sequence[UserId] = users) -> list[MessageDelta]:
         kinds: dict[UserId, MessageKind] = {writer: "own"}
-        return [Show(group, s, s, True, LATER + s, str(s), to, kinds if s == 5 else {}) for s in seqs]
+        return [MessageDelta(group, s, s, True, LATER + s, str(s), to, kinds if s == 5 else {}) for s in seqs]
 
-    async def do(these: list[Show]) -> list[Shown]:
-        showing = Showing(store.keys, LATER, these)
+    async def do(these: list[MessageDelta]) -> list[FanoutResult]:
+        showing = ApplyMessages(store.keys, LATER, these)
         return showing.read(await store.cache.run(showing.calls()))
 
     await do(shows(4, to=[ahead]))
     four, five, six = await do([*shows(4, to=[plain, writer, ahead, silent]), *shows(5, 6)])
     ticks = {4: LATER + 4, 5: LATER + 5, 6: LATER + 6}
 
-    def told(shown: Shown) -> dict[UserId, tuple[int, int]]:
+    def told(shown: FanoutResult) -> dict[UserId, tuple[int, int]]:
         places = {user: (tick, previous) for user, _, tick, previous in shown.places.get("server", ())}
         return places | {user: (o.tick, o.previous) for user, o in shown.others if o.changed}
 
@@ -239,7 +239,7 @@ async def test_a_state_that_gets_messages_only_is_given_more_time_to_live(store:
     for seq, at, all_of_it in ((4, LATER, False), (5, NOW + hour + 1, True)):
         await store.cache.run([Call("PEXPIRE", (key,), (hour,)) for key in keys])
         await store.cache.run(
-            Showing(store.keys, at, [Show(group, seq, seq, True, at, "an event", [user], {})]).calls()
+            ApplyMessages(store.keys, at, [MessageDelta(group, seq, seq, True, at, "an event", [user], {})]).calls()
         )
         lives = await store.cache.run([Call("PTTL", (key,)) for key in keys])
         assert all(life > hour for life in lives) is all_of_it

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from store.ids import ConversationId, UserId, private_id
-from store.receipts import Mark, ReceiptKind, receipts_pipeline
-from store.rows import MEMBERS, RECEIPTS, member_row_id, receipt_row_id
+from store.base.ids import ConversationId, UserId, private_id
+from store.mongo.collections import MEMBERS, RECEIPTS, member_row_id, receipt_row_id
+from store.receipts.receipt_store import Mark, ReceiptKind, receipts_pipeline
 from store.store import Store
 
 GROUP = ConversationId("g_1")

@@ -11,9 +11,9 @@ import pytest
 from redis.asyncio import Connection, ConnectionPool
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from store.cache import Cache, Call
-from store.errors import Unreachable
-from store.redis_lines import Lines, packed
+from store.base.errors import Unreachable
+from store.redis.cache import Cache, Call
+from store.redis.pipeline import PipelinePool, packed
 from tests.conftest import of_one_redis
 
 pytestmark = of_one_redis
@@ -87,7 +87,7 @@ def echo(text: str) -> Call:
     return Call("ECHO", (), (text,))
 
 
-def lines_to(url: str, patience: float) -> Lines:
+def lines_to(url: str, patience: float) -> PipelinePool:
     """A single line, which takes commands as they are."""
 
     async def admit(_connection: object) -> None:
@@ -97,7 +97,7 @@ def lines_to(url: str, patience: float) -> Lines:
         return b"".join(map(packed, commands))
 
     pool = ConnectionPool.from_url(url, protocol=2)
-    return Lines(pool, 1, patience, shared=True, pack=pack, admit=admit)
+    return PipelinePool(pool, 1, patience, shared=True, pack=pack, admit=admit)
 
 
 async def until(condition: Callable[[], bool]) -> None:

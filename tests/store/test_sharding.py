@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from store.mongo import Document, Mongo
-from store.rows import MESSAGES
-from store.sharding import SHARD_KEYS, shard
+from store.mongo.client import Document, Mongo
+from store.mongo.collections import MESSAGES
+from store.mongo.sharding import SHARD_KEYS, shard
 
 
 async def test_dividing_makes_indexes_notes_what_is_stored_and_may_be_repeated(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.errors import Unreachable
-from store.snowflakes import EPOCH_MS, Snowflakes, created_at_ms, first_at
+from store.base.errors import Unreachable
+from store.base.snowflakes import EPOCH_MS, Snowflakes, created_at_ms, first_at
 from tests.clock import ManualClock
 
 NOW = 1_795_000_000_000

@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.cache import Call
-from store.effects import MOST_MENTIONS
-from store.ids import ConversationId, UserId, private_id
-from store.keys import USER_KEYS
-from store.rows import SESSIONS, session_row_id
-from store.session_rows import Tick
-from store.sessions import Applied, applied
-from store.showing import MessageKind, Show, Showing, Shown
+from store.base.ids import ConversationId, UserId, private_id
+from store.messages.commit_writes import MOST_MENTIONS
+from store.mongo.collections import SESSIONS, session_row_id
+from store.redis.cache import Call
+from store.redis.keys import USER_KEYS
+from store.sessions.apply_messages import ApplyMessages, FanoutResult, MessageDelta, MessageKind
+from store.sessions.session_rows import Tick
+from store.sessions.session_store import ApplyResult, applied
 from store.store import Store
 
 USER = UserId("ann")
@@ -35,7 +35,7 @@ async def _member_of(store: Store, *groups: ConversationId) -> UserId:
     return user
 
 
-async def _apply(store: Store, user: UserId, group: ConversationId, kind: str, change: dict[str, Any]) -> Applied:
+async def _apply(store: Store, user: UserId, group: ConversationId, kind: str, change: dict[str, Any]) -> ApplyResult:
     call = store.sessions.change(user, kind, {"c": group} | change)
     return applied(user, await store.cache.one(call))
 
@@ -46,7 +46,7 @@ def _message(seq: int, n: int, *, countable: bool = True) -> dict[str, Any]:
 
 async def _show(
     store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageKind | None = None
-) -> Shown:
+) -> FanoutResult:
     showing = _showing(store, user, group, change, kind)
     (those,) = showing.read(await store.cache.run(showing.calls()))
     return those
@@ -54,10 +54,10 @@ async def _show(
 
 def _showing(
     store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageKind | None = None
-) -> Showing:
+) -> ApplyMessages:
     kinds: dict[UserId, MessageKind] = {user: kind} if kind else {}
-    show = Show(group, change["s"], change["n"], change["k"] == 1, change["at"], change["e"], [user], kinds)
-    return Showing(store.keys, store.clock.now_ms(), [show])
+    show = MessageDelta(group, change["s"], change["n"], change["k"] == 1, change["at"], change["e"], [user], kinds)
+    return ApplyMessages(store.keys, store.clock.now_ms(), [show])
 
 
 async def test_messages_in_any_order_each_count_once_and_reach_the_log_once(store: Store) -> None:
@@ -146,7 +146,7 @@ async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: S
         user = await _member_of(store, GROUP)
         await store.cache.one(Call("DEL", (store.keys.of_user(user, USER_KEYS[part]),)))
         those = await _show(store, user, GROUP, _message(1, 1))
-        assert those == Shown(), USER_KEYS[part]
+        assert those == FanoutResult(), USER_KEYS[part]
 
 
 async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:

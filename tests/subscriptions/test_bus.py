@@ -6,17 +6,17 @@ import asyncio
 
 import orjson
 import pytest
+from store.messages.records import Message, MessageKind
 
-from resolvers.callers import Caller, CallerRole
-from resolvers.messages import NewMessage, send_message
+from resolvers.messages.sending import NewMessage, send_message
+from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services
 from server.settings import Settings
-from store.cache import Call
-from store.ids import ConversationId, MessageId, UserId
-from store.records import Message, MessageKind
-from subscriptions.engine import Json
-from subscriptions.events import Event, MessageCreated, event_fields
-from subscriptions.mailboxes import Delivered, Mailbox, Room
+from store.base.ids import ConversationId, MessageId, UserId
+from store.redis.cache import Call
+from subscriptions.realtime.events import Event, MessageCreated, event_fields
+from subscriptions.realtime.mailboxes import Delivered, Mailbox, QueueBudget
+from subscriptions.transport.engine import Json
 from tests.conftest import tell_redis
 from tests.mailboxes import next_item
 
@@ -41,7 +41,7 @@ async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed_nor_
     async with open_services(settings) as one, open_services(settings) as two:
         for user in (ANNA, BEN):
             await one.sign_in(Caller(user, CallerRole.USER, 2e9))
-        mailbox = await two.app.hub.attach(BEN, Room(10))
+        mailbox = await two.app.hub.attach(BEN, QueueBudget(10))
         await _send(one, "heard")
         assert await _hears(mailbox) == "heard"
         tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 
-from subscriptions.coming import Coming
+from subscriptions.delivery.batch_window import BatchWindow
 
 EVER = 30.0
 
 
 async def test_nobody_is_waited_for_where_nobody_is_on_the_way() -> None:
-    coming = Coming()
+    coming = BatchWindow()
     waiting = asyncio.create_task(coming.wait(EVER))
     await asyncio.sleep(0)
     assert waiting.done()
 
 
 async def test_one_waits_until_the_last_of_those_on_the_way_is_there_however_they_fared() -> None:
-    coming = Coming()
+    coming = BatchWindow()
     arrivals = [asyncio.Event() for _ in range(2)]
 
     async def come(arrival: asyncio.Event) -> None:
@@ -39,7 +39,7 @@ async def test_one_waits_until_the_last_of_those_on_the_way_is_there_however_the
 
 
 async def test_who_never_comes_is_waited_for_no_longer_than_was_said() -> None:
-    coming = Coming()
+    coming = BatchWindow()
     with coming:
         began = time.monotonic()
         await asyncio.wait_for(coming.wait(0.005), 1)

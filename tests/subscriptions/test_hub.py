@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from store.messages.records import Message
 
-from resolvers.callers import Caller, CallerRole
-from resolvers.messages import NewMessage, send_message
+from resolvers.messages.sending import NewMessage, send_message
+from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services
 from server.settings import Settings
-from store.cache import Call
-from store.errors import Unreachable
-from store.ids import UserId
-from store.records import Message
-from store.sessions import applied
-from store.showing import Show, Showing
-from subscriptions import hub
-from subscriptions.events import MessageCreated, log_message
-from subscriptions.hub import Hub
-from subscriptions.mailboxes import Delivered, Item, Lagged, Mailbox, Position, Room
+from store.base.errors import Unreachable
+from store.base.ids import UserId
+from store.redis.cache import Call
+from store.sessions.apply_messages import ApplyMessages, MessageDelta
+from store.sessions.session_store import applied
+from subscriptions.realtime import hub
+from subscriptions.realtime.events import MessageCreated, log_message
+from subscriptions.realtime.hub import Hub
+from subscriptions.realtime.mailboxes import Delivered, Item, Lagged, Mailbox, Position, QueueBudget
 from tests.mailboxes import next_item
 
 _names = itertools.count()
@@ -59,7 +59,7 @@ class Somebody:
     async def listen(self, limit: int = 100) -> None:
         for name in (self.user, "writer"):
             await self.services.sign_in(Caller(UserId(name), CallerRole.USER, 2e9))
-        self.mailbox = await self.hub.attach(self.user, Room(limit))
+        self.mailbox = await self.hub.attach(self.user, QueueBudget(limit))
 
     async def send(self, text: str) -> Message:
         """A message to the user, stored."""
@@ -154,7 +154,7 @@ async def test_a_route_that_can_not_be_renewed_does_not_keep_others_from_it(
     somebody: Somebody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "_REFRESHED_AT_ONCE", 1)
-    unlucky = await somebody.hub.attach(UserId(f"{somebody.user}x"), Room())
+    unlucky = await somebody.hub.attach(UserId(f"{somebody.user}x"), QueueBudget())
     somebody.hub._feeds = dict(reversed(somebody.hub._feeds.items()))
     register = somebody.hub._register
 
@@ -229,7 +229,7 @@ async def test_what_was_heard_while_the_log_was_read_is_not_gone_back_on(
 
 async def test_two_subscribers_hear_the_same_and_each_from_when_it_came(somebody: Somebody) -> None:
     somebody.deliver(await somebody.receive_message("a"))
-    late = await somebody.hub.attach(somebody.user, Room(10))
+    late = await somebody.hub.attach(somebody.user, QueueBudget(10))
     somebody.deliver(await somebody.receive_message("b"))
     assert await somebody.hears(2) == ["a", "b"]
     assert _text(await next_item(late)) == "b"
@@ -245,7 +245,7 @@ async def test_somebody_who_left_costs_nothing_and_can_come_back(somebody: Someb
     somebody.hub.detach(somebody.mailbox)
     lost = await somebody.receive_message("while away")
     somebody.deliver(lost)
-    somebody.mailbox = await somebody.hub.attach(somebody.user, Room(10))
+    somebody.mailbox = await somebody.hub.attach(somebody.user, QueueBudget(10))
     somebody.deliver(lost, await somebody.receive_message("back"))
     assert await somebody.hears(1) == ["back"]
 
@@ -264,7 +264,7 @@ async def test_a_frame_that_comes_before_one_that_is_lost_while_somebody_comes_i
 
     with monkeypatch.context() as patched:
         patched.setattr(somebody.hub, "_register", overtaken)
-        somebody.mailbox = await somebody.hub.attach(somebody.user, Room(10))
+        somebody.mailbox = await somebody.hub.attach(somebody.user, QueueBudget(10))
     assert await somebody.hears(2) == ["lost", "early"]
 
 
@@ -282,7 +282,7 @@ async def test_frames_lost_for_everybody_while_somebody_comes_are_read_from_the_
 
     with monkeypatch.context() as patched:
         patched.setattr(somebody.hub, "_register", deaf)
-        somebody.mailbox = await somebody.hub.attach(somebody.user, Room(10))
+        somebody.mailbox = await somebody.hub.attach(somebody.user, QueueBudget(10))
     assert await somebody.hears(1) == ["said to nobody"]
 
 
@@ -298,7 +298,7 @@ async def test_frames_that_come_early_are_kept_in_bounds_and_none_is_lost(
 
 
 async def test_who_leaves_while_others_are_told_takes_no_room(somebody: Somebody) -> None:
-    room = Room(10)
+    room = QueueBudget(10)
     both = [await somebody.hub.attach(somebody.user, room) for _ in range(2)]
 
     def leave() -> None:
@@ -315,8 +315,8 @@ async def test_who_leaves_while_others_are_told_takes_no_room(somebody: Somebody
 async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None:
     conversation = (await somebody.receive_message("a")).event.message.conversation
     user, event = somebody.user, log_message(conversation, 2)
-    show = Show(conversation, 2, 2, True, 1, event, [user], {user: "own"})
-    (call,) = Showing(somebody.store.keys, somebody.store.clock.now_ms(), [show]).calls()
+    show = MessageDelta(conversation, 2, 2, True, 1, event, [user], {user: "own"})
+    (call,) = ApplyMessages(somebody.store.keys, somebody.store.clock.now_ms(), [show]).calls()
     outcome = applied(somebody.user, await somebody.store.cache.one(call))
     again = applied(somebody.user, await somebody.store.cache.one(call))
     assert outcome.tick == outcome.previous + 1
@@ -327,7 +327,7 @@ async def test_a_frame_of_a_former_state_is_not_taken_for_one_of_the_state_that_
     """The cache was lost: what another server still sends has ticks of a clock that may have been ahead."""
     before = await somebody.receive_message("before")
     somebody.hub.detach(somebody.mailbox)
-    attaching = asyncio.create_task(somebody.hub.attach(somebody.user, Room(10)))
+    attaching = asyncio.create_task(somebody.hub.attach(somebody.user, QueueBudget(10)))
     await asyncio.sleep(0)
     somebody.hub.receive(somebody.user, "a former epoch", before.tick + 1_000_000, before.tick, before.event)
     somebody.mailbox = await attaching

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from store.messages.records import Message, MessageKind
 
-from store.ids import ConversationId, MessageId, UserId
-from store.records import Message, MessageKind
-from subscriptions.events import MessageCreated, MessageRecalled, MessageUpdated
-from subscriptions.mailboxes import Delivered, Position
-from subscriptions.replay import in_order_of_seq
+from store.base.ids import ConversationId, MessageId, UserId
+from subscriptions.realtime.events import MessageCreated, MessageRecalled, MessageUpdated
+from subscriptions.realtime.mailboxes import Delivered, Position
+from subscriptions.realtime.replay import in_order_of_seq
 
 KINDS = {"C": MessageCreated, "U": MessageUpdated, "R": MessageRecalled}
 START = Position("epoch", 100)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from store.cache import Call
-from store.ids import ConversationId, MessageId, UserId
-from store.keys import Keys
-from store.messages import Committed
-from store.records import Message, MessageKind, Reserved
+from store.messages.records import Message, MessageKind, Reserved
+
+from store.base.ids import ConversationId, MessageId, UserId
+from store.messages.message_store import Committed
+from store.redis.cache import Call
+from store.redis.keys import Keys
 from store.store import Store
-from subscriptions.effects import Effect, Part
-from subscriptions.rounds import Round
+from subscriptions.delivery.fanout_batch import FanoutBatch
+from subscriptions.delivery.recipients import MembershipUpdate, RecipientSlice
 
 ANN, BEN, CAT = (UserId(name) for name in ("ann", "ben", "cat"))
 NOW = 1_795_000_000_000
@@ -26,9 +27,9 @@ def _store() -> Store:
     return cast(Store, SimpleNamespace(**parts))
 
 
-def _part(conversation: str, seq: int, *users: UserId, effects: tuple[Effect, ...] = ()) -> Part:
+def _part(conversation: str, seq: int, *users: UserId, effects: tuple[MembershipUpdate, ...] = ()) -> RecipientSlice:
     message = Message(MessageId(seq), ConversationId(conversation), ANN, MessageKind.TEXT, "said", seq, seq)
-    return Part(Committed(Reserved(message, "", ""), NOW), effects, users)
+    return RecipientSlice(Committed(Reserved(message, "", ""), NOW), effects, users)
 
 
 def _read(call: Call) -> tuple[str, list[str]]:
@@ -42,7 +43,7 @@ def _read(call: Call) -> tuple[str, list[str]]:
 
 
 def test_messages_of_a_conversation_go_to_each_in_one_call_but_to_who_wrote_one() -> None:
-    shown = Round(_store(), [_part("g_1", 1, ANN, BEN), _part("g_2", 7, BEN), _part("g_1", 2, ANN, BEN, CAT)])
+    shown = FanoutBatch(_store(), [_part("g_1", 1, ANN, BEN), _part("g_2", 7, BEN), _part("g_1", 2, ANN, BEN, CAT)])
     assert [_read(call) for call in shown.calls] == [
         ("ann", ["own 1"]),
         ("ann", ["own 2"]),
@@ -58,9 +59,9 @@ def test_messages_of_a_conversation_go_to_each_in_one_call_but_to_who_wrote_one(
 
 
 def test_what_a_change_of_the_group_does_comes_between_the_messages_before_and_after_it() -> None:
-    leaves = Effect(CAT, "leave", {"c": "g_1"})
+    leaves = MembershipUpdate(CAT, "leave", {"c": "g_1"})
     parts = [_part("g_1", 1, BEN, CAT), _part("g_1", 2, BEN, effects=(leaves,)), _part("g_1", 3, BEN)]
-    shown = Round(_store(), parts)
+    shown = FanoutBatch(_store(), parts)
     assert [_read(call) for call in shown.calls] == [
         ("ben", ["message 1"]),
         ("cat", ["message 1"]),
@@ -73,5 +74,5 @@ def test_what_a_change_of_the_group_does_comes_between_the_messages_before_and_a
 
 
 def test_no_call_holds_up_others_for_more_than_some_messages() -> None:
-    shown = Round(_store(), [_part("g_1", seq, BEN) for seq in range(1, 41)])
+    shown = FanoutBatch(_store(), [_part("g_1", seq, BEN) for seq in range(1, 41)])
     assert [len(_read(call)[1]) for call in shown.calls] == [32, 8]

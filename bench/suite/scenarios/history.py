@@ -10,7 +10,7 @@ from bench.suite.figures import Figures, Topic
 from bench.suite.queries import HISTORY, READ, SESSIONS
 from bench.suite.stage import CONFAB, FLOOR, Contestant, Stage
 from bench.suite.turns import Plan, Turns, body
-from store.ids import UserId, private_id
+from store.base.ids import UserId, private_id
 
 MESSAGES = 500
 

@@ -1,0 +1,1 @@
+"""What every use case needs: the application, errors, input checks, cursors and pages."""

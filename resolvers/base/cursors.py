@@ -1,0 +1,67 @@
+"""Cursors: opaque to clients, good on any server of the deployment.
+
+A sync cursor is a position on one user's clock; one that can't be used leads to a reset, never to an error. A page
+cursor is a position in a list; one that isn't ours is an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from resolvers.base.errors import InvalidInput
+from store.base.ids import UserId
+from subscriptions.realtime.mailboxes import Position
+
+
+def encode_sync(deployment: str, user: UserId, at: Position) -> str:
+    """A position on the user's clock as the API gives it out."""
+    return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.began), str(at.tick), *map(str, at.ahead))))
+
+
+def decode_sync(deployment: str, user: UserId, text: str) -> Position | None:
+    """The position, or None for what is nonsense, another user's or another deployment's."""
+    parts = (_decode(text) or "").split("\n")
+    if len(parts) < 6 or parts[:3] != ["c1", deployment, user] or not all(map(is_number, parts[4:])):
+        return None
+    began, tick, *ahead = map(int, parts[4:])
+    return Position(parts[3], tick, tuple(ahead), began)
+
+
+def encode_page(kind: str, *parts: str | int) -> str:
+    """A position in a list of some kind."""
+    return _encode("\n".join((kind, *map(str, parts))))
+
+
+def decode_page(kind: str, text: str, field: str) -> list[str]:
+    """The parts of a position in a list of that kind. Raises InvalidInput for anything else."""
+    found, *parts = (_decode(text) or "").split("\n")
+    if found != kind:
+        raise InvalidInput(f"{field} is not a cursor of this list", field=field)
+    return parts
+
+
+def decode_page_number(kind: str, text: str, field: str) -> int:
+    """Like decode_page, for a position that is one number."""
+    parts = decode_page(kind, text, field)
+    if len(parts) != 1 or not is_number(parts[0]):
+        raise InvalidInput(f"{field} is not a cursor of this list", field=field)
+    return int(parts[0])
+
+
+def is_number(text: str) -> bool:
+    """Whether text is a number as cursors hold them."""
+    return text.isascii() and text.isdigit() and len(text) < 17
+
+
+def _encode(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _decode(text: str) -> str | None:
+    if len(text) > 2_000:
+        return None
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None

@@ -1,0 +1,1 @@
+"""Use cases on conversations: access rules and typing."""

@@ -1,0 +1,1 @@
+"""Use cases on groups: creating them, changing them, and who may do what."""

@@ -1,0 +1,1 @@
+"""Use cases behind subscriptions: replay, then live events."""

@@ -1,0 +1,1 @@
+"""Use cases on messages: sending, revising, history and receipts."""

@@ -1,0 +1,1 @@
+"""Use cases on sessions: lists, synchronisation, reading and settings."""

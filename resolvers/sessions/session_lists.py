@@ -1,0 +1,132 @@
+"""Sessions: the lists, their synchronisation, the totals. Changes are in `session_changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from store.sessions.session import Session
+
+from resolvers.base.app import Confab
+from resolvers.base.checks import check_category, check_sub_biz
+from resolvers.base.cursors import decode_page, decode_sync, encode_page, encode_sync, is_number
+from resolvers.base.errors import InvalidInput
+from resolvers.base.pages import Edge, Page, check_page_size
+from store.base.ids import ConversationId, UserId, kind_of
+from store.sessions.session_store import Folder, Snapshot, list_name
+from subscriptions.realtime.mailboxes import Position
+
+SYNC_MARGIN_MS = 5 * 60 * 1000
+"""How far before a cursor's time changes are sent again, where the user's state left the cache since it was given out.
+A message takes its time when its commit begins and is applied when that ended, on another server's clock."""
+
+OLDEST_CURSOR_MS = 30 * 24 * 3600 * 1000
+"""How old a cursor may be that was given out before the state was loaded anew."""
+
+_ALL = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """A page of the session list. `cursor`: synchronise from here after having shown it."""
+
+    page: Page[Session]
+    total_unread: int
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What changed. `reset`: the cursor could not be used, this begins anew."""
+
+    sessions: Sequence[Session]
+    cursor: Position
+    has_more: bool
+    total_unread: int
+    reset: bool
+
+
+def sync_cursor(app: Confab, user: UserId, cursor: Position) -> str:
+    """A sync cursor as the API gives it out."""
+    return encode_sync(app.store.deployment.name, user, cursor)
+
+
+async def list_sessions(
+    app: Confab,
+    user: UserId,
+    first: int | None,
+    after: str | None,
+    sub_biz: str | None = None,
+    category: str | None = None,
+) -> SessionPage:
+    """Valid sessions as a person sees them: pinned first by priority, then by writeTs, newest first. Those of a subBiz, a
+    category or both; of neither: the main list, where a gateway stands for each subBiz."""
+    size = check_page_size(first, "first")
+    check_sub_biz(sub_biz)
+    check_category(category)
+    name, start = list_name(sub_biz, category), None
+    if after is not None:
+        parts = decode_page("s", after, "after")
+        if len(parts) != 4 or parts[:2] != [user, name] or not is_number(parts[2]):
+            raise InvalidInput("after is not a cursor of this list", field="after")
+        start = (int(parts[2]), parts[3])
+    snapshot = await app.store.sessions.list_page(user, name, size + 1, start)
+    edges = [
+        Edge(session, encode_page("s", user, name, position, session.conversation))
+        for session, position in zip(snapshot.sessions[:size], snapshot.positions, strict=False)
+    ]
+    page = Page(edges, has_next=len(snapshot.sessions) > size, has_previous=after is not None)
+    return SessionPage(page, snapshot.total_unread, sync_cursor(app, user, _now(snapshot)))
+
+
+async def list_folders(app: Confab, user: UserId) -> list[Folder]:
+    """The categories in use."""
+    return await app.store.sessions.list_folders(user)
+
+
+async def find_session(app: Confab, user: UserId, conversation: str) -> Session | None:
+    """The user's session of a conversation, deleted ones too; None where they have none."""
+    if kind_of(conversation) is None:
+        return None
+    session = await app.store.sessions.find(user, ConversationId(conversation))
+    return session if session is not None and session.exists else None
+
+
+async def total_unread(app: Confab, user: UserId) -> int:
+    """The sum over valid sessions that are not muted."""
+    return (await app.store.sessions.find_many(user, ())).total_unread
+
+
+async def sync_sessions(app: Confab, user: UserId, since: str | None, first: int | None) -> Delta:
+    """Sessions that changed since a cursor, oldest change first; all valid ones where there is no usable cursor."""
+    size = check_page_size(first, "first")
+    cursor = decode_sync(app.store.deployment.name, user, since) if since is not None else None
+    return await changed_since(app, user, cursor, size, asked=since is not None)
+
+
+async def changed_since(app: Confab, user: UserId, cursor: Position | None, size: int, *, asked: bool) -> Delta:
+    """Like sync_sessions, for a cursor already read. asked: the client gave one, whether or not it could be read."""
+    after, began = (cursor.tick, cursor.began) if cursor else (0, _ALL)
+    snapshot = await app.store.sessions.list_changed(user, after, size + 1, valid_until=began)
+    if cursor is not None:
+        if cursor.epoch != snapshot.epoch:
+            if after < app.store.clock.now_ms() - OLDEST_CURSOR_MS:
+                return await changed_since(app, user, None, size, asked=True)
+            # The state was loaded anew since: its times are those of MongoDB, close to but not the same as before.
+            after = max(0, min(after, snapshot.clock) - SYNC_MARGIN_MS)
+            snapshot = await app.store.sessions.list_changed(user, after, size + 1, valid_until=0)
+        elif after > snapshot.clock:
+            return await changed_since(app, user, None, size, asked=True)
+    sessions = [session for session in snapshot.sessions[:size] if session.exists]
+    has_more = len(snapshot.sessions) > size
+    end = _now(snapshot)
+    if has_more:
+        began = snapshot.clock if cursor is None else began
+        end = Position(snapshot.epoch, snapshot.sessions[size - 1].active_ts, began=began)
+    reset = asked and cursor is None
+    app.hub.resets += reset
+    return Delta(sessions, end, has_more, snapshot.total_unread, reset=reset)
+
+
+def _now(snapshot: Snapshot) -> Position:
+    return Position(snapshot.epoch, snapshot.clock)

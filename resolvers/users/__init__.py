@@ -1,0 +1,1 @@
+"""Use cases on users: sign-in, profiles and token renewal."""

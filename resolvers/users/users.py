@@ -1,0 +1,61 @@
+"""Users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from store.users.user import User
+
+from resolvers.base.app import Confab
+from resolvers.base.checks import check_avatar_url, check_name
+from resolvers.base.errors import Forbidden, InvalidInput, NotFound
+from resolvers.users.callers import Caller, CallerRole
+from store.base.ids import UserId, is_user_id
+
+MOST_USERS = 1_000
+
+
+async def sign_in(app: Confab, caller: Caller) -> None:
+    """The caller exists from now on; the token fills what of name and picture is not set. No round trip after the first time."""
+    if await app.store.users.ensure(caller.user_id, caller.name, caller.picture):
+        await app.bus.announce_users([caller.user_id])
+
+
+def check_user_ids(users: Sequence[str], field: str) -> None:
+    """Raises NotFound where one can't be anybody's id."""
+    if not all(is_user_id(user) for user in users):
+        raise NotFound("there is no such user", field=field)
+
+
+async def access_users(app: Confab, users: Sequence[str], field: str) -> list[UserId]:
+    """Users that exist, once each in the order given. Raises NotFound for any other."""
+    wanted = list(dict.fromkeys(UserId(user) for user in users))
+    check_user_ids(wanted, field)
+    found = await app.store.users.find_many(wanted)
+    for user in wanted:
+        if user not in found:
+            raise NotFound("there is no such user", field=field)
+    return wanted
+
+
+async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> list[User]:
+    """Makes users be as given: all or, if one is wrong, none. For services and admins."""
+    if caller.role not in (CallerRole.SERVICE, CallerRole.ADMIN):
+        raise Forbidden("only callers with role service or admin may do this")
+    if len(users) > MOST_USERS:
+        raise InvalidInput(f"at most {MOST_USERS} users in one call", field="input")
+    if len({user.id for user in users}) != len(users):
+        raise InvalidInput("a user is named twice", field="id")
+    for user in users:
+        _check_user(user)
+    if users:
+        await app.store.users.upsert_many(users)
+        await app.bus.announce_users([user.id for user in users])
+    return list(users)
+
+
+def _check_user(user: User) -> None:
+    if not is_user_id(user.id):
+        raise InvalidInput("a user id matches [A-Za-z0-9][A-Za-z0-9.@-]{0,63}", field="id")
+    check_name(user.name or "", "displayName")
+    check_avatar_url(user.avatar_url)

@@ -1,0 +1,1 @@
+"""What every type needs: the request context, interfaces, scalars and errors."""

@@ -1,0 +1,110 @@
+"""How failures look to clients: GraphQL errors with extensions.code, retryable, and the field at fault."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from enum import Enum
+from typing import Any
+
+import strawberry
+import structlog
+from graphql import GraphQLError
+
+from resolvers.base.errors import ConfabError
+from store.base.errors import LockTimeout, StoreError
+from subscriptions.transport.engine import RequestRefused
+
+_log = structlog.get_logger()
+
+NO_REQUEST = "-"
+"""Stands for a request's id in the log where there is none."""
+
+# graphql-core tells which input is at fault in the message alone.
+_AT_FAULT = re.compile(
+    r"""Variable\ '\$(?P<variable>\w+)'\ has\ invalid\ value
+        (?: \ at\ (?:\[\d+\])*\.(?P<inside>\w+)
+          | .*?\ (?:required|unknown)\ field\ '(?P<named>\w+)' )?
+      | Argument\ '[\w.]+\((?P<argument>\w+):\)'""",
+    re.VERBOSE,
+)
+
+
+@strawberry.enum(description="The closed list behind extensions.code.")
+class ErrorCode(Enum):
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    FORBIDDEN = "FORBIDDEN"
+    NOT_FOUND = "NOT_FOUND"
+    INVALID_INPUT = "INVALID_INPUT"
+    RATE_LIMITED = "RATE_LIMITED"
+    QUERY_TOO_COMPLEX = "QUERY_TOO_COMPLEX"
+    IDEMPOTENCY_CONFLICT = "IDEMPOTENCY_CONFLICT"
+    NOT_A_MEMBER = "NOT_A_MEMBER"
+    RECALL_TIMEOUT = "RECALL_TIMEOUT"
+    GROUP_TOO_SMALL = "GROUP_TOO_SMALL"
+    GROUP_FULL = "GROUP_FULL"
+    OWNER_CANNOT_LEAVE = "OWNER_CANNOT_LEAVE"
+    PRIVATE_CANNOT_DELETE = "PRIVATE_CANNOT_DELETE"
+    UNAVAILABLE = "UNAVAILABLE"
+    INTERNAL = "INTERNAL"
+
+
+def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
+    """An error of the response. What is nobody's fault but ours is logged, and told as INTERNAL with a correlation id."""
+    formatted: dict[str, Any] = {"message": error.message}
+    if error.locations:
+        formatted["locations"] = [{"line": place.line, "column": place.column} for place in error.locations]
+    if error.path is not None:
+        formatted["path"] = list(error.path)
+    original = error.original_error
+    while isinstance(original, GraphQLError) and original.original_error is not None:
+        original = original.original_error
+    match original:
+        case ConfabError():
+            extensions: dict[str, Any] = {"code": original.code, "retryable": original.retryable}
+            if original.field is not None:
+                extensions["field"] = original.field
+            if original.retry_after_ms is not None:
+                extensions["retryAfterMs"] = original.retry_after_ms
+            formatted["message"] = original.message
+        case StoreError():
+            _log.warning("the store could not carry it out", request_id=request_id, reason=str(original))
+            busy = isinstance(original, LockTimeout)
+            formatted["message"] = (
+                "Too many changes at once, please try again."
+                if busy
+                else "The service can't answer at the moment, please try again."
+            )
+            extensions = {"code": ErrorCode.UNAVAILABLE.value, "retryable": True}
+        case None | GraphQLError():
+            extensions = {"code": ErrorCode.INVALID_INPUT.value, "retryable": False} | (error.extensions or {})
+            field = _field_at_fault(error.message)
+            if field is not None:
+                extensions.setdefault("field", field)
+        case _:
+            correlation_id = secrets.token_hex(8)
+            _log.error(
+                "a request failed",
+                request_id=request_id,
+                correlation_id=correlation_id,
+                path=error.path,
+                exc_info=original,
+            )
+            formatted["message"] = "Something went wrong on our side."
+            extensions = {"code": ErrorCode.INTERNAL.value, "retryable": False, "correlationId": correlation_id}
+    formatted["extensions"] = extensions
+    return formatted
+
+
+def refusal_by(failure: Exception) -> RequestRefused:
+    """What subscribers are told of a failure that ends their subscriptions."""
+    if isinstance(failure, RequestRefused):
+        # One that was raised holds on to all it passed through, and this may be raised for many.
+        return RequestRefused(failure.errors)
+    return RequestRefused([format_error(GraphQLError(str(failure), original_error=failure), NO_REQUEST)])
+
+
+def _field_at_fault(message: str) -> str | None:
+    """The argument, or the field of an input, that a document or its variables have wrong."""
+    found = _AT_FAULT.match(message)
+    return found and (found["named"] or found["inside"] or found["argument"] or found["variable"])

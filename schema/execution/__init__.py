@@ -1,0 +1,1 @@
+"""The GraphQL engine: limits, cost, execution and event rendering."""

@@ -1,0 +1,1 @@
+"""Authentication: tokens, keys and who may connect."""

@@ -1,0 +1,84 @@
+"""What a verified token says: its claims, checked one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from resolvers.base.errors import Unauthenticated
+from resolvers.users.callers import Caller, CallerRole
+from store.base.ids import UserId, is_user_id
+
+LEEWAY = 5.0
+"""Seconds by which the issuer's clock may differ from ours."""
+
+LAST_SECOND = 253_402_300_799.0
+"""The last one of the year 9999: what a DateTime can still say."""
+
+
+def caller_of(claims: dict[str, Any], now: float, *, audience: str | None, issuer: str | None) -> Caller:
+    """Who the claims of a verified token speak for at a time. `audience` and `issuer` None: any will do.
+
+    Raises Unauthenticated with what is amiss, and nothing of what the claims say.
+    """
+    expires_at = _time_claim(claims, "exp")
+    if expires_at is None:
+        raise Unauthenticated("The token has no exp claim.")
+    if expires_at + LEEWAY <= now:
+        raise Unauthenticated("The token has expired.")
+    issued_at = _time_claim(claims, "iat")
+    for name, since in (("nbf", _time_claim(claims, "nbf")), ("iat", issued_at)):
+        if (since or 0) - LEEWAY > now:
+            raise Unauthenticated(f"The token is not valid yet (its {name} claim lies ahead).")
+    _check_destination(claims, audience, issuer)
+    user = claims.get("sub")
+    if user is None:
+        raise Unauthenticated("The token has no sub claim.")
+    if not isinstance(user, str) or not is_user_id(user):
+        raise Unauthenticated(
+            "The token's sub claim is no user id: 1 to 64 letters, digits, '.', '@' or '-', a letter or digit first."
+        )
+    return Caller(
+        UserId(user),
+        _role(claims),
+        expires_at,
+        name=_text_claim(claims, "name"),
+        picture=_text_claim(claims, "picture"),
+        issued_at=issued_at,
+    )
+
+
+def _check_destination(claims: dict[str, Any], audience: str | None, issuer: str | None) -> None:
+    if issuer is not None and claims.get("iss") != issuer:
+        raise Unauthenticated("The token comes from another issuer (its iss claim).")
+    if audience is None:
+        return
+    named = claims.get("aud")
+    if audience not in (named if isinstance(named, list) else [named]):
+        raise Unauthenticated("The token is meant for another audience (its aud claim).")
+
+
+def _time_claim(claims: dict[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    # bool is an int to Python, not to JSON; NaN and what no calendar reaches fail the comparison.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LAST_SECOND:
+        raise Unauthenticated(f"The token's {name} claim is no time in seconds.")
+    return float(value)
+
+
+def _text_claim(claims: dict[str, Any], name: str) -> str | None:
+    value = claims.get(name)
+    if value is not None and not isinstance(value, str):
+        raise Unauthenticated(f"The token's {name} claim is no text.")
+    return value or None
+
+
+def _role(claims: dict[str, Any]) -> CallerRole:
+    value = claims.get("role")
+    if value is None:
+        return CallerRole.USER
+    try:
+        return CallerRole(value)
+    except ValueError as error:
+        raise Unauthenticated("The token's role claim is none of user, service and admin.") from error

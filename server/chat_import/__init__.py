@@ -1,0 +1,1 @@
+"""`confab import-chat`: replays a chat log through the API."""

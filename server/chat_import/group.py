@@ -1,0 +1,102 @@
+"""What a chat log needs before its first line: its people, and a group with those of them who were there from the start."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from store.users.user import User
+
+from resolvers.base.app import Confab
+from resolvers.base.pages import LARGEST_PAGE
+from resolvers.groups.group_changes import invite_members
+from resolvers.groups.groups import NewGroup, create_group, find_group, list_groups
+from resolvers.users.callers import Caller, CallerRole
+from resolvers.users.users import MOST_USERS, upsert_users
+from server.chat_import.people import IMPORTER
+from server.cli.errors import CommandError
+from store.base.ids import ConversationId, UserId
+from store.deployment.chat_imports import ImportStore
+
+_CALLER = Caller(IMPORTER, CallerRole.SERVICE, math.inf)
+_IMPORTER = User(IMPORTER, "Import", None, True)
+
+
+class ImportedPeople:
+    """Those whom imports made: imports may change their names. Who came to Confab by themselves keeps their name."""
+
+    def __init__(self, app: Confab, imports: ImportStore) -> None:
+        self._app = app
+        self._imports = imports
+        self._made: set[UserId] = set()
+
+    async def make(self, names: Mapping[UserId, str]) -> None:
+        """Makes everybody exist, and be called by these names."""
+        known = await self._app.store.users.find_many([IMPORTER, *names])
+        new = [user for user in names if user not in known]
+        await self._imports.insert_users(new)
+        self._made = await self._imports.list_users(names)
+        wanted = [replace(known.get(u, User(u, None, None, False)), name=names[u]) for u in names if u in self._made]
+        changed = [user for user in wanted if known.get(user.id) != user]
+        if IMPORTER not in known:
+            changed.append(_IMPORTER)
+        for start in range(0, len(changed), MOST_USERS):
+            await upsert_users(self._app, _CALLER, changed[start : start + MOST_USERS])
+
+    async def rename(self, user: UserId, name: str) -> None:
+        """Gives somebody another name."""
+        if user in self._made:
+            found = await self._app.store.users.find_many([user])
+            await upsert_users(self._app, _CALLER, [replace(found[user], name=name)])
+
+
+async def open_group(
+    app: Confab, imports: ImportStore, name: str, starters: Sequence[UserId]
+) -> tuple[ConversationId, set[UserId]]:
+    """The group that logs imported under a name go to, with all starters in it, and who is in it.
+
+    There is one for a name, however often and wherever an import was stopped. Raises CommandError where the importer can no
+    longer write to it.
+    """
+    group = await imports.find_group(name)
+    if group is None:
+        found = await _find_group_named(app, name) or await _create_group(app, name, starters)
+        group = await imports.insert_group(name, found)
+    access = await find_group(app, IMPORTER, group)
+    if access is None or not access.is_current or access.head.dissolved:
+        raise CommandError(f"{name} ({group}) was dissolved, or left by the importer: choose another name.")
+    members = await _list_members(app, group)
+    late = [user for user in starters if user not in members]
+    if late:
+        await invite_members(app, IMPORTER, group, late)
+    return group, members | set(late)
+
+
+async def _create_group(app: Confab, name: str, starters: Sequence[UserId]) -> ConversationId:
+    key = f"import {hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
+    new = NewGroup(name, None, tuple(starters), full_history=False, key=key)
+    return (await create_group(app, IMPORTER, new)).head.conversation
+
+
+async def _find_group_named(app: Confab, name: str) -> ConversationId | None:
+    """A group that an import made and was stopped before it could note it."""
+    after = None
+    while True:
+        page = await list_groups(app, IMPORTER, LARGEST_PAGE, after)
+        heads = await app.store.conversations.find_many([edge.node for edge in page.edges])
+        for head in heads.values():
+            if (
+                head.group is not None
+                and (head.group.name, head.group.owner) == (name, IMPORTER)
+                and not head.dissolved
+            ):
+                return head.conversation
+        if not page.has_next:
+            return None
+        after = page.edges[-1].cursor
+
+
+async def _list_members(app: Confab, group: ConversationId) -> set[UserId]:
+    return {member.user for member in await app.store.conversations.list_members(group) if member.is_current}

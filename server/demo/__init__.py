@@ -1,0 +1,1 @@
+"""Demo data and one-click sign-in for development."""

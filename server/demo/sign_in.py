@@ -1,0 +1,50 @@
+"""Signing in as one of the demo's people with one click: in development only (ADR 28)."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from server.auth.authenticator import issue_token
+from server.demo.world import DEMO_PEOPLE
+from server.settings import DEVELOPMENT_SECRET, Settings
+
+PEOPLE_PATH = "/dev/people"
+SIGN_IN_PATH = "/dev/sign-in"
+TOKEN_SECONDS = 3600.0
+"""Short enough that clients in development meet a token that ends."""
+
+_NO_STORE = {"cache-control": "no-store"}
+
+
+def hands_out_tokens(settings: Settings) -> bool:
+    """Only where tokens are signed with the secret that everybody knows: whoever reaches the server could sign them as well."""
+    secret = settings.jwt_secret
+    return settings.development and secret is not None and secret.get_secret_value() == DEVELOPMENT_SECRET
+
+
+def sign_in_routes(settings: Settings) -> list[Route]:
+    """GET /dev/people: who there is. POST /dev/sign-in with {"userId": …}: a token for one of them."""
+    names = {str(person.id): person.name or person.id for person in DEMO_PEOPLE}
+
+    async def people(_request: Request) -> Response:
+        return JSONResponse([{"id": user, "displayName": name} for user, name in names.items()], headers=_NO_STORE)
+
+    async def sign_in(request: Request) -> Response:
+        # A form of a foreign page cannot send this type unasked.
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return JSONResponse({"error": "Send JSON."}, 415, headers=_NO_STORE)
+        try:
+            user = (await request.json())["userId"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            user = None
+        if not isinstance(user, str) or user not in names:
+            return JSONResponse({"error": f"userId: one of {', '.join(names)}."}, 400, headers=_NO_STORE)
+        token = issue_token(settings, user, name=names[user], ttl=TOKEN_SECONDS)
+        answer = {"token": token, "userId": user, "expiresAt": int((time.time() + TOKEN_SECONDS) * 1000)}
+        return JSONResponse(answer, headers=_NO_STORE)
+
+    return [Route(PEOPLE_PATH, people), Route(SIGN_IN_PATH, sign_in, methods=["POST"])]

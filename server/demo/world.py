@@ -1,0 +1,346 @@
+"""What there is in the demo: its people, their groups, and what they say to each other over three days."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.users.user import User
+
+from store.base.ids import UserId
+
+ALICE, BOB, CAROL, DAVE, ERIN = (UserId(name) for name in ("alice", "bob", "carol", "dave", "erin"))
+BOT, BAKERY, CYCLES = UserId("trailbot"), UserId("bakery"), UserId("cycles")
+
+DEMO_PEOPLE = (
+    User(ALICE, "Alice Archer", None, False),
+    User(BOB, "Bob Baker", None, False),
+    User(CAROL, "Carol Cook", None, False),
+    User(DAVE, "Dave Dyer", None, False),
+    User(ERIN, "Erin Archer", None, False),
+)
+"""Whom one may be."""
+
+OTHERS = (
+    User(BOT, "Trail Bot", None, True),
+    User(BAKERY, "Corner Bakery", None, False),
+    User(CYCLES, "Cycle Repair", None, False),
+)
+
+BOOKS, HIKE, OFFICE = "Book club", "Weekend hike", "Office"
+SHOP = "shop"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoGroup:
+    """A group by its name. `later` joins after the first day, and reads what came before where the history is FULL."""
+
+    name: str
+    owner: UserId
+    members: tuple[UserId, ...]
+    full_history: bool = False
+    admin: UserId | None = None
+    later: UserId | None = None
+
+
+GROUPS = (
+    DemoGroup(HIKE, ALICE, (BOB, CAROL)),
+    DemoGroup(BOOKS, CAROL, (ALICE, DAVE), full_history=True, admin=ALICE, later=ERIN),
+    DemoGroup(OFFICE, DAVE, (ALICE, BOB, ERIN)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """Some lines of one conversation, said in turn: `<user>: <text>`, in `where`, a group or (of two people) a private one.
+
+    In front of the text, `@<user> ` mentions somebody, `@all ` everybody, `>` replies to the line before, `/` makes it a command to a bot.
+    Behind it, ` => <text>` is what it is edited to, ` =x` that the group's owner recalls it.
+    """
+
+    where: str
+    lines: str
+    sub_biz: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """How far somebody has read, or only received: so many lines short of the end, as the conversation is then."""
+
+    user: UserId
+    where: str
+    short_of: int = 0
+    received: bool = False
+    sub_biz: str | None = None
+
+
+WITH_BOB, WITH_CAROL, WITH_DAVE, WITH_ERIN = "alice bob", "alice carol", "alice dave", "alice erin"
+WITH_BOT, WITH_BAKERY, WITH_CYCLES = "alice trailbot", "alice bakery", "alice cycles"
+
+MOMENTS: tuple[tuple[int, tuple[Talk | Up, ...]], ...] = (
+    (
+        3 * 24 * 60,
+        (
+            Talk(
+                WITH_BOB,
+                """
+bob: Are you awake?
+alice: It is ten in the morning, Bob.
+bob: That is not an answer.
+alice: Yes. Coffee number two.
+bob: Good. I have found a map.
+alice: What kind of map?
+bob: Paper. From the shelf in the hall, behind the skis.
+alice: Does it show our lake?
+bob: It shows a lake. Ours has moved, or the map is upside down.
+alice: Turn it round.
+bob: Now it is ours.
+alice: You are the navigator then.
+bob: I accept. What does a navigator bring?
+alice: The map. And modesty.
+bob: I have a map.
+alice: How long is the way round?
+bob: Eleven kilometres, says the map. It was printed in 1974.
+alice: Lakes do not grow.
+bob: This one might. They built a dam in 1981.
+alice: Then we need a newer map.
+bob: I'll ask at the library.
+""",
+            ),
+            Talk(
+                BOOKS,
+                """
+carol: Welcome to the book club! One book a month, cake at every meeting.
+dave: What is the first book?
+carol: Something short. We start with novellas and see who stays.
+alice: I stay for the cake.
+dave: I am here for the cake too, but I can read.
+""",
+            ),
+            Talk(
+                WITH_DAVE,
+                """
+dave: The offer for the new client goes out on Monday.
+alice: I have the numbers. Do you want them today?
+dave: Tomorrow is early enough.
+""",
+            ),
+            Talk(WITH_BAKERY, "alice: Hello! Can I order a cake for Saturday?", SHOP),
+        ),
+    ),
+    (
+        2 * 24 * 60 + 190,
+        (
+            Talk(
+                WITH_BOB,
+                """
+bob: The library has a map of 2019.
+alice: And?
+bob: Fourteen kilometres. The lake has grown.
+alice: Fourteen is fine if we start early.
+bob: How early is early?
+alice: The 8:12.
+bob: In the morning?
+alice: Bob.
+bob: I am only asking for the minutes.
+alice: Platform 3.
+bob: I'll set three alarms.
+alice: Set four.
+bob: What do we eat?
+alice: I make sandwiches. Cheese, or cheese and pickle?
+bob: Pickle and cheese.
+alice: That is the same.
+bob: Not in that order.
+alice: Noted, pickle first.
+bob: I bring the stove and the coffee.
+alice: And a lighter.
+bob: And a lighter.
+alice: You forgot it last time.
+bob: Last time I was not the navigator.
+alice: What about rain?
+bob: The app says dry, the knee of my neighbour says rain.
+alice: Whom do you believe?
+bob: The knee. It has been right since 1998.
+alice: Then rain jackets.
+""",
+            ),
+            Talk(
+                BOOKS,
+                """
+erin: Hello, may I come in? Alice said that there is cake.
+carol: There is. What was said before you joined is above: this group shows its whole history.
+""",
+            ),
+            Talk(
+                WITH_DAVE,
+                """
+alice: Here are the numbers: 24 seats, 3 years, 5 % off.
+dave: 5 % is generous.
+alice: They asked for 10.
+dave: Then it is perfect.
+""",
+            ),
+            Talk(
+                WITH_BAKERY,
+                "bakery: With pleasure. Chocolate, lemon or carrot?\nalice: Lemon, for twelve people.",
+                SHOP,
+            ),
+            Talk(WITH_CYCLES, "alice: My rear brake squeaks. Do you have time this week?", SHOP),
+        ),
+    ),
+    (
+        26 * 60,
+        (
+            Talk(
+                WITH_BOB,
+                """
+bob: I bought a compass.
+alice: We have phones.
+bob: Phones have batteries.
+alice: So has your head torch.
+bob: That is why I also bought batteries.
+alice: How heavy is your backpack by now?
+bob: I have not dared to weigh it.
+alice: Leave the cast iron pan at home.
+bob: Who told you about the pan?
+alice: You did, just now.
+bob: Well played.
+alice: Is your sister coming along?
+bob: She has a wedding. Not her own.
+alice: A pity. More pickle for us.
+bob: Carol asked whether her boots will do.
+alice: The red ones?
+bob: The red ones.
+alice: They are older than the map.
+bob: Which one?
+alice: Both.
+bob: I'll tell her that they have character.
+alice: Bring tape.
+bob: Tape is on the list. The list is on the fridge.
+alice: Send me a photo of the list.
+bob: It says: map, compass, stove, coffee, lighter (!), tape, socks, socks, socks.
+alice: You are ready.
+""",
+            ),
+            Talk(
+                HIKE,
+                """
+alice: Morning, you two! Saturday looks dry. The ridge or the lake?
+carol: The lake, please. My knees still remember the ridge.
+bob: Lake it is. I bring the stove and the coffee.
+alice: @bob Bob, you are my favourite person.
+carol: Train at 8:12 from platform 2, then an hour on foot. => Train at 8:12 from platform 3, then an hour on foot. Who has the map?
+bob: >Me. And dry socks for whoever falls in this time.
+""",
+            ),
+            Talk(
+                OFFICE,
+                """
+dave: @all The kitchen is closed tomorrow: they bring the new coffee machine.
+erin: Finally.
+bob: I have a stove, if anybody is desperate.
+alice: He means it.
+""",
+            ),
+            Talk(
+                WITH_ERIN,
+                """
+erin: Mum asks whether you come on Sunday.
+alice: Yes! What shall I bring?
+erin: Yourself. And the photo album, if you find it.
+""",
+            ),
+            Talk(
+                WITH_BOT,
+                "alice: /forecast saturday lake\ntrailbot: >Saturday at the lake: dry until four, 19 degrees, light wind from the west.",
+            ),
+            Talk(
+                WITH_CYCLES,
+                "cycles: Bring it on Thursday before noon.\nalice: Thursday it is.\ncycles: It is done: new pads, 18.50.",
+                SHOP,
+            ),
+        ),
+    ),
+    (
+        95,
+        (
+            Talk(
+                WITH_CAROL,
+                """
+carol: Do you think that my boots will do?
+alice: They have character.
+carol: That is what Bob said.
+alice: Then it is true.
+""",
+            ),
+            Up(CAROL, WITH_CAROL),
+            Talk(WITH_CAROL, "alice: We bring tape, in case the character comes off."),
+            Up(CAROL, WITH_CAROL, received=True),
+            Talk(WITH_CAROL, "alice: And a spare pair of socks."),
+            Talk(
+                BOOKS,
+                """
+carol: The book of the month is out: 112 pages about a lighthouse.
+dave: Is there cake in it?
+erin: On page 40. I looked.
+dave: Forget what I said about page 39 =x
+""",
+            ),
+            Talk(WITH_DAVE, "dave: The client has signed. Thank you for the numbers!"),
+            Up(ALICE, WITH_DAVE),
+            Up(ALICE, WITH_BOT),
+            Up(ALICE, WITH_ERIN),
+            Talk(WITH_BAKERY, "bakery: Your lemon cake is ready on Saturday from 7:30.", SHOP),
+        ),
+    ),
+    (
+        40,
+        (
+            Talk(
+                WITH_BOB,
+                """
+bob: Psst: it is Carol's birthday on Saturday.
+alice: I know! The bakery makes a lemon cake. Can you carry candles without breaking them?
+bob: >I can try. 🎂
+alice: Wrap them into the socks.
+bob: Genius.
+""",
+            ),
+            Talk(
+                HIKE,
+                """
+alice: I have the sandwiches. Pickle first, as ordered.
+bob: Four alarms are set.
+carol: What are you two up to? You are so quiet.
+""",
+            ),
+            Talk(OFFICE, "dave: The new coffee machine speaks Italian only.\nerin: So does my heart."),
+        ),
+    ),
+    (
+        6,
+        (
+            Talk(
+                WITH_BOB,
+                """
+bob: I have weighed the backpack.
+bob: We do not talk about it.
+""",
+            ),
+            Talk(
+                HIKE,
+                """
+carol: @alice Alice, do you have room for my camera?
+bob: Mine is full. Very full.
+""",
+            ),
+            Talk(OFFICE, "bob: @alice Could you have a look at the Italian manual?"),
+            Talk(
+                "bob carol",
+                "carol: What is Alice hiding?\nbob: Me? Nothing. Alice? Nothing.\ncarol: You are both terrible at this.",
+            ),
+            Talk("bob dave", "dave: Are you in the office tomorrow?"),
+            Talk("carol erin", "erin: Which page are you on?\ncarol: 41. I went straight past the cake."),
+        ),
+    ),
+)
+"""Minutes before the present, and what happens then: in each conversation in this order, in different ones at once."""

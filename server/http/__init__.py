@@ -1,0 +1,1 @@
+"""GraphQL over HTTP, static pages and request logs."""

@@ -1,0 +1,121 @@
+"""The pages that Confab shows in a browser, as `make web` has built them: the playground (GraphiQL) and the demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import Route
+
+PLAYGROUND_ASSETS = "/graphql/assets"
+DEMO_PATH = "/demo"
+DEMO_ASSETS = "/demo/assets"
+
+STATIC = Path(__file__).parents[1] / "static"
+"""Where the build puts a folder for each page: index.html, and files whose names change with their content."""
+
+_FOR_EVER = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
+_NOT_BUILT = """<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <title>Confab: not built yet</title>
+    <style>
+      :root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
+      main { max-width: 38rem; margin: 15vh auto; padding: 0 1.5rem; }
+    </style>
+  </head>
+  <body>
+    <main>
+      <h1>This page has not been built yet</h1>
+      <p>Confab itself is running: the API answers <code>POST /graphql</code>, and WebSockets there.</p>
+      <p>Pages are built with Node.js 20 or newer and npm. Install them, run <code>make web</code> and load this page again.</p>
+    </main>
+  </body>
+</html>
+"""
+
+
+class BuiltPage:
+    """One page and its files, from a folder that the build fills; it may do so while the server runs.
+
+    Nothing is loaded from any other host: the browser is told to refuse that. Pages of others may not frame it; with `framed` it may frame
+    itself.
+    """
+
+    def __init__(self, folder: Path, assets_path: str, *, framed: bool = False) -> None:
+        self._folder = folder
+        self._assets_path = assets_path
+        self._headers = _headers("'self'" if framed else "'none'", "SAMEORIGIN" if framed else "DENY")
+
+    def page(self, _request: Request) -> Response:
+        """The page, or one that says how to build it (503)."""
+        try:
+            html = (self._folder / "index.html").read_text(encoding="utf-8")
+        except OSError:
+            return HTMLResponse(_NOT_BUILT, 503, headers=self._headers)
+        return HTMLResponse(html, headers=self._headers)
+
+    def routes(self) -> list[Route]:
+        """The page's files, for browsers to keep for ever."""
+        return [Route(f"{self._assets_path}/{{name}}", self._file)]
+
+    async def _file(self, request: Request) -> Response:
+        path = self._folder / request.path_params["name"]
+        # A name is one part of a path (`{name}` takes no slash), so nothing above the folder can be named but itself.
+        if path.name.startswith(".") or path.suffix == ".html" or not _is_file(path):
+            raise HTTPException(404)
+        return FileResponse(path, headers=_FOR_EVER)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # Names that are too long for any file.
+        return False
+
+
+def playground() -> BuiltPage:
+    """GraphiQL, which browsers get at the API's own address."""
+    return BuiltPage(STATIC / "playground", PLAYGROUND_ASSETS)
+
+
+def demo_routes() -> list[Route]:
+    """The demo: a chat in the browser."""
+    built = BuiltPage(STATIC / "demo", DEMO_ASSETS, framed=True)
+
+    async def page(request: Request) -> Response:
+        return built.page(request)
+
+    return [Route(DEMO_PATH, page), *built.routes()]
+
+
+def _headers(frames: str, legacy_frames: str) -> dict[str, str]:
+    policy = (
+        "default-src 'none'",
+        "script-src 'self'",
+        # Editors and lists set styles on elements.
+        "style-src 'self' 'unsafe-inline'",
+        "font-src 'self' data:",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "worker-src 'self' blob:",
+        # The demo shows two devices side by side: itself, twice.
+        f"frame-src {frames}",
+        f"frame-ancestors {frames}",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return {
+        "cache-control": "no-cache",
+        "vary": "accept",
+        "content-security-policy": "; ".join(policy),
+        "x-content-type-options": "nosniff",
+        "x-frame-options": legacy_frames,
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+    }

@@ -1,0 +1,157 @@
+"""Traces, where a collector is named: spans of operations, of commits, of round trips to Redis and of commands to MongoDB.
+
+They tell names and sizes: no text of a message, no variable, no token, no id of a user or conversation. Off, nothing of this is
+loaded, and nothing costs anything: what is traced is wrapped when the process starts, or is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
+
+from resolvers.base.app import Confab
+from server.observability.operation_metrics import OK, code_of, code_of_errors
+from server.settings import Settings
+from subscriptions.transport.engine import (
+    ConnectionContext,
+    EventStream,
+    GraphQLEngine,
+    GraphQLRequest,
+    Json,
+    Prepared,
+    RequestRefused,
+)
+
+_SCRIPTS_NAMED = 5
+
+
+class TracedEngine:
+    """A GraphQLEngine around another: a span for each operation."""
+
+    def __init__(self, engine: GraphQLEngine, tracer: Tracer) -> None:
+        self._engine = engine
+        self._tracer = tracer
+
+    def prepare(self, request: GraphQLRequest) -> Prepared:
+        """See GraphQLEngine."""
+        return self._engine.prepare(request)
+
+    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
+        """See GraphQLEngine."""
+        with self._span(prepared) as end:
+            response = await self._engine.execute(prepared, request, context)
+            end(code_of(response))
+            return response
+
+    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
+        """See GraphQLEngine."""
+        with self._span(prepared) as end:
+            stream = await self._engine.subscribe(prepared, request, context)
+            end(OK)
+            return stream
+
+    @contextmanager
+    def _span(self, prepared: Prepared) -> Iterator[Callable[[str], None]]:
+        attributes = {"graphql.operation.type": prepared.kind, "confab.field": prepared.root}
+        name = f"{prepared.kind} {prepared.root}"
+        # What went wrong is told by its code: an exception's text may hold what somebody wrote.
+        with self._tracer.start_as_current_span(
+            name, kind=SpanKind.SERVER, attributes=attributes, record_exception=False, set_status_on_exception=False
+        ) as span:
+
+            def end(code: str) -> None:
+                span.set_attribute("confab.code", code)
+                if code in ("INTERNAL", "UNAVAILABLE"):
+                    span.set_status(Status(StatusCode.ERROR))
+
+            try:
+                yield end
+            except RequestRefused as refusal:
+                end(code_of_errors(refusal.errors))
+                raise
+            except asyncio.CancelledError:
+                end("LEFT")
+                raise
+            except Exception:
+                end("INTERNAL")
+                raise
+
+
+def tracing(settings: Settings) -> TracerProvider | None:
+    """Where spans go, by setting; None where nobody named a collector. To be shut down in the end."""
+    if settings.otel_endpoint is None:
+        return None
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    exporter = OTLPSpanExporter(endpoint=f"{settings.otel_endpoint.rstrip('/')}/v1/traces")
+    return provider_to(exporter, settings.otel_sample)
+
+
+def provider_to(exporter: SpanExporter, sample: float) -> TracerProvider:
+    """A share of all traces to this exporter, by a thread of its own."""
+    resource = Resource.create({"service.name": "confab"})
+    provider = TracerProvider(resource=resource, sampler=ParentBased(TraceIdRatioBased(sample)))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def trace_parts(app: Confab, tracer: Tracer) -> None:
+    """Spans for commits, round trips to Redis and MongoDB's commands of this process from now on."""
+    store = app.store
+    _wrap(store.messages, "commit", tracer, "commit", lambda batch, *_: {"confab.messages": len(batch)})
+    _wrap(store.cache, "attempt", tracer, "redis", _of_calls, kind=SpanKind.CLIENT)
+    for method in (
+        "find",
+        "find_one",
+        "aggregate",
+        "insert_many",
+        "insert_one",
+        "bulk_write",
+        "insert_each",
+        "update_each",
+        "update_one",
+        "find_one_and_update",
+    ):
+        _wrap(store.mongo, method, tracer, f"mongodb {method}", _of_collection, kind=SpanKind.CLIENT)
+
+
+def _of_calls(calls: Any, *_: Any) -> dict[str, Any]:
+    names = list(dict.fromkeys(call.name for call in calls))[:_SCRIPTS_NAMED]
+    return {"db.system": "redis", "confab.calls": len(calls), "confab.scripts": names}
+
+
+def _of_collection(collection: str, *_: Any) -> dict[str, Any]:
+    return {"db.system": "mongodb", "db.collection.name": collection}
+
+
+def _wrap(
+    owner: Any,
+    method: str,
+    tracer: Tracer,
+    name: str,
+    describe: Callable[..., dict[str, Any]],
+    *,
+    kind: SpanKind = SpanKind.INTERNAL,
+) -> None:
+    """The method of this one object, in a span. It is replaced, so that it costs nothing where nobody traces."""
+    plain: Callable[..., Awaitable[Any]] = getattr(owner, method)
+
+    async def traced(*given: Any, **named: Any) -> Any:
+        with tracer.start_as_current_span(
+            name, kind=kind, attributes=describe(*given), record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                return await plain(*given, **named)
+            except Exception as error:
+                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+                raise
+
+    setattr(owner, method, traced)

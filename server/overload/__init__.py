@@ -1,0 +1,1 @@
+"""Overload protection: admission, deadlines and load shedding."""

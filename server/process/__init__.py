@@ -1,0 +1,1 @@
+"""The operating-system process: limits, garbage collection and shutdown."""

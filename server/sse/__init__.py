@@ -1,0 +1,1 @@
+"""Event streams over HTTP (server-sent events)."""

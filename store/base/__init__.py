@@ -1,0 +1,1 @@
+"""Identifiers, time, errors and counters that every repository uses."""

@@ -1,0 +1,1 @@
+"""Conversations and groups: heads, memberships and changes to them."""

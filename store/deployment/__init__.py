@@ -1,0 +1,1 @@
+"""State of the whole deployment: its name, worker numbers, and which contents of Redis are valid."""

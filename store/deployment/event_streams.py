@@ -1,0 +1,126 @@
+"""Where event streams are: a token is reserved by its user, then opened once, on one server, and forgotten at its end.
+
+Every server must find the stream that a request names, and only Redis is shared. What is asked of a stream that is reserved and not
+opened yet waits here, for whichever server opens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from store.base.ids import UserId
+from store.redis.cache import Cache, Call
+from store.redis.keys import Keys
+
+RESERVED_MS = 60_000
+"""How long a reservation waits for its stream."""
+
+OPEN_MS = 90_000
+"""How long a server is believed to hold a stream without having said so again."""
+
+MOST_WAITING = 20
+LONGEST_WAITING = 16_384
+"""How many operations may wait for a stream to be opened, and how many bytes each may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlace:
+    """Whose stream it is, and which server holds it; None: not opened yet."""
+
+    user: UserId
+    server: str | None
+
+
+class QueueOutcome(Enum):
+    """What became of an operation for a stream that is not opened yet."""
+
+    KEPT = auto()
+    EXISTS = auto()
+    """One of that id waits already."""
+    FULL = auto()
+    """It is too long, or too many wait."""
+
+
+class EventStreamStore:
+    """Tokens of event streams in Redis. All methods raise Unreachable."""
+
+    def __init__(self, cache: Cache, keys: Keys) -> None:
+        self._cache = cache
+        self._keys = keys
+
+    async def reserve(self, token: str, user: UserId) -> None:
+        """Makes a token known that nobody else has."""
+        self._cache.require_shared()
+        await self._cache.one(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
+
+    async def find(self, token: str) -> StreamPlace | None:
+        """Where the stream is. None: there is no such token any more."""
+        self._cache.require_shared()
+        user, server = await self._cache.run([Call("GET", (self._user(token),)), Call("GET", (self._server(token),))])
+        return StreamPlace(UserId(user.decode()), server.decode() if server else None) if user else None
+
+    async def open(self, token: str, user: UserId, server: str) -> list[bytes] | None:
+        """Opens it on a server, and takes over what waits, in no order. None: it is open already."""
+        self._cache.require_shared()
+        if not await self._cache.one(Call("SET", (self._server(token),), (server, "NX", "PX", OPEN_MS))):
+            return None
+        waiting = self._waiting(token)
+        _, asked, _ = await self._cache.run(
+            [
+                Call("SET", (self._user(token),), (user, "PX", OPEN_MS)),
+                Call("HVALS", (waiting,)),
+                Call("DEL", (waiting,)),
+            ]
+        )
+        return list(asked)
+
+    async def keep(self, server: str, streams: Iterable[tuple[str, UserId]]) -> None:
+        """Says again which streams the server holds."""
+        self._cache.require_shared()
+        calls = []
+        for token, user in streams:
+            calls.append(Call("SET", (self._user(token),), (user, "PX", OPEN_MS)))
+            calls.append(Call("SET", (self._server(token),), (server, "PX", OPEN_MS)))
+        if calls:
+            await self._cache.run_aside(calls)
+
+    async def forget(self, token: str) -> None:
+        """The stream has ended."""
+        keys = (self._user(token), self._server(token), self._waiting(token))
+        await self._cache.run_aside([Call("DEL", (key,)) for key in keys])
+
+    async def wait(self, token: str, operation: str, asked: bytes, most: int = MOST_WAITING) -> QueueOutcome:
+        """Keeps an operation until the stream is opened, if there are not `most` already."""
+        self._cache.require_shared()
+        if len(asked) > LONGEST_WAITING:
+            return QueueOutcome.FULL
+        waiting = self._waiting(token)
+        added, count, _ = await self._cache.run(
+            [
+                Call("HSETNX", (waiting,), (operation, asked)),
+                Call("HLEN", (waiting,)),
+                Call("PEXPIRE", (waiting,), (RESERVED_MS,)),
+            ]
+        )
+        if not added:
+            return QueueOutcome.EXISTS
+        if count > most:
+            await self.withdraw(token, operation)
+            return QueueOutcome.FULL
+        return QueueOutcome.KEPT
+
+    async def withdraw(self, token: str, operation: str) -> bool:
+        """Takes back what waits. False: it does not, the stream may have taken it over."""
+        self._cache.require_shared()
+        return bool(await self._cache.one(Call("HDEL", (self._waiting(token),), (operation,))))
+
+    def _user(self, token: str) -> str:
+        return self._keys.event_stream(token, "user")
+
+    def _server(self, token: str) -> str:
+        return self._keys.event_stream(token, "server")
+
+    def _waiting(self, token: str) -> str:
+        return self._keys.event_stream(token, "waiting")

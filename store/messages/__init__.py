@@ -1,0 +1,1 @@
+"""Messages: places, storage, edits, recalls and idempotency keys."""

@@ -1,0 +1,1 @@
+"""MongoDB: the client, collection names, indexes, shard keys and migrations."""

@@ -1,0 +1,1 @@
+"""Receipts: how far each member has received and read."""

@@ -1,0 +1,272 @@
+"""Sessions as they are read: a user's whole state is in Redis while it is in use, loaded from MongoDB on a miss."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from store.base.clock import Clock
+from store.base.counters import HitCounter
+from store.base.errors import Unreachable
+from store.base.ids import ConversationId, UserId
+from store.redis.cache import Cache, Call
+from store.redis.keys import Keys
+from store.redis.single_flight import CLAIM_MS, SingleFlight, until_settled
+from store.sessions.session import Session, session_from
+from store.sessions.session_rows import SessionRows, Tick
+
+_PART = 250
+"""Sessions that are put into Redis at a time: it does nothing else meanwhile."""
+
+_NAMED = 1_000
+"""Sessions that a script is asked for by name at a time: Lua takes no more than some thousand values at once."""
+
+_LOADS = 10
+"""How often a state is loaded that is gone again before it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Some of a user's sessions, read at one moment. `clock` is the user's clock then, good within `epoch`."""
+
+    epoch: str
+    clock: int
+    total_unread: int
+    sessions: tuple[Session, ...]
+    positions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A category in use: its valid sessions, the unread of those not muted, the one written to last."""
+
+    category: str
+    session_count: int
+    unread_count: int
+    newest: ConversationId
+    write_ts: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What became of a change. `tick` and `previous` are its place in the user's chain of events.
+
+    changed is False where it had been applied before or there was nothing to do (the session is then as it is), or where the
+    user's state isn't in use (there is none then). `sessions`: all that the change moved, gateways last. old_unread: how many
+    messages the user had not read before; -1 where some that came late may be their own.
+    """
+
+    changed: bool
+    epoch: str
+    routes: tuple[str, ...]
+    sessions: tuple[Session, ...]
+    tick: int
+    previous: int
+    total_unread: int
+    old_read_seq: int
+    old_unread: int
+
+    @property
+    def session(self) -> Session | None:
+        """The session that was changed."""
+        return self.sessions[0] if self.sessions else None
+
+
+NOT_CACHED = ApplyResult(False, "", (), (), 0, 0, 0, -1, 0)
+
+
+def list_name(sub_biz: str | None, category: str | None) -> str:
+    """Which of a user's lists holds the sessions in a subBiz, a category or both; neither: the main list."""
+    if sub_biz is not None and category is not None:
+        return f"x{sub_biz} {category}"
+    if sub_biz is not None:
+        return f"b{sub_biz}"
+    return f"c{category}" if category is not None else "m"
+
+
+class SessionStore:
+    """Reads of sessions, and changes to their cached form."""
+
+    def __init__(self, rows: SessionRows, cache: Cache, keys: Keys, clock: Clock) -> None:
+        self._rows = rows
+        self._cache = cache
+        self._keys = keys
+        self._clock = clock
+        self._flights = SingleFlight()
+        self.looked = HitCounter()
+        """For states."""
+
+    async def list_page(self, user: UserId, name: str, limit: int, after: tuple[int, str] | None) -> Snapshot:
+        """Valid sessions of a list in display order, after a position and the conversation at it. One round trip when warm."""
+        position, conversation = after or ("", "")
+        answer = await self._warm(user, "list_page", (name, limit, position, conversation))
+        rows = answer[3:]
+        sessions = tuple(session_from(user, _c(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3))
+        positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
+        return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
+
+    async def list_names(self, user: UserId, name: str) -> list[ConversationId]:
+        """The conversations in a list, all as of one moment."""
+        return [_c(conversation) for conversation in (await self._warm(user, "list_names", (name,)))[1:]]
+
+    async def list_undelivered(self, user: UserId) -> list[Session]:
+        """Valid sessions in which messages wait to be received, as of one moment, in no particular order."""
+        rows = (await self._warm(user, "undelivered", ()))[1:]
+        return [session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
+
+    async def list_changed(self, user: UserId, after: int, limit: int, *, valid_until: int) -> Snapshot:
+        """Sessions whose activeTs is past a position, oldest change first; up to another position only valid ones. No two of
+        a user's have the same."""
+        answer = await self._warm(user, "changed", (after, limit, valid_until))
+        rows = answer[3:]
+        sessions = tuple(session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
+        return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
+
+    async def list_folders(self, user: UserId) -> list[Folder]:
+        """The categories in use, the one written to last first."""
+        rows = (await self._warm(user, "folders", ()))[3:]
+        folders = [
+            Folder(rows[i].decode(), int(rows[i + 1]), int(rows[i + 2]), _c(rows[i + 3]), int(rows[i + 4]))
+            for i in range(0, len(rows), 5)
+        ]
+        return sorted(folders, key=lambda folder: (-folder.write_ts, folder.category))
+
+    async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
+        """Those of the conversations that the user has a session of."""
+        sessions: list[Session] = []
+        for start in range(0, len(conversations) or 1, _NAMED):
+            part = conversations[start : start + _NAMED]
+            answer = await self._warm(user, "sessions_get", tuple(part) or ("",))
+            sessions += [session_from(user, c, text) for c, text in zip(part, answer[3:], strict=False) if text]
+        return Snapshot(answer[0].decode(), int(answer[1]), answer[2], tuple(sessions))
+
+    async def find(self, user: UserId, conversation: ConversationId) -> Session | None:
+        """One session, or None. Deleted ones too."""
+        return next(iter((await self.find_many(user, (conversation,))).sessions), None)
+
+    async def list_groups(self, user: UserId) -> list[ConversationId]:
+        """The groups the user is a member of, by id."""
+        return sorted(_c(name) for name in (await self._warm(user, "sessions_get", ()))[3:])
+
+    async def attach(self, user: UserId, server: str, until_ms: int) -> tuple[str, int, int | None]:
+        """Says that a server holds connections of the user. Answers epoch and clock: events after it reach that server. And
+        when the next mute ends, if one does: it is ended by whatever is asked then."""
+        self._cache.require_shared()
+        return _attached(await self._warm(user, "attach", (server, until_ms)))
+
+    async def attach_again(
+        self, users: Sequence[UserId], server: str, until_ms: int
+    ) -> list[tuple[str, int, int | None] | None]:
+        """Like attach, for many, in one round trip. None: nothing is said of that user, whose state isn't loaded or could not be
+        asked."""
+        self._cache.require_shared()
+        args = (self._clock.now_ms(), server, until_ms)
+        answers = await self._cache.attempt([Call("attach", self._keys.user(user), args) for user in users])
+        return [_attached(answer) if answer and not isinstance(answer, Exception) else None for answer in answers]
+
+    async def read_log(self, user: UserId, epoch: str, since: int, limit: int) -> list[tuple[int, int, bytes]] | None:
+        """Events after a position as (tick, tick before, event), or None if the log can't tell all of them."""
+        self._cache.require_shared()
+        answer = await self._warm(user, "log_read", (since, epoch, limit))
+        if not answer[2]:
+            return None
+        rows = answer[3:]
+        return [(int(rows[i]), int(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3)]
+
+    def change(self, user: UserId, kind: str, change: Mapping[str, Any]) -> Call:
+        """The call that applies a change to the user's cached state at its time `at`. `applied` reads its answer."""
+        return self.changes(user, [(kind, change)], "")
+
+    def changes(self, user: UserId, changes: Sequence[tuple[str, Mapping[str, Any]]], token: str) -> Call:
+        """Like change, for several, in one step and under the user's lock, which is given back with it."""
+        now = max(self._clock.now_ms(), *(change["at"] for _, change in changes))
+        flat = [part for kind, change in changes for part in (kind, orjson.dumps(change))]
+        return Call("apply", self._keys.user(user), (now, token, *flat))
+
+    async def _warm(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
+        """A script's answer over the loaded state: loads it first where it isn't."""
+        for _ in range(_LOADS):
+            call = Call(script, self._keys.user(user), (self._clock.now_ms(), *args))
+            answer: list[Any] = await self._cache.one(call)
+            if answer:
+                self.looked.hits += 1
+                return answer
+            self.looked.misses += 1
+            await self.load(user)
+        raise Unreachable("the cache does not keep what is put into it")
+
+    async def load(self, user: UserId) -> None:
+        """Makes the user's state be in Redis. Does nothing where it is."""
+        await self._flights.run((self._cache.scope, user), lambda: self._load(user))
+
+    async def _load(self, user: UserId) -> None:
+        keys = self._keys.user(user)
+
+        def call(script: str, *args: Any) -> Call:
+            return Call(script, keys, (self._clock.now_ms(), *args))
+
+        async def attempt() -> bool:
+            token = secrets.token_hex(8)
+            state = await self._cache.one(call("load_begin", token, CLAIM_MS))
+            if state == b"loaded":
+                return True
+            if state == b"busy":
+                return False
+            records = await self._rows.read(user)
+            for start in range(0, len(records), _PART):
+                part = [text for c, rec in records[start : start + _PART] for text in (c, orjson.dumps(rec))]
+                if not await self._cache.one(call("load_part", token, CLAIM_MS, *part)):
+                    return False
+            clock = max([self._clock.now_ms(), *(rec["a"] for _, rec in records)])
+            in_use = sorted({rec["sb"] for _, rec in records if "sb" in rec})
+            finish = call("load_finish", token, secrets.token_hex(4), clock, len(records), *in_use)
+            moved = await self._cache.one(finish)
+            if moved == 0:
+                return False
+            ticks = [Tick(user, _c(c), int(at), int(w)) for c, at, w in zip(*[iter(moved)] * 3, strict=True)]
+            await self._rows.keep_ticks(ticks)
+            return True
+
+        await until_settled(attempt)
+
+
+def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:
+    epoch, clock, due = answer
+    return epoch.decode(), int(clock), int(due) if due else None
+
+
+def applied(user: UserId, answer: Sequence[Any]) -> ApplyResult:
+    """What `apply` answered to one change."""
+    return applied_each(user, answer)[0]
+
+
+def applied_each(user: UserId, answer: Sequence[Any]) -> list[ApplyResult]:
+    """What `apply` answered: an outcome for each change, or one for all where the state isn't in use."""
+    if answer[0] != b"ok":
+        return [NOT_CACHED]
+    _, epoch, routes, *outcomes = answer
+    servers = tuple(route.decode() for route in routes)
+    return [_outcome(user, epoch.decode(), servers, outcome) for outcome in outcomes]
+
+
+def _outcome(user: UserId, epoch: str, servers: tuple[str, ...], outcome: Sequence[Any]) -> ApplyResult:
+    status, tick, previous, total, old_read, old_unread, *rows = outcome
+    return ApplyResult(
+        changed=status == b"ok",
+        epoch=epoch,
+        routes=servers,
+        sessions=tuple(session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2) if rows[i + 1]),
+        tick=int(tick),
+        previous=int(previous),
+        total_unread=total,
+        old_read_seq=old_read,
+        old_unread=old_unread,
+    )
+
+
+def _c(name: bytes) -> ConversationId:
+    return ConversationId(name.decode())

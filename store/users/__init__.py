@@ -1,0 +1,1 @@
+"""Users: profiles, revoked tokens and rate limits."""

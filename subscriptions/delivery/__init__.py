@@ -1,0 +1,1 @@
+"""The write path after a message has its place: commit, fan-out, publish and recovery."""

@@ -1,0 +1,1 @@
+"""Live events: event kinds, the hub, the bus between servers and replay."""

@@ -1,0 +1,50 @@
+"""The parameters of a GraphQL request, which HTTP bodies, URLs and WebSocket frames carry alike."""
+
+from __future__ import annotations
+
+from subscriptions.transport.engine import GraphQLRequest, Json
+
+
+class InvalidRequest(Exception):
+    """A parameter is not of the form that the protocols give it. `parameter` is its name."""
+
+    def __init__(self, parameter: str, expected: str) -> None:
+        super().__init__(f"The '{parameter}' is expected to be {expected}")
+        self.parameter = parameter
+
+
+def graphql_request(parameters: Json) -> GraphQLRequest:
+    """The request that these parameters make; others are ignored. Where the document is given as text, its id is one of them.
+    Raises InvalidRequest."""
+    query = parameters.get("query")
+    document_id = None
+    if not query:
+        document_id = _document_id(parameters)
+        query = "" if query is None and document_id is not None else query
+    if not isinstance(query, str):
+        raise InvalidRequest("query", "a string")
+    operation_name = parameters.get("operationName")
+    if operation_name is not None and not isinstance(operation_name, str):
+        raise InvalidRequest("operationName", "a string or null")
+    for name in ("variables", "extensions"):
+        if not isinstance(parameters.get(name), dict | None):
+            raise InvalidRequest(name, "an object or null")
+    return GraphQLRequest(query, parameters.get("variables"), operation_name, document_id)
+
+
+def _document_id(parameters: Json) -> str | None:
+    """By which id a request names its document: as the appendix of GraphQL over HTTP, Relay, or Apollo and urql write it."""
+    for name in ("documentId", "doc_id"):
+        given = parameters.get(name)
+        if given is not None:
+            if not isinstance(given, str) or not given:
+                raise InvalidRequest(name, "a non-empty string")
+            return given
+    extensions = parameters.get("extensions")
+    persisted = extensions.get("persistedQuery") if isinstance(extensions, dict) else None
+    if persisted is None:
+        return None
+    digest = persisted.get("sha256Hash") if isinstance(persisted, dict) else None
+    if not isinstance(digest, str) or not digest:
+        raise InvalidRequest("extensions.persistedQuery.sha256Hash", "a non-empty string")
+    return digest
