@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import structlog
-from store.messages.records import Message, Reserved
 
 from store.base.errors import Away, StoreError, Superseded, Unreachable
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
 from store.messages.idempotency_claims import Claim
 from store.messages.message_store import Committed, Refused
+from store.messages.records import Message, Reserved
 from store.redis.cache import Call
 from store.redis.fallback import FallbackScope, forget_scope
 from store.sessions.apply_messages import FanoutResult
