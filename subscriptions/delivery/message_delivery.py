@@ -1,5 +1,4 @@
-"""The life of a message after it got its place: group commit, fan-out, publishing. In that order, each stage batching what is
-waiting while it works on the batch before.
+"""Delivers reserved messages: group commit, fan-out, publishing; each stage batches what waits meanwhile.
 
 A message is answered once it is durable and its sender and the first members see it; the rest of a large group follows in
 a lane of its own, so that nobody else waits for it. Until all is done the message stays in the outbox: if this process
