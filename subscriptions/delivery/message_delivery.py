@@ -119,8 +119,6 @@ class MessageDelivery:
         parcelled = self._under_way.get(message)
         return parcelled.done if parcelled else None
 
-    # --- the stages
-
     def _push(self, stage: str, queue: deque[InFlightMessage], items: Sequence[InFlightMessage]) -> None:
         queue.extend(items)
         self._wakeups[stage].set()
@@ -385,7 +383,7 @@ class MessageDelivery:
         self._bus.send(parcel, [self._store.messages.clear(parcelled.reserved) for parcelled in done])
 
     def _leave(self, parcelled: InFlightMessage) -> None:
-        """It is durable, and not shown to all: the outbox has that done, if it is still there, or else what is owed."""
+        """Leave a durable message to the outbox, or to the stale caches if the outbox was lost."""
         self._under_way.pop(parcelled.reserved.message.id, None)
         self._store.owed.add_conversation(parcelled.reserved.message.conversation)
 
