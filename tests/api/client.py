@@ -22,7 +22,7 @@ from tests.api.session_calls import MESSAGE, SESSION, SessionCalls
 from tests.api.session_calls import Json as Json
 from tests.clock import DAY_MS, ManualClock
 
-PATIENCE_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 """After this long, what a test waits for counts as not happening."""
 
 SILENCE_SECONDS = 0.12
@@ -65,12 +65,12 @@ class Refusal:
     retryable: bool = False
 
 
-def private(one: str, other: str, sub_biz: str | None = None) -> str:
+def private_id(one: str, other: str, sub_biz: str | None = None) -> str:
     """The id of two people's conversation, within a subBiz perhaps, spelt as the contract says."""
     return "p_" + "_".join(sorted((one, other))) + (f"~{sub_biz}" if sub_biz else "")
 
 
-def caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = None) -> Caller:
+def make_caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = None) -> Caller:
     return Caller(UserId(user), role, time.time() + 3600, name)
 
 
@@ -86,7 +86,7 @@ class Subscriber:
         async for response in responses(self._stream):
             self._events.put_nowait(orjson.loads(response))
 
-    async def next(self, within: float = PATIENCE_SECONDS) -> Json:
+    async def next(self, within: float = TIMEOUT_SECONDS) -> Json:
         """The next event: the value of the subscription's field."""
         waiting = asyncio.ensure_future(self._events.get())
         done, _ = await asyncio.wait({waiting, self._task}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
@@ -106,12 +106,12 @@ class Subscriber:
         """The next events, so many of them."""
         return [await self.next() for _ in range(count)]
 
-    async def none(self, within: float = SILENCE_SECONDS) -> None:
+    async def expect_no_event(self, within: float = SILENCE_SECONDS) -> None:
         """Fails if an event comes."""
         await asyncio.sleep(within)
         assert self._events.empty(), self._events.get_nowait()
 
-    def arrived(self) -> list[Json]:
+    def pop_events(self) -> list[Json]:
         """What has come and was not read yet."""
         events = []
         while not self._events.empty():
@@ -122,7 +122,7 @@ class Subscriber:
     async def stop(self) -> None:
         """Ends the subscription, as a client does that goes away, though not in the middle of an event."""
         await asyncio.sleep(0.005)
-        await cancelled(self._task)
+        await cancel_tasks(self._task)
         self._stream.close()
 
 
@@ -134,16 +134,16 @@ class Api(SessionCalls, GroupCalls):
         self.database = mongo[database]
         self._subscribers: list[Subscriber] = []
 
-    async def people(self, *names: str) -> list[str]:
+    async def create_users(self, *names: str) -> list[str]:
         """Users nobody else in the run is called. They exist, and keep the names' order."""
         mark = secrets.token_hex(4)
         users = [f"{name}-{mark}" for name in names]
-        await together(*(self.services.sign_in(caller(user)) for user in users))
+        await gather_all(*(self.services.sign_in(make_caller(user)) for user in users))
         return users
 
     async def run(self, who: str | Caller | None, query: str, **variables: Any) -> Json:
         """The response to a query or mutation."""
-        asking = caller(who) if isinstance(who, str) else who
+        asking = make_caller(who) if isinstance(who, str) else who
         request = GraphQLRequest(query, variables or None)
         context = ConnectionContext(asking, "test")
         if asking is not None:
@@ -163,15 +163,15 @@ class Api(SessionCalls, GroupCalls):
         data: Json = response["data"]
         return data
 
-    async def refusal(self, who: str | Caller | None, query: str, **variables: Any) -> Refusal:
+    async def expect_refusal(self, who: str | Caller | None, query: str, **variables: Any) -> Refusal:
         """The one error of the response; fails where there is none, or more than one."""
         response = await self.run(who, query, **variables)
         assert len(response.get("errors", ())) == 1, response
-        return refusal_of(response["errors"][0])
+        return parse_refusal(response["errors"][0])
 
     async def subscribe(self, who: str | Caller | None, query: str, **variables: Any) -> Subscriber:
         """A subscription that has begun. Raises RequestRefused where it can't."""
-        asking = caller(who) if isinstance(who, str) else who
+        asking = make_caller(who) if isinstance(who, str) else who
         request = GraphQLRequest(query, variables or None)
         if asking is not None:
             await self.services.sign_in(asking)
@@ -189,21 +189,21 @@ class Api(SessionCalls, GroupCalls):
         assert first.get("__typename", "CaughtUp") == "CaughtUp" and first.get("reason", "CATCH_UP") == "CATCH_UP"
         return subscriber
 
-    async def stop_listening(self) -> None:
+    async def stop_subscriptions(self) -> None:
         """Ends all subscriptions."""
-        await together(*(subscriber.stop() for subscriber in self._subscribers))
+        await gather_all(*(subscriber.stop() for subscriber in self._subscribers))
         self._subscribers.clear()
 
     # --- what most tests do on their way
 
     async def send(self, sender: str, to: str, content: str = "hello", **more: Any) -> Json:
         """Sends to a user or a conversation, and answers the payload."""
-        data = await self.data(sender, SEND, input=message_to(to, content, **more))
+        data = await self.data(sender, SEND, input=message_input(to, content, **more))
         payload: Json = data["sendMessage"]
         return payload
 
-    async def refused_to_send(self, sender: str | None, to: str, content: str = "hello", **more: Any) -> Refusal:
-        return await self.refusal(sender, SEND, input=message_to(to, content, **more))
+    async def expect_send_refusal(self, sender: str | None, to: str, content: str = "hello", **more: Any) -> Refusal:
+        return await self.expect_refusal(sender, SEND, input=message_input(to, content, **more))
 
     async def edit(self, user: str, message: str, content: str) -> Json:
         data: Json = (await self.data(user, EDIT, id=message, content=content))["editMessage"]
@@ -224,11 +224,11 @@ class Api(SessionCalls, GroupCalls):
 
     async def upsert_users(self, *users: Json) -> list[Json]:
         """Makes users, or changes them, as a service does."""
-        service = caller("service", CallerRole.SERVICE)
+        service = make_caller("service", CallerRole.SERVICE)
         upserted: list[Json] = (await self.data(service, UPSERT_USERS, input=list(users)))["upsertUsers"]
         return upserted
 
-    async def crowd(self, mark: str, count: int) -> list[str]:
+    async def create_many_users(self, mark: str, count: int) -> list[str]:
         """More users than can sign in within a test, in the order of their ids."""
         made = [f"{mark}.{number:04}" for number in range(count)]
         await self.upsert_users(*({"id": user, "displayName": user} for user in made))
@@ -245,45 +245,45 @@ class Api(SessionCalls, GroupCalls):
             if not listed["pageInfo"]["hasNextPage"]:
                 return found
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Waits until nothing is under way any more that was begun by requests answered before."""
         app = self.services.app
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while app.receipts._tasks or app.delivery._under_way or app.revisions._tasks or app.bus._sending:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
 
-    async def pass_days(self, clock: ManualClock, days: float) -> None:
+    async def advance_days(self, clock: ManualClock, days: float) -> None:
         """Time goes by, and housekeeping with it."""
         clock.ms += round(days * DAY_MS)
         store = self.services.app.store
         await store.deployment.lease(store.ids, 0)
 
-    async def kept_hours(self, *keys: str) -> list[float]:
+    async def remaining_hours(self, *keys: str) -> list[float]:
         """How long Redis keeps keys that are not used any more. Its time is the real one, whatever the clock says."""
         lifetimes = await self.services.app.store.cache.run([Call("PTTL", (key,)) for key in keys])
         return [milliseconds / 3_600_000 for milliseconds in lifetimes]
 
-    async def stored(self) -> dict[str, dict[Any, Json]]:
+    async def stored_documents(self) -> dict[str, dict[Any, Json]]:
         """Every document of the database but those that housekeeping writes."""
-        await self.settled()
+        await self.wait_until_idle()
         names = set(self.database.list_collection_names()) - {"deployment", "leases"}
         return {name: {row["_id"]: row for row in self.database[name].find()} for name in sorted(names)}
 
 
-def message_to(to: str, content: str = "hello", **more: Any) -> Json:
+def message_input(to: str, content: str = "hello", **more: Any) -> Json:
     """The input for a message to a user or a conversation."""
     field = "conversationId" if to[:2] in ("p_", "g_", "b_") else "toUserId"
     return {field: to, "content": content} | more
 
 
-def refusal_of(error: Json) -> Refusal:
+def parse_refusal(error: Json) -> Refusal:
     """What an error says to a program. Every error says it."""
     extensions = error["extensions"]
     assert error["message"]
     return Refusal(extensions["code"], extensions.get("field"), extensions["retryable"])
 
 
-async def together(*calls: Awaitable[Any]) -> list[Any]:
+async def gather_all(*calls: Awaitable[Any]) -> list[Any]:
     """Runs calls at once. All have ended, also those that go on for longer than the first that failed."""
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     for outcome in outcomes:
@@ -292,7 +292,7 @@ async def together(*calls: Awaitable[Any]) -> list[Any]:
     return outcomes
 
 
-async def cancelled(*tasks: asyncio.Task[Any]) -> None:
+async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
     """Ends tasks. Once is not enough: Python 3.11's wait_for, which the drivers use, can swallow a cancellation."""
     pending = set(tasks)
     while pending:
@@ -301,7 +301,7 @@ async def cancelled(*tasks: asyncio.Task[Any]) -> None:
         _, pending = await asyncio.wait(pending, timeout=0.2)
 
 
-async def eventually(check: Any, within: float = PATIENCE_SECONDS) -> None:
+async def wait_until(check: Any, within: float = TIMEOUT_SECONDS) -> None:
     """Waits until an async check answers true."""
     deadline = time.monotonic() + within
     while not await check():

@@ -81,7 +81,7 @@ def open_api(deployments: Deployments) -> OpenApi:
             try:
                 yield api
             finally:
-                await api.stop_listening()
+                await api.stop_subscriptions()
 
     return opened
 
@@ -103,8 +103,8 @@ async def other_process(process: Api, open_api: OpenApi) -> AsyncIterator[Api]:
 async def api(process: Api) -> AsyncIterator[Api]:
     """The module's process. Its subscriptions end with the test."""
     yield process
-    await process.settled()
-    await process.stop_listening()
+    await process.wait_until_idle()
+    await process.stop_subscriptions()
 
 
 class Lane:
@@ -138,5 +138,5 @@ def lane(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lane]:
 @pytest.fixture
 async def other_api(other_process: Api) -> AsyncIterator[Api]:
     yield other_process
-    await other_process.settled()
-    await other_process.stop_listening()
+    await other_process.wait_until_idle()
+    await other_process.stop_subscriptions()

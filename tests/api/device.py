@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, PATIENCE_SECONDS, Api, Json, Subscriber
+from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, TIMEOUT_SECONDS, Api, Json, Subscriber
 
 READABLE = "query($id: ID!) { messages(conversationId: $id, last: 1) { pageInfo { endCursor } } }"
 
@@ -68,9 +68,9 @@ class Device:
     async def apply(self) -> None:
         """Applies what has come so far."""
         assert self._live and self._synced
-        for event in self._synced.arrived():
+        for event in self._synced.pop_events():
             await self._apply_sync(event)
-        for event in self._live.arrived():
+        for event in self._live.pop_events():
             await self._apply_event(event)
 
     async def _apply_sync(self, event: Json) -> None:
@@ -174,7 +174,7 @@ class Device:
 
     async def agrees(self) -> None:
         """Waits until the device shows what a fresh client would be shown; fails where that does not come."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             await self.apply()
             fresh = await self.api.all_sessions(self.user)

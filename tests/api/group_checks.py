@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.api.client import Api, Json, together
+from tests.api.client import Api, Json, gather_all
 from tests.api.group_calls import roles_of
 
 
@@ -20,7 +20,7 @@ async def shown_to(api: Api, users: Sequence[str], group: str) -> dict[str, Json
         listed = group in await api.my_groups(user)
         return {"group": shown, "session": session, "history": history, "listed": listed}
 
-    return dict(zip(users, await together(*(one(user) for user in users)), strict=True))
+    return dict(zip(users, await gather_all(*(one(user) for user in users)), strict=True))
 
 
 def check_legal(seen: dict[str, Json]) -> str:

@@ -50,7 +50,7 @@ class Cast:
 async def perform(api: Api, **group: Any) -> Cast:
     """Makes the group, and lets two leave it who had something to read."""
     names = ("owner", "admin", "member", "left", "removed", "outsider", "other_admin", "other_member")
-    people = dict(zip(names, await api.people(*(name.replace("_", "-") for name in names)), strict=True))
+    people = dict(zip(names, await api.create_users(*(name.replace("_", "-") for name in names)), strict=True))
     owner, *others = (user for name, user in people.items() if name != "outsider")
     made = await api.create_group(owner, *others, **group)
     for name in ("admin", "other_admin"):

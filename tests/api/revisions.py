@@ -64,7 +64,7 @@ async def missed(api: Api, user: str, since: str) -> list[Json]:
 
 async def set_member(api: Api, group: str, user: str, *, role: str = "MEMBER", until: int = -1) -> None:
     """Gives a member a role, or ends the membership with a seq."""
-    await api.settled()
+    await api.wait_until_idle()
     members = api.database["members"]
     row = members.find_one({"_id": f"{group} {user}"})
     assert row is not None

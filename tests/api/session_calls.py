@@ -87,7 +87,7 @@ class SessionCalls(ABC):
         session: Json | None = (await self.data(user, query, id=conversation))["session"]
         return session
 
-    async def own(self, user: str, conversation: str) -> Json:
+    async def own_session(self, user: str, conversation: str) -> Json:
         """A session that the user has."""
         session = await self.session(user, conversation)
         assert session is not None
@@ -95,7 +95,7 @@ class SessionCalls(ABC):
 
     async def unread(self, user: str, conversation: str) -> int:
         """How many messages of the conversation the user's badge shows."""
-        count: int = (await self.own(user, conversation))["unreadCount"]
+        count: int = (await self.own_session(user, conversation))["unreadCount"]
         return count
 
     async def total_unread(self, user: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, Subscriber, together
+from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, Subscriber, gather_all
 
 SILENCE_SECONDS = 0.03
 
@@ -36,22 +36,22 @@ class Witness:
 
     async def begin(self) -> None:
         """Takes down how everything is."""
-        await self._api.settled()
+        await self._api.wait_until_idle()
         for user in self._people:
             for query in (LIVE_MESSAGES, LIVE_SESSIONS):
                 self._devices.append(await self._api.listen(user, query))
         self._seen = await self._look()
-        self._stored = await self._api.stored()
+        self._stored = await self._api.stored_documents()
 
     async def nothing_happened(self) -> None:
         """Fails where anything is not as it was, or a device was told of something."""
-        assert await self._api.stored() == self._stored
+        assert await self._api.stored_documents() == self._stored
         for user, before, now in zip(self._people, self._seen, await self._look(), strict=True):
             assert now == before, user
-        await together(*(device.none(SILENCE_SECONDS) for device in self._devices))
+        await gather_all(*(device.expect_no_event(SILENCE_SECONDS) for device in self._devices))
 
     async def _look(self) -> list[Json]:
-        return await together(*(seen_by(self._api, user, self._group) for user in self._people))
+        return await gather_all(*(seen_by(self._api, user, self._group) for user in self._people))
 
 
 async def witness(api: Api, group: str, *people: str) -> Witness:

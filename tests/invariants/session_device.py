@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tests.api.client import PATIENCE_SECONDS, Api, Subscriber
+from tests.api.client import TIMEOUT_SECONDS, Api, Subscriber
 from tests.invariants.session_model import Json, SessionModel, gateway
 from tests.invariants.session_reading import MESSAGE
 from tests.invariants.session_told import Ears
@@ -77,9 +77,9 @@ class Device:
     async def apply(self) -> None:
         """Applies what has come so far."""
         assert self._live and self._synced
-        for event in self._synced.arrived():
+        for event in self._synced.pop_events():
             await self._apply_sync(event)
-        for event in self._live.arrived():
+        for event in self._live.pop_events():
             await self._apply_event(event)
 
     async def _apply_sync(self, event: Json) -> None:
@@ -184,7 +184,7 @@ class Device:
         """Waits until it shows what the model says, and has heard of all that happened; fails where that does not come."""
         names = [name for name in model.names(self.user) if model.valid(self.user, name)]
         expected = {name: model.session(self.user, name) for name in names}
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         await self.apply()
         while (shows := self.shown() == expected) is False or self.ears.wrong(model):
             wrong = self.ears.wrong(model) if shows else _difference(expected, self.shown())

@@ -8,7 +8,7 @@ from graphql import GraphQLObjectType
 from resolvers.users.callers import Caller, CallerRole
 from schema.root import SCHEMA
 from subscriptions.transport.engine import RequestRefused
-from tests.api.client import Api, Json, caller
+from tests.api.client import Api, Json, make_caller
 from tests.api.group_roles import Cast, perform
 from tests.api.unchanged_state import witness
 from tests.security.authorisation import (
@@ -88,8 +88,8 @@ async def test_everybody_may_what_the_table_says_and_what_is_refused_changes_not
 @pytest.mark.parametrize("role", [CallerRole.SERVICE, CallerRole.ADMIN])
 async def test_a_service_and_an_admin_may_make_users_and_see_no_more_than_others(api: Api, role: CallerRole) -> None:
     cast = await perform(api)
-    (user,) = await api.people("service")
-    served = caller(user, role)
+    (user,) = await api.create_users("service")
+    served = make_caller(user, role)
     made = next(rule for rule in ROOT_FIELDS if rule.field == "Mutation.upsertUsers")
     assert await outcome(api, cast, made, served) == OK
     watching = await witness(api, cast.group, *cast.people)

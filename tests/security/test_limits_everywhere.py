@@ -12,7 +12,7 @@ from graphql import GraphQLObjectType, get_named_type
 
 from schema.root import SCHEMA
 from subscriptions.transport.engine import Json
-from tests.api.client import Api, private
+from tests.api.client import Api, private_id
 from tests.api.group_roles import perform
 from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
@@ -120,7 +120,7 @@ async def test_no_list_is_taken_that_is_longer_than_it_could_be_of_use(api: Api)
     cast = await perform(api)
     many = [f"user{number}" for number in range(20_000)]
     calls: dict[str, tuple[str, Any]] = {
-        "assignCategory": ("mutation ($l: [ID!]!) { assignCategory(conversationIds: $l) { id } }", [private("a", user) for user in many]),
+        "assignCategory": ("mutation ($l: [ID!]!) { assignCategory(conversationIds: $l) { id } }", [private_id("a", user) for user in many]),
         "inviteMembers": (f'mutation ($l: [ID!]!) {{ inviteMembers(groupId: "{cast.group}", userIds: $l) {{ id }} }}', many),
         "createGroup": ('mutation ($l: [ID!]!) { createGroup(input: {name: "G", memberIds: $l}) { id } }', many),
         "sendMessage": (f'mutation ($l: [ID!]!) {{ sendMessage(input: {{conversationId: "{cast.group}", content: "x", mentions: $l}}) {{ replayed }} }}', many),
@@ -128,13 +128,13 @@ async def test_no_list_is_taken_that_is_longer_than_it_could_be_of_use(api: Api)
     }  # fmt: skip
     listed = {name for name, field in _mutations().items() for one in field.args.values() if _holds_list(one.type)}
     assert listed == calls.keys()
-    before = await api.stored()
+    before = await api.stored_documents()
     for name, (query, values) in calls.items():
         began = time.monotonic()
         response = await api.run(cast.owner, query, l=values)
         assert codes(response) <= {"INVALID_INPUT", "GROUP_FULL", "FORBIDDEN"}, name
         assert time.monotonic() - began < 2, name
-    assert await api.stored() == before
+    assert await api.stored_documents() == before
 
 
 def _mutations() -> dict[str, Any]:

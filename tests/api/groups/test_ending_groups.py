@@ -17,8 +17,8 @@ from tests.api.client import (
     Api,
     Json,
     Refusal,
-    refusal_of,
-    together,
+    gather_all,
+    parse_refusal,
 )
 from tests.api.conftest import Deployments
 from tests.api.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP
@@ -54,7 +54,7 @@ async def brought_about(api: Api, end: End, **group: object) -> Ended:
     cast = await perform(api, **group)
     were = {part: getattr(cast, part) for part in WERE_IN_IT}
     histories = {part: await api.history(user, cast.group) for part, user in were.items()}
-    sessions = {part: await api.own(user, cast.group) for part, user in were.items()}
+    sessions = {part: await api.own_session(user, cast.group) for part, user in were.items()}
     await end(api, cast.owner, cast.group)
     return Ended(cast, end, histories, sessions)
 
@@ -109,7 +109,7 @@ async def test_what_was_said_in_a_group_that_was_dissolved_stays_with_those_who_
 @pytest.mark.parametrize("part", WERE_IN_IT)
 async def test_the_session_of_everybody_who_was_in_it_is_a_tombstone(api: Api, ended: Ended, part: str) -> None:
     user, before = getattr(ended.cast, part), ended.sessions[part]
-    session = await api.own(user, ended.cast.group)
+    session = await api.own_session(user, ended.cast.group)
     assert (session["status"], session["unreadCount"], session["unreadMentionCount"]) == ("INVALID", 0, 0)
     assert session["unreadStatus"] is False
     assert session["activeTs"] > before["activeTs"]
@@ -180,10 +180,10 @@ async def test_everybody_who_was_in_it_is_told_once_and_then_nothing(api: Api, o
     for (user, process), device in synced.items():
         event = await device.next()
         assert (event["reason"], event["totalUnread"], event["reset"]) == ("DELETE", 0, False)
-        assert event["sessions"] == [await process.own(user, cast.group)]
-    await together(api.settled(), other_api.settled())
+        assert event["sessions"] == [await process.own_session(user, cast.group)]
+    await gather_all(api.wait_until_idle(), other_api.wait_until_idle())
     for device in (*live, *synced.values(), *quiet):
-        await device.none(0.02)
+        await device.expect_no_event(0.02)
 
 
 @either
@@ -193,7 +193,7 @@ async def test_devices_that_were_away_learn_of_it_from_their_cursors(api: Api, o
     cursors = [(await api.data(user, SYNC))["syncSessions"]["cursor"] for user in were]
     await end(api, cast.owner, cast.group)
     for user, cursor in zip(were, cursors, strict=True):
-        session = await api.own(user, cast.group)
+        session = await api.own_session(user, cast.group)
         for process in (api, other_api):
             delta = (await process.data(user, SYNC, since=cursor))["syncSessions"]
             assert (delta["sessions"], delta["totalUnread"], delta["reset"]) == ([session], 0, False)
@@ -215,18 +215,18 @@ async def test_what_was_missed_of_a_dissolved_group_is_told_and_of_a_dismissed_o
             events.append(await again.next())
         told = [event["message"]["content"] for event in events if event["__typename"] == "MessageCreated"]
         assert told == ([] if end is ENDS["dismissed"] else ["missed"])
-        await again.none(0.02)
+        await again.expect_no_event(0.02)
 
 
 async def test_who_subscribes_to_it_afterwards_hears_nothing(api: Api, ended: Ended) -> None:
     for part in WERE_IN_IT:
         user = getattr(ended.cast, part)
         if ended.end is ENDS["dissolved"]:
-            await (await api.listen(user, id=ended.cast.group)).none(0.01)
+            await (await api.listen(user, id=ended.cast.group)).expect_no_event(0.01)
             continue
         with pytest.raises(RequestRefused) as caught:
             await api.subscribe(user, LIVE_MESSAGES, id=ended.cast.group)
-        assert refusal_of(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
+        assert parse_refusal(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
 
 
 # --- afterwards
@@ -251,7 +251,7 @@ async def test_nothing_can_be_done_with_it_any_more(api: Api, ended: Ended) -> N
     watching = await witness(api, group, *cast.people)
     for part in PARTS:
         for query, variables in deeds:
-            refusal = await api.refusal(getattr(cast, part), query, **variables)
+            refusal = await api.expect_refusal(getattr(cast, part), query, **variables)
             assert refusal.code == ("NOT_FOUND" if part == "outsider" else code_after(ended.end)), (part, query)
     await watching.nothing_happened()
 
@@ -265,20 +265,20 @@ async def test_the_tombstone_is_one_s_own_like_any_other(api: Api, deployments: 
         await api.pin(user, cast.group, 3)
         await api.set_unread(user, cast.group)
         await api.assign(user, "work", cast.group)
-        session = await api.own(user, cast.group)
+        session = await api.own_session(user, cast.group)
         assert (session["status"], session["unreadStatus"], session["unreadCount"]) == ("INVALID", False, 0)
         assert await api.sessions(user) == await api.sessions(user, category="work") == []
         hard = await api.delete(user, cast.group, hard=True)
         assert (hard["status"], hard["priority"], hard["muteStatus"], hard["categoryId"]) == ("INVALID", 0, False, None)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("main")
-        again = await api.own(user, cast.group)
+        again = await api.own_session(user, cast.group)
         assert {**again, "activeTs": 0} == {**hard, "activeTs": 0}
         assert await api.sessions(user) == []
 
 
 async def test_no_other_group_has_its_id_and_it_stays_gone(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     made = []
     for number in range(6):
         made.append(await api.create_group(alice, bob, carol, name=f"{number}"))
@@ -288,7 +288,7 @@ async def test_no_other_group_has_its_id_and_it_stays_gone(api: Api) -> None:
 
 
 async def test_the_key_of_a_group_that_was_dismissed_brings_nothing_back(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol, idempotencyKey="k")
     await api.dismiss(alice, group)
     query = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id } }"
@@ -297,5 +297,5 @@ async def test_the_key_of_a_group_that_was_dismissed_brings_nothing_back(api: Ap
     codes = [error["extensions"]["code"] for error in response.get("errors", ())]
     assert codes in ([], ["NOT_FOUND"])
     assert codes or response["data"]["createGroup"]["id"] != group
-    assert (await api.own(bob, group))["status"] == "INVALID"
+    assert (await api.own_session(bob, group))["status"] == "INVALID"
     assert await api.group(alice, group) is None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from subscriptions.transport.engine import RequestRefused
-from tests.api.client import INVITE, LIVE_MESSAGES, SEND, Api, Json, Refusal, private, refusal_of
+from tests.api.client import INVITE, LIVE_MESSAGES, SEND, Api, Json, Refusal, parse_refusal, private_id
 from tests.api.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP
 from tests.api.group_roles import PARTS, Cast, perform
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SET_UNREAD
@@ -113,7 +113,7 @@ async def test_who_may_not_is_told_why_and_nothing_happens(api: Api, cast: Cast,
     watching = await witness(api, cast.group, *cast.people)
     for name, outcome in refused.items():
         deed = DEEDS[name]
-        refusal = await api.refusal(who, deed.query, **cast.fill(deed.variables, who))
+        refusal = await api.expect_refusal(who, deed.query, **cast.fill(deed.variables, who))
         code, _, named = outcome.partition(" ")
         assert (refusal.code, refusal.retryable) == (code, False), name
         assert not named or refusal.field == named, name
@@ -144,11 +144,11 @@ async def test_what_is_no_group_is_not_found(api: Api, cast: Cast) -> None:
     await api.send(cast.owner, cast.outsider)
     watching = await witness(api, cast.group, *cast.people)
     wrong = ("g_1", "", cast.group.upper(), cast.group[:-1], f"{cast.group} ", "g_", "c_1", "w_1", "b_shop")
-    others = (*wrong, private(cast.owner, cast.outsider), cast.owner, "\x00", "\ud800")
+    others = (*wrong, private_id(cast.owner, cast.outsider), cast.owner, "\x00", "\ud800")
     for name, deed in GROUP_DEEDS.items():
         for other in others:
             variables = cast.fill(deed.variables, cast.owner) | {"id": other}
-            refusal = await api.refusal(cast.owner, deed.query, **variables)
+            refusal = await api.expect_refusal(cast.owner, deed.query, **variables)
             assert refusal == Refusal("NOT_FOUND", "groupId"), (name, ascii(other))
     await watching.nothing_happened()
 
@@ -158,9 +158,9 @@ async def test_what_is_wrong_by_itself_is_said_before_anything_about_the_group(a
     who = getattr(cast, part)
     watching = await witness(api, cast.group, *cast.people)
     for wrong, named in ({"name": ""}, "name"), ({"name": "x" * 101}, "name"), ({"avatarUrl": "x"}, "avatarUrl"):
-        refusal = await api.refusal(who, UPDATE_GROUP, id=cast.group, input=wrong)
+        refusal = await api.expect_refusal(who, UPDATE_GROUP, id=cast.group, input=wrong)
         assert refusal == Refusal("INVALID_INPUT", named)
-    assert await api.refused_to_send(who, cast.group, "") == Refusal("INVALID_INPUT", "content")
+    assert await api.expect_send_refusal(who, cast.group, "") == Refusal("INVALID_INPUT", "content")
     await watching.nothing_happened()
 
 
@@ -177,7 +177,7 @@ SESSION_CALLS: dict[str, tuple[str, Json]] = {
 async def test_an_outsider_has_no_session_to_change(api: Api, cast: Cast) -> None:
     watching = await witness(api, cast.group, *cast.people)
     for name, (query, variables) in SESSION_CALLS.items():
-        refusal = await api.refusal(cast.outsider, query, **cast.fill(variables, cast.outsider))
+        refusal = await api.expect_refusal(cast.outsider, query, **cast.fill(variables, cast.outsider))
         assert refusal.code == "NOT_FOUND", name
         assert refusal.field in ("conversationId", "conversationIds"), name
     await watching.nothing_happened()
@@ -191,12 +191,12 @@ async def test_who_is_gone_still_changes_their_own_session_and_nobody_else_s(api
     watching = [await api.session(user, cast.group) for user in others]
     groups = [await api.group(user, cast.group) for user in others]
     for name, (query, variables) in SESSION_CALLS.items():
-        before = await api.own(who, cast.group)
+        before = await api.own_session(who, cast.group)
         await api.data(who, query, **cast.fill(variables, who))
-        after = await api.own(who, cast.group)
+        after = await api.own_session(who, cast.group)
         assert after["activeTs"] > before["activeTs"], name
         assert after["writeSeq"] == before["writeSeq"], name
-        await api.settled()
+        await api.wait_until_idle()
         assert [await api.session(user, cast.group) for user in others] == watching, name
         assert [await api.group(user, cast.group) for user in others] == groups, name
 
@@ -259,11 +259,11 @@ async def test_whoever_was_in_it_may_subscribe_to_it_and_outsiders_are_not_told_
     if part == "outsider":
         with pytest.raises(RequestRefused) as caught:
             await api.subscribe(who, LIVE_MESSAGES, id=cast.group)
-        assert refusal_of(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
+        assert parse_refusal(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
         return
     device = await api.listen(who, id=cast.group)
     sent = (await api.send(cast.member, cast.group, "live"))["message"]
     if part in FORMER:
-        await device.none(0.05)
+        await device.expect_no_event(0.05)
     else:
         assert (await device.next())["message"]["id"] == sent["id"]

@@ -37,7 +37,7 @@ async def test_who_may_not_revise_a_message_is_told_why_and_nothing_happens(
     watching = await witness(api, cast.group, *cast.people)
     for part, outcomes in OUTCOMES.items():
         if outcomes[which] is not None:
-            refusal = await api.refusal(getattr(cast, part), query, id=cast.message)
+            refusal = await api.expect_refusal(getattr(cast, part), query, id=cast.message)
             assert refusal.code == outcomes[which], part
     await watching.nothing_happened()
 
@@ -54,13 +54,13 @@ async def test_who_may_revise_a_message_can(api: Api, query: str, part: str) -> 
 async def test_what_one_can_not_see_is_not_found_whoever_wrote_it(api: Api, cast: Cast, query: str) -> None:
     watching = await witness(api, cast.group, *cast.people)
     for who, message in ((cast.left, cast.later), (cast.removed, cast.later), (cast.owner, "m_1"), (cast.owner, "")):
-        assert (await api.refusal(who, query, id=message)) == Refusal("NOT_FOUND", "messageId")
+        assert (await api.expect_refusal(who, query, id=message)) == Refusal("NOT_FOUND", "messageId")
     await watching.nothing_happened()
 
 
 @pytest.mark.parametrize("query", [EDIT, RECALL], ids=["editing", "recalling"])
 async def test_who_is_gone_revises_not_even_what_they_wrote(api: Api, query: str) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, dave)
     by_bob = (await api.send(bob, group, "mine"))["message"]["id"]
     by_carol = (await api.send(carol, group, "mine"))["message"]["id"]
@@ -68,7 +68,7 @@ async def test_who_is_gone_revises_not_even_what_they_wrote(api: Api, query: str
     await api.remove(alice, group, carol)
     watching = await witness(api, group, alice, bob, carol, dave)
     for who, message in ((bob, by_bob), (carol, by_carol)):
-        assert (await api.refusal(who, query, id=message)).code == "NOT_A_MEMBER"
+        assert (await api.expect_refusal(who, query, id=message)).code == "NOT_A_MEMBER"
     await watching.nothing_happened()
     # Who comes back may again.
     await api.invite(alice, group, bob)
@@ -81,13 +81,13 @@ async def test_what_the_system_says_nobody_revises(api: Api, cast: Cast, query: 
     assert told["contentType"] == "SYSTEM"
     watching = await witness(api, cast.group, *cast.people)
     for who in cast.members:
-        assert (await api.refusal(who, query, id=told["id"])).code == "INVALID_INPUT"
+        assert (await api.expect_refusal(who, query, id=told["id"])).code == "INVALID_INPUT"
     await watching.nothing_happened()
 
 
 async def test_an_outsider_acknowledges_nothing(api: Api, cast: Cast) -> None:
     watching = await witness(api, cast.group, *cast.people)
-    assert await api.refusal(cast.outsider, ACK, id=cast.group) == Refusal("NOT_FOUND", "conversationId")
+    assert await api.expect_refusal(cast.outsider, ACK, id=cast.group) == Refusal("NOT_FOUND", "conversationId")
     await watching.nothing_happened()
 
 

@@ -20,8 +20,8 @@ GATEWAY = f"""query ($id: ID!, $session: ID!) {{
 async def test_it_sums_up_what_it_stands_for(api: Api) -> None:
     alice, others, conversations = await shop(api, 2, 3)
     last = (await api.send(others[0], alice, subBiz="shop", mentions=[alice]))["message"]
-    newest = await api.own(alice, conversations[0])
-    gateway = await api.own(alice, "b_shop")
+    newest = await api.own_session(alice, conversations[0])
+    gateway = await api.own_session(alice, "b_shop")
     assert gateway["activeTs"] > newest["activeTs"]
     assert gateway == {
         "id": f"s_{alice}_b_shop",
@@ -50,7 +50,7 @@ async def test_it_sums_up_what_it_stands_for(api: Api) -> None:
 async def test_it_is_the_same_wherever_it_is_asked_for(api: Api, other_api: Api) -> None:
     alice, _, _ = await shop(api, 1, 2)
     for process in (api, other_api):
-        gateway = await process.own(alice, "b_shop")
+        gateway = await process.own_session(alice, "b_shop")
         assert await process.sessions(alice) == [gateway]
         assert gateway in (await sync(process, alice))["sessions"]
         data = await process.data(alice, GATEWAY, id="b_shop", session=gateway["id"])
@@ -72,32 +72,32 @@ async def test_it_is_the_same_wherever_it_is_asked_for(api: Api, other_api: Api)
 async def test_of_muted_and_deleted_ones_it_counts_nothing(api: Api) -> None:
     alice, others, (a, b, c) = await shop(api, 1, 2, 4)
     await api.mute(alice, b)
-    gateway = await api.own(alice, "b_shop")
+    gateway = await api.own_session(alice, "b_shop")
     assert (gateway["unreadCount"], await api.total_unread(alice)) == (5, 5)
     await api.delete(alice, c)
-    gateway = await api.own(alice, "b_shop")
+    gateway = await api.own_session(alice, "b_shop")
     assert (gateway["unreadCount"], gateway["lastMessage"]["sender"]["id"]) == (1, others[1])
-    assert gateway["writeTs"] == (await api.own(alice, b))["writeTs"]
+    assert gateway["writeTs"] == (await api.own_session(alice, b))["writeTs"]
     await api.mark_read(alice, a)
-    assert ((await api.own(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (0, 0)
+    assert ((await api.own_session(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (0, 0)
     await api.unmute(alice, b)
-    assert ((await api.own(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (2, 2)
+    assert ((await api.own_session(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (2, 2)
 
 
 async def test_it_goes_with_the_last_one_and_comes_back_with_the_first(api: Api) -> None:
     alice, others, (a, b) = await shop(api, 1, 1)
     await api.delete(alice, a)
-    assert (await api.own(alice, "b_shop"))["status"] == "ACTIVE"
+    assert (await api.own_session(alice, "b_shop"))["status"] == "ACTIVE"
     cursor = (await sync(api, alice))["cursor"]
     device = await api.listen(alice, LIVE_SESSIONS)
     deleted = await api.delete(alice, b)
-    gateway = await api.own(alice, "b_shop")
+    gateway = await api.own_session(alice, "b_shop")
     assert (gateway["status"], gateway["unreadCount"], await api.sessions(alice)) == ("INVALID", 0, [])
     assert (await device.next())["sessions"] == [deleted, gateway]
     assert (await sync(api, alice, cursor))["sessions"] == [deleted, gateway]
     assert (await sync(api, alice))["sessions"] == []
     await api.send(others[0], alice, subBiz="shop")
-    gateway = await api.own(alice, "b_shop")
+    gateway = await api.own_session(alice, "b_shop")
     assert (gateway["status"], gateway["unreadCount"]) == ("ACTIVE", 1)
     assert await api.sessions(alice) == [gateway]
 
@@ -116,7 +116,7 @@ async def test_it_moves_with_every_message_within(api: Api) -> None:
         assert gateway["activeTs"] > inside["activeTs"] > before["sessions"][-1]["activeTs"]
         assert gateway["lastMessage"] == inside["lastMessage"]
         assert gateway["writeTs"] == inside["writeTs"]
-        assert await api.own(alice, "b_shop") == gateway
+        assert await api.own_session(alice, "b_shop") == gateway
 
 
 @pytest.mark.parametrize("what", ["reading", "muting", "pinning", "marking unread", "filing", "deleting"])
@@ -133,26 +133,26 @@ async def test_it_is_told_beside_the_one_that_changed(api: Api, other_api: Api, 
     cursor = (await sync(api, alice))["cursor"]
     devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
     await acts[what]()
-    inside, gateway = await api.own(alice, a), await api.own(alice, "b_shop")
+    inside, gateway = await api.own_session(alice, a), await api.own_session(alice, "b_shop")
     assert gateway["activeTs"] > inside["activeTs"]
     for device in devices:
         event = await device.next()
         assert event["sessions"] == [inside, gateway]
         assert event["totalUnread"] == await api.total_unread(alice)
-        await device.none(0.02)
+        await device.expect_no_event(0.02)
         assert (await sync(api, alice, event["cursor"]))["sessions"] == []
     assert (await sync(api, alice, cursor))["sessions"] == [inside, gateway]
 
 
 async def test_who_is_put_into_a_group_within_is_told_of_both(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     devices = {user: await api.listen(user, LIVE_SESSIONS) for user in (alice, bob, carol, dave)}
     group = await api.create_group(alice, bob, carol, subBiz="shop")
     await api.invite(bob, group, dave)
     for user, device in devices.items():
         event = await device.next()
         assert (event["reason"], ids(event["sessions"])) == ("MEMBERSHIP", [group, "b_shop"]), user
-        await device.none(0.02)
+        await device.expect_no_event(0.02)
         assert await api.titles(user) == ["shop"]
 
 
@@ -163,7 +163,7 @@ async def test_filing_several_within_moves_it_in_the_same_event(api: Api) -> Non
     event = await device.next()
     assert sorted(ids(event["sessions"])) == sorted([*conversations, "b_shop"])
     assert ids(answer) == conversations
-    await device.none(0.03)
+    await device.expect_no_event(0.03)
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])
