@@ -15,8 +15,8 @@ from schema.base.errors import ErrorCode
 from schema.root import SCHEMA
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import SEND, Api, Json, message_input, private_id
-from tests.api.group_roles import Cast, perform
-from tests.api.unchanged_state import witness
+from tests.api.sample_group import SampleGroup, create_sample_group
+from tests.api.state_snapshot import take_snapshot
 from tests.security.fuzzed_requests import NASTY
 from tests.server.served_app import ServeApp
 from tests.server.tokens import bearer
@@ -76,14 +76,14 @@ def _is_list(described: GraphQLArgument | GraphQLInputField) -> bool:
     return "[" in str(described.type)
 
 
-def valid_for(cast: Cast) -> Json:
+def valid_for(sample: SampleGroup) -> Json:
     """What fields take beside the text that is tried. It is the outsider who asks, so most of it is not theirs."""
-    group, user = cast.group, cast.member
+    group, user = sample.group, sample.member
     return {
         "session.conversationId": group, "messages.conversationId": group, "markRead.conversationId": group, "ackDelivered.conversationId": group,
         "ackDelivered.upToSeq": 1, "muteSession.conversationId": group, "muteSession.muted": True, "assignCategory.conversationIds": [group],
-        "sendMessage.input": {"toUserId": user, "content": "hello"}, "editMessage.messageId": cast.message, "editMessage.content": "x",
-        "createGroup.input": {"name": "Group", "memberIds": [cast.admin, cast.owner]}, "updateGroup.groupId": group, "updateGroup.input": {"name": "x"},
+        "sendMessage.input": {"toUserId": user, "content": "hello"}, "editMessage.messageId": sample.message, "editMessage.content": "x",
+        "createGroup.input": {"name": "Group", "memberIds": [sample.admin, sample.owner]}, "updateGroup.groupId": group, "updateGroup.input": {"name": "x"},
         "inviteMembers.groupId": group, "inviteMembers.userIds": [user], "removeMember.groupId": group, "removeMember.userId": user,
         "transferOwner.groupId": group, "transferOwner.userId": user, "setMemberRole.groupId": group, "setMemberRole.userId": user,
         "setMemberRole.role": "ADMIN", "upsertUsers.input": [{"id": user, "displayName": "Renamed"}],
@@ -111,10 +111,10 @@ def texts_for(tried: Input) -> tuple[Any, ...]:
 
 
 async def test_no_text_in_any_place_is_more_than_a_text(api: Api) -> None:
-    cast = await perform(api)
-    valid, who = valid_for(cast), cast.outsider
+    sample = await create_sample_group(api)
+    valid, who = valid_for(sample), sample.outsider
     # What the outsider may do to others by right: write to them. All else has to leave them as they are.
-    watching = await witness(api, cast.group, *cast.members)
+    watching = await take_snapshot(api, sample.group, *sample.members)
     harmless = [tried for tried in INPUTS if tried.field not in ("sendMessage", "createGroup")]
     assert len(harmless) > 40
     for tried in harmless:
@@ -122,13 +122,13 @@ async def test_no_text_in_any_place_is_more_than_a_text(api: Api) -> None:
             response = await answered(api, who, tried, tried.variables(text, valid))
             for error in response.get("errors", ()):
                 assert error["extensions"]["code"] in CODES, (tried, ascii(text)[:100], error)
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
     for tried in [tried for tried in INPUTS if tried.field in ("sendMessage", "createGroup")]:
         for text in texts_for(tried):
             response = await answered(api, who, tried, tried.variables(text, valid))
             for error in response.get("errors", ()):
                 assert error["extensions"]["code"] in CODES, (tried, ascii(text)[:100], error)
-    stranger = await api.data(cast.owner, "query ($id: ID!) { group(id: $id) { name memberCount } }", id=cast.group)
+    stranger = await api.data(sample.owner, "query ($id: ID!) { group(id: $id) { name memberCount } }", id=sample.group)
     assert stranger["group"] == {"name": "Group", "memberCount": 5}
 
 

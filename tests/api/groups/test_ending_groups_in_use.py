@@ -10,8 +10,8 @@ from tests.api.client import LIVE_SESSIONS, SEND, SYNC, Api, Refusal, gather_all
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import Device
 from tests.api.group_calls import DISMISS, DISSOLVE
-from tests.api.group_roles import perform
 from tests.api.groups.test_ending_groups import ENDS, End, code_after, either
+from tests.api.sample_group import create_sample_group
 from tests.clock import ManualClock
 
 # --- totals
@@ -97,15 +97,15 @@ async def test_messages_on_their_way_are_there_or_refused_and_revive_nothing(
 async def test_what_a_device_shows_of_it_is_what_a_fresh_one_would(
     api: Api, other_api: Api, end: End, sub_biz: str | None, away: bool
 ) -> None:
-    cast = await perform(api, subBiz=sub_biz)
-    await api.send(cast.member, cast.left, "aside", subBiz=sub_biz)
-    devices = [Device(process, user) for process in (api, other_api) for user in cast.people]
+    sample = await create_sample_group(api, subBiz=sub_biz)
+    await api.send(sample.member, sample.left, "aside", subBiz=sub_biz)
+    devices = [Device(process, user) for process in (api, other_api) for user in sample.users]
     await gather_all(*(device.start() for device in devices))
     if away:
         await gather_all(*(device.stop() for device in devices))
-    await api.send(cast.admin, cast.group, "last words")
-    await end(other_api, cast.owner, cast.group)
-    await api.send(cast.member, cast.admin, "so it is gone", subBiz=sub_biz)
+    await api.send(sample.admin, sample.group, "last words")
+    await end(other_api, sample.owner, sample.group)
+    await api.send(sample.member, sample.admin, "so it is gone", subBiz=sub_biz)
     await gather_all(api.wait_until_idle(), other_api.wait_until_idle())
     for device in devices:
         if away:

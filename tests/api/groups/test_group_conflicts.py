@@ -11,7 +11,7 @@ import pytest
 from tests.api.client import INVITE, SEND, Api, Json, Refusal, gather_all
 from tests.api.conftest import Deployments
 from tests.api.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP, roles_of
-from tests.api.group_checks import check_legal, shown_to
+from tests.api.group_checks import check_group_state, read_as_users
 from tests.api.sessions.test_session_cache_loss import different
 
 ROUNDS = 1
@@ -141,13 +141,13 @@ async def outcomes(processes: tuple[Api, ...], scene: Scene, tries: list[Try], t
 
 async def end(processes: tuple[Api, ...], deployments: Deployments, scene: Scene) -> tuple[str, dict[str, Json]]:
     """The state of the group: legal, the same on all processes, and after the cache was lost."""
-    seen = await shown_to(processes[0], scene.people, scene.group)
-    state = check_legal(seen)
+    seen = await read_as_users(processes[0], scene.people, scene.group)
+    state = check_group_state(seen)
     for process in processes[1:]:
-        assert different(seen, await shown_to(process, scene.people, scene.group)) == {}
+        assert different(seen, await read_as_users(process, scene.people, scene.group)) == {}
     deployments.flush_redis("main")
     for process in processes:
-        assert different(seen, await shown_to(process, scene.people, scene.group)) == {}
+        assert different(seen, await read_as_users(process, scene.people, scene.group)) == {}
     return state, seen
 
 
@@ -264,4 +264,4 @@ async def test_what_was_decided_on_a_group_that_is_another_by_then_is_decided_an
     assert [message["content"] for message in await api.history(alice, group)] == ["hello", f"{bob} left"]
     shown = await api.own_group(alice, group)
     assert (shown["memberCount"], roles_of(shown)) == (2, {alice: "OWNER", carol: "MEMBER"})
-    check_legal(await shown_to(api, [alice, bob, carol], group))
+    check_group_state(await read_as_users(api, [alice, bob, carol], group))

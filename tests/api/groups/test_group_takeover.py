@@ -13,7 +13,7 @@ from store.base.ids import ConversationId
 from store.redis.cache import Call
 from tests.api.client import LIVE_SESSIONS, Api
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.revisions import EVERYWHERE, cursor, missed
+from tests.api.revisions import ALL_PARTITIONS, current_cursor, read_missed_events
 
 
 async def _evict(api: Api, group: str) -> None:
@@ -50,7 +50,7 @@ async def test_who_was_invited_by_a_server_that_died_is_told_though_the_group_wa
         await living.services.housekeeper.close()
         alice, bob, carol, dave = await living.create_users("alice", "bob", "carol", "dave")
         group = await living.create_group(alice, bob, carol)
-        since = await cursor(living, bob)
+        since = await current_cursor(living, bob)
         device = await living.listen(dave, LIVE_SESSIONS)
         reached = await _stop_before(dead, monkeypatch, "_show")
         inviting = asyncio.create_task(dead.invite(alice, group, dave))
@@ -58,15 +58,15 @@ async def test_who_was_invited_by_a_server_that_died_is_told_though_the_group_wa
         # What has the next change wait for that one is lost.
         await _evict(living, group)
         await living.set_role(alice, group, carol, "ADMIN")
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
         event = await device.next()
         assert (event["reason"], [s["conversation"]["id"] for s in event["sessions"]]) == ("MEMBERSHIP", [group])
         await device.expect_no_event(0.05)
-        told = [event["message"]["content"] for event in await missed(living, bob, since)]
+        told = [event["message"]["content"] for event in await read_missed_events(living, bob, since)]
         assert told == [f"{alice} added {dave}"]
         assert await living.my_groups(dave) == [group]
         await living.wait_until_idle()
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 0
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 0
         inviting.cancel()
         dead.services.app.delivery._under_way.clear()
 
@@ -83,7 +83,7 @@ async def test_who_was_unmade_a_member_and_not_told_learns_of_it_when_the_change
         monkeypatch.setattr(dead.services.app.bus, "send", lambda *_: None)
         await (dead.dismiss(alice, group) if ends else dead.remove(alice, group, bob))
         await device.expect_no_event(0.1)
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
         event = await device.next()
         assert event["reason"] == ("DELETE" if ends else "MEMBERSHIP")
         await device.expect_no_event(0.05)
@@ -167,7 +167,7 @@ async def test_a_going_that_is_finished_when_one_is_back_does_not_end_the_new_st
         await dead.remove(alice, group, bob)
         await living.invite(alice, group, bob)
         await living.wait_until_idle()
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
         await living.wait_until_idle()
         device = await living.listen(bob)
         await living.send(carol, group, "welcome back")
@@ -190,7 +190,7 @@ async def test_a_coming_that_is_finished_late_leaves_what_one_did_since(
         await living.wait_until_idle()
         before = await living.own_session(dave, group)
         assert before["status"] == "INVALID"
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
         await living.wait_until_idle()
         assert await living.own_session(dave, group) == before
 
@@ -213,7 +213,7 @@ async def test_a_change_that_mongodb_was_ahead_of_is_decided_anew_and_nothing_of
         monkeypatch.setattr(delivery, "_commit_change", overtaken)
         await api.invite(alice, group, dave)
         await api.wait_until_idle()
-        assert await api.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 0
+        assert await api.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 0
         deployments.flush_redis("ahead")
         assert set(await api.roles(dave, group)) == {alice, bob, carol, dave}
         assert [message["content"] for message in await api.history(alice, group)] == [f"{alice} added {dave}"]

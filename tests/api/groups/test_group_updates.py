@@ -11,7 +11,7 @@ import pytest
 from tests.api.client import CREATE_GROUP, INVITE, LIVE_SESSIONS, Api, Json, Refusal, gather_all
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.group_calls import UPDATE_GROUP
-from tests.api.unchanged_state import witness
+from tests.api.state_snapshot import take_snapshot
 
 PICTURE = "https://example.org/a.png"
 GOOD_NAMES = [
@@ -70,11 +70,11 @@ async def test_a_new_name_is_kept_as_it_is_and_shown_everywhere(
 
 async def test_what_is_no_name_is_refused_and_nothing_happens(api: Api) -> None:
     alice, bob, carol, group = await three(api)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     for name in BAD_NAMES:
         refusal = await api.expect_refusal(alice, UPDATE_GROUP, id=group, input={"name": name, "avatarUrl": PICTURE})
         assert refusal == Refusal("INVALID_INPUT", "name"), ascii(name)
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 async def test_a_group_takes_the_names_that_it_could_have_begun_with(api: Api) -> None:
@@ -87,11 +87,11 @@ async def test_a_group_takes_the_names_that_it_could_have_begun_with(api: Api) -
 
 async def test_what_is_no_picture_is_refused_and_nothing_happens(api: Api) -> None:
     alice, bob, carol, group = await three(api, avatarUrl=PICTURE)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     for url in ("", "x", "javascript:x", "ftp://x/", "https://x/\x00", "https://x/" + "y" * 2048):
         refusal = await api.expect_refusal(alice, UPDATE_GROUP, id=group, input={"name": "Other", "avatarUrl": url})
         assert refusal == Refusal("INVALID_INPUT", "avatarUrl"), url[:20]
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ async def test_only_what_is_given_changes(
 async def test_what_is_so_already_changes_nothing(api: Api) -> None:
     alice, bob, carol, group = await three(api, name="Old", avatarUrl=PICTURE, historyVisibility="FULL")
     await api.send(bob, group)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     for fields in (
         {},
         {"name": None},
@@ -155,14 +155,14 @@ async def test_what_is_so_already_changes_nothing(api: Api) -> None:
         {"name": "Old", "avatarUrl": PICTURE, "historyVisibility": "FULL"},
     ):
         assert await api.update_group(alice, group, **fields) == await api.group(alice, group), fields
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 async def test_a_picture_that_is_not_there_can_be_removed_to_no_effect(api: Api) -> None:
     alice, bob, carol, group = await three(api)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     assert (await api.update_group(alice, group, avatarUrl=None))["avatarUrl"] is None
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 @pytest.mark.parametrize("fields", [{"avatarUrl": PICTURE}, {"historyVisibility": "FULL"}], ids=str)
@@ -271,9 +271,9 @@ async def test_what_the_system_says_revives_nothing(api: Api, act: Act, sender: 
 @pytest.mark.parametrize("text", ["SYSTEM"])
 async def test_nobody_else_speaks_as_the_system(api: Api, text: str) -> None:
     alice, bob, carol, group = await three(api)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     assert await api.expect_send_refusal(alice, group, contentType=text) == Refusal("INVALID_INPUT", "contentType")
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 async def test_names_at_once_end_with_the_one_that_was_told_last(api: Api, other_api: Api) -> None:
@@ -290,9 +290,9 @@ async def test_names_at_once_end_with_the_one_that_was_told_last(api: Api, other
 async def test_who_goes_makes_room_for_one_more(api: Api, other_api: Api) -> None:
     people = await api.create_users(*"abcdefg")
     group = await api.create_group(*people[:5])
-    watching = await witness(api, group, *people)
+    watching = await take_snapshot(api, group, *people)
     assert await api.expect_refusal(people[1], INVITE, id=group, users=[people[5]]) == Refusal("GROUP_FULL", "userIds")
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
     await api.remove(people[0], group, people[4])
     assert (await other_api.invite(people[1], group, people[5]))["memberCount"] == 5
     assert await api.expect_refusal(people[1], INVITE, id=group, users=[people[4]]) == Refusal("GROUP_FULL", "userIds")

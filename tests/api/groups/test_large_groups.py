@@ -8,7 +8,7 @@ import pytest
 
 from subscriptions.delivery import message_delivery as delivery
 from tests.api.client import CREATE_GROUP, INVITE, LIVE_SESSIONS, Api, Refusal, wait_until
-from tests.api.conftest import Lane, OpenApi
+from tests.api.conftest import HeldLargeGroupQueue, OpenApi
 
 SIZE = 450
 MEMBERS = """query ($id: ID!, $after: String) { group(id: $id) { memberCount members(first: 100, after: $after) {
@@ -29,7 +29,9 @@ async def crowd(process: Api) -> Crowd:
     return Crowd(process, people, await process.create_group(*people))
 
 
-async def test_the_sender_waits_for_the_first_members_and_the_others_follow(crowd: Crowd, api: Api, lane: Lane) -> None:
+async def test_the_sender_waits_for_the_first_members_and_the_others_follow(
+    crowd: Crowd, api: Api, held_queue: HeldLargeGroupQueue
+) -> None:
     sender, near, far = crowd.people[0], crowd.people[1], crowd.people[-1]
     some = [user for user in crowd.people[:: SIZE // 9] if user != sender]
     before = {user: await api.unread(user, crowd.group) for user in (near, far, *some)}
@@ -39,7 +41,7 @@ async def test_the_sender_waits_for_the_first_members_and_the_others_follow(crow
     assert await api.unread(far, crowd.group) == before[far]
     assert (await at_once.next())["message"] == sent
     await later.expect_no_event(0.03)
-    lane.release()
+    held_queue.release()
     assert (await later.next())["message"] == sent
 
     async def all_count() -> bool:
@@ -51,18 +53,18 @@ async def test_the_sender_waits_for_the_first_members_and_the_others_follow(crow
 
 
 async def test_who_is_last_of_the_first_members_does_not_depend_on_who_sends(
-    crowd: Crowd, api: Api, lane: Lane
+    crowd: Crowd, api: Api, held_queue: HeldLargeGroupQueue
 ) -> None:
     listeners = [await api.listen(crowd.people[number]) for number in (198, 199)]
     sent = [(await api.send(crowd.people[number], crowd.group))["message"] for number in (-1, 0)]
     assert [await listeners[0].next() for _ in sent]
     await listeners[1].expect_no_event(0.03)
-    lane.release()
+    held_queue.release()
     assert [(await listeners[1].next())["message"] for _ in sent] == sent
 
 
 async def test_what_follows_in_several_parts_comes_to_each_in_its_order(
-    crowd: Crowd, api: Api, lane: Lane, monkeypatch: pytest.MonkeyPatch
+    crowd: Crowd, api: Api, held_queue: HeldLargeGroupQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each message counts its members from its sender on: where one part ends is not where another one's does."""
     monkeypatch.setattr(delivery, "_LANE_MEMBERS", 100)
@@ -70,7 +72,7 @@ async def test_what_follows_in_several_parts_comes_to_each_in_its_order(
     # The last of the first part, and who is first in the next, by the one and by the other.
     listeners = [await api.listen(crowd.people[number]) for number in (298, 299, 300, 398, 399, 400)]
     sent = [(await api.send(sender, crowd.group))["message"] for sender in (far, near, far)]
-    lane.release()
+    held_queue.release()
     for listener in listeners:
         assert [(await listener.next())["message"] for _ in sent] == sent
 

@@ -7,7 +7,7 @@ import pytest
 from tests.api.client import LIVE_SESSIONS, Api, Json, Refusal
 from tests.api.conftest import Deployments
 from tests.api.group_calls import DISMISS, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP
-from tests.api.unchanged_state import witness
+from tests.api.state_snapshot import take_snapshot
 
 
 async def three(api: Api) -> tuple[str, str, str, str]:
@@ -31,7 +31,7 @@ async def test_a_group_that_is_given_away_is_the_other_s_and_one_is_a_member(api
 async def test_what_only_the_owner_may_is_the_new_one_s_from_then_on(api: Api, other_api: Api) -> None:
     alice, bob, carol, group = await three(api)
     await api.transfer(alice, group, bob)
-    watching = await witness(other_api, group, alice, bob, carol)
+    watching = await take_snapshot(other_api, group, alice, bob, carol)
     for query, more in (
         (DISMISS, {}),
         (UPDATE_GROUP, {"input": {"name": "Mine"}}),
@@ -42,7 +42,7 @@ async def test_what_only_the_owner_may_is_the_new_one_s_from_then_on(api: Api, o
     ):
         assert (await other_api.expect_refusal(alice, query, id=group, **more)).code == "FORBIDDEN"
     assert (await other_api.expect_refusal(bob, LEAVE, id=group)).code == "OWNER_CANNOT_LEAVE"
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
     await other_api.set_role(bob, group, carol, "ADMIN")
     await other_api.leave(alice, group)
     assert await other_api.roles(bob, group) == {bob: "OWNER", carol: "ADMIN"}
@@ -111,11 +111,11 @@ async def test_an_admin_is_made_and_unmade_without_a_word_to_anybody(api: Api) -
 async def test_a_role_that_one_has_changes_nothing(api: Api) -> None:
     alice, bob, carol, group = await three(api)
     await api.set_role(alice, group, bob, "ADMIN")
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     for user, role in ((bob, "ADMIN"), (carol, "MEMBER")):
         shown = await api.set_role(alice, group, user, role)
         assert shown == await api.group(alice, group)
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 async def test_an_admin_s_rights_come_and_go_with_the_role(api: Api, other_api: Api) -> None:
@@ -124,12 +124,12 @@ async def test_an_admin_s_rights_come_and_go_with_the_role(api: Api, other_api: 
     await api.invite(alice, group, dave)
 
     async def everything_refused() -> None:
-        watching = await witness(other_api, group, alice, bob, carol, dave)
+        watching = await take_snapshot(other_api, group, alice, bob, carol, dave)
         renaming = {"input": {"name": "Bob's"}}
         assert (await other_api.expect_refusal(bob, UPDATE_GROUP, id=group, **renaming)).code == "FORBIDDEN"
         assert (await other_api.expect_refusal(bob, REMOVE, id=group, user=carol)).code == "FORBIDDEN"
         assert (await other_api.expect_send_refusal(bob, group, mentionAll=True)).code == "FORBIDDEN"
-        await watching.nothing_happened()
+        await watching.assert_unchanged()
 
     await everything_refused()
     await api.set_role(alice, group, bob, "ADMIN")
@@ -144,10 +144,10 @@ async def test_admins_do_not_touch_each_other_nor_the_owner(api: Api) -> None:
     alice, bob, carol, group = await three(api)
     for user in (bob, carol):
         await api.set_role(alice, group, user, "ADMIN")
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     for user in (alice, carol):
         assert (await api.expect_refusal(bob, REMOVE, id=group, user=user)).code == "FORBIDDEN"
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
     await api.set_role(alice, group, carol, "MEMBER")
     await api.remove(bob, group, carol)
     assert await api.roles(alice, group) == {alice: "OWNER", bob: "ADMIN"}
@@ -164,9 +164,9 @@ async def test_what_is_no_role_is_refused(api: Api, role: str | None) -> None:
 
 async def test_ids_are_compared_as_they_are(api: Api) -> None:
     alice, bob, carol, group = await three(api)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     for wrong in (bob.upper(), f"{bob} ", f" {bob}", bob[:-1], "", "\x00", f"{bob}\x00", "\ud800", group):
         for query, more in ((TRANSFER, {}), (REMOVE, {}), (SET_ROLE, {"role": "ADMIN"})):
             calls: Json = {"id": group, "user": wrong} | more
             assert await api.expect_refusal(alice, query, **calls) == Refusal("NOT_A_MEMBER", "userId"), ascii(wrong)
-    await watching.nothing_happened()
+    await watching.assert_unchanged()

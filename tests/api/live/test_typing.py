@@ -10,8 +10,8 @@ import pytest
 from store.conversations.typing_store import WINDOW_MS
 from tests.api.client import SYNC, Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.group_roles import perform
-from tests.api.unchanged_state import witness
+from tests.api.sample_group import create_sample_group
+from tests.api.state_snapshot import take_snapshot
 from tests.clock import ManualClock
 
 TYPING = "mutation ($id: ID!) { startTyping(conversationId: $id) }"
@@ -193,29 +193,29 @@ async def refused_to_type(api: Api, user: str | None, conversation: str) -> Refu
 
 async def test_only_members_type_and_who_may_not_has_told_nobody(pair: Two, deployments: Deployments) -> None:
     api = pair.one
-    cast = await perform(api)
-    await api.send(cast.owner, cast.member)
-    between = private_id(cast.owner, cast.member)
-    watch = await witness(api, cast.group, cast.owner, cast.member, cast.left, cast.outsider)
+    sample = await create_sample_group(api)
+    await api.send(sample.owner, sample.member)
+    between = private_id(sample.owner, sample.member)
+    watch = await take_snapshot(api, sample.group, sample.owner, sample.member, sample.left, sample.outsider)
     refusals = {
         "NOT_FOUND": [
-            (cast.outsider, cast.group),
-            (cast.outsider, between),
-            (cast.owner, private_id(cast.owner, cast.outsider)),
+            (sample.outsider, sample.group),
+            (sample.outsider, between),
+            (sample.owner, private_id(sample.owner, sample.outsider)),
             *(
-                (cast.owner, nonsense)
-                for nonsense in ("g_1", "", "m_1", "c_1", "p_a", "\0", private_id(cast.owner, "nobody"))
+                (sample.owner, nonsense)
+                for nonsense in ("g_1", "", "m_1", "c_1", "p_a", "\0", private_id(sample.owner, "nobody"))
             ),
         ],
-        "NOT_A_MEMBER": [(cast.left, cast.group), (cast.removed, cast.group)],
-        "INVALID_INPUT": [(cast.owner, "b_shop")],
+        "NOT_A_MEMBER": [(sample.left, sample.group), (sample.removed, sample.group)],
+        "INVALID_INPUT": [(sample.owner, "b_shop")],
     }
     for code, tries in refusals.items():
         for user, conversation in tries:
             assert await refused_to_type(api, user, conversation) == Refusal(code, "conversationId"), conversation
-    assert await refused_to_type(api, None, cast.group) == Refusal("UNAUTHENTICATED")
-    await watch.nothing_happened()
-    for user in cast.people:
+    assert await refused_to_type(api, None, sample.group) == Refusal("UNAUTHENTICATED")
+    await watch.assert_unchanged()
+    for user in sample.users:
         assert deployments.keys("still", f"*{{u:{user}}}:typing:*") == []
 
 

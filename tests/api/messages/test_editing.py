@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.client import EDIT, Api, Json, Refusal, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.revisions import cursor, missed, set_member, shown
+from tests.api.revisions import current_cursor, read_everywhere, read_missed_events, set_member
 from tests.api.session_calls import iso
 from tests.clock import ManualClock
 
@@ -31,7 +31,7 @@ async def test_an_edit_is_answered_and_shown_everywhere_to_everybody(api: Api) -
     assert edited["editedAt"].endswith("Z")
     assert edited == sent | {"content": "before ☕", "editCount": 1, "editedAt": edited["editedAt"]}
     for user in (alice, bob, carol):
-        places = await shown(api, user, sent)
+        places = await read_everywhere(api, user, sent)
         assert [place for place, found in places.items() if found != edited] == []
     again = await api.edit(alice, sent["id"], "before")
     assert (again["content"], again["editCount"]) == ("before", 2)
@@ -52,14 +52,14 @@ async def test_all_devices_of_all_members_hear_of_it_live_and_afterwards(api: Ap
     group = await api.create_group(alice, bob, carol)
     sent = (await api.send(alice, group, "befor"))["message"]
     await api.wait_until_idle()
-    since = {user: await cursor(api, user) for user in (alice, bob, carol)}
+    since = {user: await current_cursor(api, user) for user in (alice, bob, carol)}
     devices = [(user, await api.listen(user)) for user in (alice, alice, bob, carol)]
     edited = await api.edit(alice, sent["id"], "before")
     for user, device in devices:
         event = await device.next()
         assert (event["__typename"], event["message"]) == ("MessageUpdated", edited | _keys(user, edited))
-        assert await missed(api, user, since[user]) == [event]
-        assert await missed(api, user, event["cursor"]) == []
+        assert await read_missed_events(api, user, since[user]) == [event]
+        assert await read_missed_events(api, user, event["cursor"]) == []
         await device.expect_no_event(0.03)
 
 
@@ -79,11 +79,11 @@ async def test_a_subscription_to_one_conversation_hears_of_its_messages_only(api
 
 async def test_what_was_missed_shows_messages_as_they_are_now(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    since = await cursor(api, bob)
+    since = await current_cursor(api, bob)
     sent = (await api.send(alice, bob, "1"))["message"]
     for content in "23":
         await api.edit(alice, sent["id"], content)
-    events = await missed(api, bob, since)
+    events = await read_missed_events(api, bob, since)
     assert [event["__typename"] for event in events] == ["MessageCreated", "MessageUpdated", "MessageUpdated"]
     assert {(event["message"]["content"], event["message"]["editCount"]) for event in events} == {("3", 2)}
 
@@ -176,13 +176,13 @@ async def test_who_joined_later_hears_of_it_where_they_can_see_the_message(api: 
     sent = (await api.send(alice, group, "before dave"))["message"]["id"]
     await api.invite(alice, group, dave)
     await api.wait_until_idle()
-    device, since = await api.listen(dave), await cursor(api, dave)
+    device, since = await api.listen(dave), await current_cursor(api, dave)
     await api.edit(alice, sent, "edited")
     if visibility == "FULL":
         assert (await device.next())["message"]["content"] == "edited"
     else:
         await device.expect_no_event()
-        assert await missed(api, dave, since) == []
+        assert await read_missed_events(api, dave, since) == []
 
 
 async def test_system_messages_stay_as_they_are_whoever_acted(api: Api) -> None:
@@ -223,7 +223,7 @@ async def test_only_an_edit_of_the_newest_moves_the_session_and_nothing_else_of_
         sent = [(await api.send(alice, group, text, mentions=[bob]))["message"]["id"] for text in "12"]
         await api.wait_until_idle()
         before = {user: await api.own_session(user, group) for user in (alice, bob, carol)}
-        since = {user: await cursor(api, user) for user in before}
+        since = {user: await current_cursor(api, user) for user in before}
         if cached == "loaded later":
             deployments.flush_redis(place)
         await api.advance_days(clock, 0.01)
@@ -307,11 +307,13 @@ async def test_an_edit_of_what_a_member_may_not_read_any_more_is_not_replayed_to
     early = (await api.send(alice, group, "before Dave"))["message"]["id"]
     await api.invite(alice, group, dave)
     await api.wait_until_idle()
-    since = await cursor(api, dave)
+    since = await current_cursor(api, dave)
     await api.edit(alice, early, "before Dave, edited")
     await api.wait_until_idle()
-    assert [event["message"]["content"] for event in await missed(api, dave, since)] == ["before Dave, edited"]
+    assert [event["message"]["content"] for event in await read_missed_events(api, dave, since)] == [
+        "before Dave, edited"
+    ]
     await api.update_group(alice, group, historyVisibility="SINCE_JOIN")
     await api.edit(alice, early, "not for Dave")
     await api.wait_until_idle()
-    assert await missed(api, dave, since) == []
+    assert await read_missed_events(api, dave, since) == []

@@ -8,7 +8,7 @@ from store.base.ids import ConversationId
 from store.redis.cache import Call
 from tests.api.client import RECALL, Api, Refusal, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.revisions import cursor, missed, set_member, shown
+from tests.api.revisions import current_cursor, read_everywhere, read_missed_events, set_member
 from tests.api.session_calls import iso
 from tests.clock import ManualClock
 
@@ -35,7 +35,7 @@ async def test_a_recall_is_answered_and_withholds_the_content_everywhere(api: Ap
             keys = api.services.app.store.keys.conversation(ConversationId(group))
             await api.services.app.store.cache.one(Call("DEL", keys))
         for user in (alice, bob, carol):
-            places = await shown(api, user, sent)
+            places = await read_everywhere(api, user, sent)
             assert [place for place, found in places.items() if found != recalled] == []
 
 
@@ -67,30 +67,30 @@ async def test_all_devices_of_all_members_hear_of_it_without_the_content(api: Ap
     group = await api.create_group(alice, bob, carol)
     sent = (await api.send(alice, group, "secret"))["message"]
     await api.wait_until_idle()
-    since = {user: await cursor(api, user) for user in (alice, bob, carol)}
+    since = {user: await current_cursor(api, user) for user in (alice, bob, carol)}
     devices = [(user, await api.listen(user)) for user in (alice, alice, bob, carol)]
     recalled = await api.recall(alice, sent["id"])
     for user, device in devices:
         event = await device.next()
         assert (event["__typename"], event["message"]) == ("MessageRecalled", recalled)
-        assert await missed(api, user, since[user]) == [event]
+        assert await read_missed_events(api, user, since[user]) == [event]
         await device.expect_no_event(0.03)
 
 
 async def test_what_was_missed_holds_nothing_of_it(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    since = {user: await cursor(api, user) for user in (alice, bob)}
+    since = {user: await current_cursor(api, user) for user in (alice, bob)}
     sent = (await api.send(alice, bob, "secret"))["message"]
     await api.edit(alice, sent["id"], "secret too")
     await api.send(alice, bob, "between")
     recalled = await api.recall(alice, sent["id"])
     for user, start in since.items():
-        events = await missed(api, user, start)
+        events = await read_missed_events(api, user, start)
         # The edit shows nothing any more: it is left out.
         assert [event["__typename"] for event in events] == ["MessageCreated", "MessageCreated", "MessageRecalled"]
         assert events[0]["message"] == events[2]["message"] == recalled
         for number, event in enumerate(events):
-            assert await missed(api, user, event["cursor"]) == events[number + 1 :]
+            assert await read_missed_events(api, user, event["cursor"]) == events[number + 1 :]
 
 
 async def test_a_second_recall_answers_the_same_and_tells_nobody(api: Api) -> None:

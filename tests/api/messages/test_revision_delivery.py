@@ -11,13 +11,20 @@ from store.base.ids import ConversationId
 from store.messages.revision_store import RevisionKind
 from store.redis.cache import Call
 from tests.api.client import RECALL, Api, private_id, wait_until
-from tests.api.conftest import Deployments, Lane, OpenApi
-from tests.api.revisions import EVERYWHERE, Slowly, cursor, missed, shown, waiting
+from tests.api.conftest import Deployments, HeldLargeGroupQueue, OpenApi
+from tests.api.revisions import (
+    ALL_PARTITIONS,
+    PausedRevisions,
+    count_outbox_entries,
+    current_cursor,
+    read_everywhere,
+    read_missed_events,
+)
 
 # --- the delivery of their message
 
 
-async def test_a_message_is_revised_when_all_have_it(api: Api, lane: Lane) -> None:
+async def test_a_message_is_revised_when_all_have_it(api: Api, held_queue: HeldLargeGroupQueue) -> None:
     (mark,) = await api.create_users("crowd")
     people = await api.create_many_users(mark, 230)
     group = await api.create_group(*people)
@@ -28,7 +35,7 @@ async def test_a_message_is_revised_when_all_have_it(api: Api, lane: Lane) -> No
     assert not recalling.done()
     assert [event["__typename"] for event in near.pop_events()] == ["MessageCreated"]
     assert (await api.history(people[5], group))[0]["content"] == "secret"
-    lane.release()
+    held_queue.release()
     await recalling
     for device, kinds in ((near, ["MessageRecalled"]), (far, ["MessageCreated", "MessageRecalled"])):
         assert [event["__typename"] for event in await device.take(len(kinds))] == kinds
@@ -36,7 +43,7 @@ async def test_a_message_is_revised_when_all_have_it(api: Api, lane: Lane) -> No
 
 
 async def test_another_process_waits_for_it_too_and_gives_up_in_the_end(
-    api: Api, other_api: Api, lane: Lane, monkeypatch: pytest.MonkeyPatch
+    api: Api, other_api: Api, held_queue: HeldLargeGroupQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.loading._PATIENCE_SECONDS", 0.2)
     (mark,) = await api.create_users("crowd")
@@ -46,7 +53,7 @@ async def test_another_process_waits_for_it_too_and_gives_up_in_the_end(
     refusal = await other_api.expect_refusal(people[0], RECALL, id=sent["id"])
     assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)
     assert await other_api.history(people[5], group) == [sent]
-    lane.release()
+    held_queue.release()
     assert (await other_api.recall(people[0], sent["id"]))["state"] == "RECALLED"
 
 
@@ -67,7 +74,7 @@ async def test_all_members_of_a_crowd_hear_of_it_those_beyond_the_first_later(ap
     await api.wait_until_idle()
     for user, before in ticks.items():
         assert (await api.own_session(user, group))["activeTs"] > before
-    assert await waiting(api) == 0
+    assert await count_outbox_entries(api) == 0
 
 
 # --- a server's death
@@ -92,11 +99,11 @@ async def test_members_of_a_crowd_who_were_not_reached_are_told_by_another_serve
     assert (await near.next())["__typename"] == "MessageRecalled"
     await far.expect_no_event()
     await api.wait_until_idle()
-    assert await other_api.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+    assert await other_api.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
     assert (await far.next())["__typename"] == "MessageRecalled"
     await near.expect_no_event()
     await other_api.wait_until_idle()
-    assert await waiting(api) == 0
+    assert await count_outbox_entries(api) == 0
 
 
 HOW_FAR = ["announced", "stored", "head shown", "applied", "told"]
@@ -148,13 +155,13 @@ async def test_what_a_dead_server_left_half_told_another_one_finishes_and_tells_
         group = await living.create_group(alice, bob, carol)
         sent = (await living.send(alice, group, "before"))["message"]
         await living.wait_until_idle()
-        since = await cursor(living, bob)
+        since = await current_cursor(living, bob)
         listeners = [await living.listen(user) for user in (alice, bob, carol)]
         work = dead.edit(alice, sent["id"], "after") if act == "edit" else dead.recall(alice, sent["id"])
         await _die_while(dead, monkeypatch, how_far, work)
         happened = how_far != "announced"
         sweep = living.services.housekeeper.sweep
-        assert await sweep(EVERYWHERE, idle_ms=0) == int(happened)
+        assert await sweep(ALL_PARTITIONS, idle_ms=0) == int(happened)
         await living.wait_until_idle()
         kinds = {"edit": "MessageUpdated", "recall": "MessageRecalled"}
         content = {"edit": "after", "recall": None}[act] if happened else "before"
@@ -163,15 +170,17 @@ async def test_what_a_dead_server_left_half_told_another_one_finishes_and_tells_
             events = [await listener.next()] if happened else []
             assert [(event["__typename"], event["message"]["content"]) for event in events] == expected
             await listener.expect_no_event(0.08)
-        assert [(e["__typename"], e["message"]["content"]) for e in await missed(living, bob, since)] == expected
+        assert [
+            (e["__typename"], e["message"]["content"]) for e in await read_missed_events(living, bob, since)
+        ] == expected
         for user in (alice, bob, carol):
-            assert {found["content"] for found in (await shown(living, user, sent)).values()} == {content}
-        assert await sweep(EVERYWHERE, idle_ms=0) == 0
-        assert await waiting(living) == int(not happened)
+            assert {found["content"] for found in (await read_everywhere(living, user, sent)).values()} == {content}
+        assert await sweep(ALL_PARTITIONS, idle_ms=0) == 0
+        assert await count_outbox_entries(living) == int(not happened)
         if not happened:
             monkeypatch.setattr("subscriptions.revisions._FORGOTTEN_MS", -1)
-            assert await sweep(EVERYWHERE, idle_ms=0) == 0
-            assert await waiting(living) == 0
+            assert await sweep(ALL_PARTITIONS, idle_ms=0) == 0
+            assert await count_outbox_entries(living) == 0
             assert await living.history(bob, group) == [sent | {"idempotencyKey": None}]
 
 
@@ -182,16 +191,16 @@ async def test_an_announced_revision_waits_for_its_server_and_is_told_when_it_wa
     sent = (await api.send(alice, bob, "before"))["message"]["id"]
     await api.wait_until_idle()
     device = await api.listen(bob)
-    slowly = Slowly(api, monkeypatch, "_begin")
+    slowly = PausedRevisions(api, monkeypatch, "_begin")
     recalling = asyncio.create_task(api.recall(alice, sent))
     await slowly.reached.wait()
     # Its own server leaves it alone; another one takes it for left behind.
-    assert await api.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 0
-    assert await other_api.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+    assert await api.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 0
+    assert await other_api.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
     assert (await device.next())["__typename"] == "MessageRecalled"
     # By now the first one asks whether others told of it.
     monkeypatch.setattr("subscriptions.revisions._SHARED_AFTER_SECONDS", -1)
-    slowly.go_on.set()
+    slowly.resume.set()
     assert (await recalling)["state"] == "RECALLED"
     await device.expect_no_event(0.1)
 
@@ -221,15 +230,15 @@ async def test_a_caller_who_goes_away_stops_nothing(api: Api, monkeypatch: pytes
     sent = (await api.send(alice, bob))["message"]["id"]
     await api.wait_until_idle()
     device = await api.listen(bob)
-    slowly = Slowly(api, monkeypatch, "_begin")
+    slowly = PausedRevisions(api, monkeypatch, "_begin")
     asking = asyncio.create_task(api.recall(alice, sent))
     await slowly.reached.wait()
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    slowly.go_on.set()
+    slowly.resume.set()
     assert (await device.next())["__typename"] == "MessageRecalled"
     await api.wait_until_idle()
-    assert await waiting(api) == 0
+    assert await count_outbox_entries(api) == 0
 
 
 class Unshown:
@@ -297,12 +306,12 @@ async def test_a_state_that_was_lost_while_a_message_was_shown_does_not_hear_of_
 
         await unshown.reach()
         deployments.flush_redis("flushed")
-        device, since = await other.listen(bob), await cursor(other, bob)
+        device, since = await other.listen(bob), await current_cursor(other, bob)
         (_, message) = await other.history(bob, private_id(alice, bob))
         await other.recall(alice, message["id"])
         unshown.release()
         await sending
         assert (await device.next())["__typename"] == "MessageRecalled"
         await device.expect_no_event()
-        assert [event["__typename"] for event in await missed(other, bob, since)] == ["MessageRecalled"]
+        assert [event["__typename"] for event in await read_missed_events(other, bob, since)] == ["MessageRecalled"]
         assert await other.unread(bob, private_id(alice, bob)) == 2

@@ -13,7 +13,13 @@ from store.base.ids import ConversationId, MessageId, UserId
 from store.redis.cache import Call
 from tests.api.client import EDIT, LIVE_MESSAGES, RECALL, Api, Json, gather_all, private_id
 from tests.api.device import Device
-from tests.api.revisions import Slowly, cursor, missed, shown, waiting
+from tests.api.revisions import (
+    PausedRevisions,
+    count_outbox_entries,
+    current_cursor,
+    read_everywhere,
+    read_missed_events,
+)
 
 
 async def events_of(subscribers: Sequence[Any]) -> list[list[Json]]:
@@ -61,7 +67,7 @@ async def test_edits_that_meet_a_recall_leave_nothing_of_the_content_behind_it(
     listeners = [await process.listen(user) for process in processes for user in people]
     for device in devices:
         await device.start()
-    since = {user: await cursor(api, user) for user in people}
+    since = {user: await current_cursor(api, user) for user in people}
     message = (await api.send(alice, group, "0"))["message"]["id"]
     acts: list[Any] = [chance.choice(processes).run(alice, EDIT, id=message, content=f"{n}") for n in range(1, 8)]
     acts += [chance.choice(processes).run(user, RECALL, id=message) for user in (alice, bob)]
@@ -84,7 +90,7 @@ async def test_edits_that_meet_a_recall_leave_nothing_of_the_content_behind_it(
             recalled
         )
     for user in people:
-        replayed = await missed(api, user, since[user])
+        replayed = await read_missed_events(api, user, since[user])
         assert [event["__typename"] for event in replayed] == ["MessageCreated", "MessageRecalled"]
         assert [event["message"]["content"] for event in replayed] == [None, None]
 
@@ -94,23 +100,23 @@ async def test_an_edit_that_is_told_after_a_later_recall_shows_nothing(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    since = await cursor(api, bob)
+    since = await current_cursor(api, bob)
     sent = (await api.send(alice, bob, "secret"))["message"]
     await api.wait_until_idle()
     listeners = [await process.listen(user) for process in (api, other_api) for user in (alice, bob)]
-    slowly = Slowly(api, monkeypatch, step)
+    slowly = PausedRevisions(api, monkeypatch, step)
     editing = asyncio.create_task(api.edit(alice, sent["id"], "secret, edited"))
     await slowly.reached.wait()
     recalled = await other_api.recall(alice, sent["id"])
-    slowly.go_on.set()
+    slowly.resume.set()
     await editing
     await api.wait_until_idle()
     for events in await events_of(listeners):
         assert [(event["__typename"], event["message"]["content"]) for event in events] == [("MessageRecalled", None)]
     for process in (api, other_api):
         for user in (alice, bob):
-            assert {found["content"] for found in (await shown(process, user, sent)).values()} == {None}
-    assert [event["message"]["content"] for event in await missed(api, bob, since)] == [None, None]
+            assert {found["content"] for found in (await read_everywhere(process, user, sent)).values()} == {None}
+    assert [event["message"]["content"] for event in await read_missed_events(api, bob, since)] == [None, None]
     # Nothing is missing in between: what comes next comes at once.
     await api.send(alice, bob, "next")
     for listener in listeners:
@@ -126,16 +132,16 @@ async def test_an_edit_that_is_told_after_a_later_one_shows_what_came_of_both(
     sent = (await api.send(alice, bob, "0"))["message"]
     await api.wait_until_idle()
     listeners = [await process.listen(bob) for process in (api, other_api)]
-    slowly = Slowly(api, monkeypatch, step)
+    slowly = PausedRevisions(api, monkeypatch, step)
     first = asyncio.create_task(api.edit(alice, sent["id"], "1"))
     await slowly.reached.wait()
     second = await other_api.edit(alice, sent["id"], "2")
-    slowly.go_on.set()
+    slowly.resume.set()
     assert (await first)["content"] == "1"
     for events in await events_of(listeners):
         assert [event["__typename"] for event in events] == ["MessageUpdated"] * 2
         assert events[-1]["message"] == second
-    assert {found["content"] for found in (await shown(api, bob, sent)).values()} == {"2"}
+    assert {found["content"] for found in (await read_everywhere(api, bob, sent)).values()} == {"2"}
 
 
 async def test_a_recall_that_comes_between_reading_and_writing_wins(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +159,7 @@ async def test_a_recall_that_comes_between_reading_and_writing_wins(api: Api, mo
     (message,) = await api.history(bob, private_id(alice, bob))
     assert (message["state"], message["editCount"]) == ("RECALLED", 0)
     await api.wait_until_idle()
-    assert await waiting(api) == 0
+    assert await count_outbox_entries(api) == 0
 
 
 async def test_the_same_edit_from_two_devices_at_once_is_one(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +187,7 @@ async def test_a_live_edit_from_before_does_not_undo_what_was_missed(
 ) -> None:
     """A frame is on its way with the content as it was, while somebody comes back and is shown the recalled message."""
     alice, bob = await api.create_users("alice", "bob")
-    since = await cursor(api, bob)
+    since = await current_cursor(api, bob)
     sent = (await api.send(alice, bob, "secret"))["message"]["id"]
     await api.wait_until_idle()
     replay = other_api.services.app.replayer.since
@@ -266,7 +272,7 @@ async def test_a_revision_of_an_older_message_leaves_the_newest_alone(api: Api) 
     alice, bob = await api.create_users("alice", "bob")
     old, new = [(await api.send(alice, bob, text))["message"] for text in ("old", "new")]
     await api.recall(alice, old["id"])
-    assert {found["content"] for found in (await shown(api, bob, new)).values()} == {"new"}
+    assert {found["content"] for found in (await read_everywhere(api, bob, new)).values()} == {"new"}
 
 
 # --- what changes while a message is waited for

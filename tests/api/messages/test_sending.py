@@ -103,7 +103,7 @@ async def test_the_session_in_the_answer_is_the_senders_after_the_message(api: A
             assert session == await api.session(alice, conversation)
 
 
-@pytest.mark.usefixtures("lane")
+@pytest.mark.usefixtures("held_queue")
 async def test_recipients_find_the_message_unread_the_moment_it_is_answered(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)

@@ -11,7 +11,7 @@ import pytest
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import Device
-from tests.api.receipt_calls import Receipts, advanced, without_cursor
+from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
 from tests.api.session_calls import ACK
 
 
@@ -159,7 +159,7 @@ async def test_both_devices_and_the_sender_are_told_once(api: Api) -> None:
     sender_synced = await api.listen(alice, LIVE_SESSIONS)
     session = await api.ack(bob, conversation, 3)
     for device in told:
-        assert without_cursor(await device.next()) == advanced(conversation, bob, "DELIVERED", 3)
+        assert without_cursor(await device.next()) == receipt_advanced(conversation, bob, "DELIVERED", 3)
     for device in synced:
         event = await device.next()
         assert (event["reason"], event["sessions"], event["totalUnread"]) == ("DELIVERED", [session], 3)
@@ -176,10 +176,10 @@ async def test_in_a_group_those_are_told_who_sent_what_arrived(api: Api) -> None
     await api.wait_until_idle()
     listeners = {user: await api.listen(user) for user in (alice, bob, carol)}
     await api.ack(dave, group, 2)
-    assert without_cursor(await listeners[bob].next()) == advanced(group, dave, "DELIVERED", 2)
+    assert without_cursor(await listeners[bob].next()) == receipt_advanced(group, dave, "DELIVERED", 2)
     await api.ack(carol, group, 2)
     for user in (alice, bob, carol):
-        assert without_cursor(await listeners[user].next()) == advanced(group, carol, "DELIVERED", 2)
+        assert without_cursor(await listeners[user].next()) == receipt_advanced(group, carol, "DELIVERED", 2)
     for listener in listeners.values():
         await listener.expect_no_event(0.05)
 
@@ -193,8 +193,8 @@ async def test_what_is_delivered_and_then_read_is_told_in_that_order(api: Api, k
     await api.ack(bob, conversation, 1)
     await api.mark_read(bob, conversation)
     assert [without_cursor(event) for event in await sender.take(2)] == [
-        advanced(conversation, bob, "DELIVERED", 1),
-        advanced(conversation, bob, "READ", 1),
+        receipt_advanced(conversation, bob, "DELIVERED", 1),
+        receipt_advanced(conversation, bob, "READ", 1),
     ]
     await sender.expect_no_event(0.03)
 
@@ -207,7 +207,7 @@ async def test_what_is_read_at_once_is_told_as_read_only(api: Api, kind: str) ->
     await api.wait_until_idle()
     sender = await api.listen(alice)
     await api.mark_read(bob, conversation)
-    assert without_cursor(await sender.next()) == advanced(conversation, bob, "READ", 1)
+    assert without_cursor(await sender.next()) == receipt_advanced(conversation, bob, "READ", 1)
     await api.ack(bob, conversation, 1)
     await api.wait_until_idle()
     await sender.expect_no_event(0.03)
@@ -244,7 +244,10 @@ async def test_the_other_persons_ticks_move_their_session_as_seen_by_who_was_awa
         await api.wait_until_idle()
         back = await api.subscribe(alice, LIVE_MESSAGES, since=since)
         missed = [without_cursor(event) for event in await back.take(2)]
-        assert missed == [advanced(conversation, bob, "DELIVERED", 1), advanced(conversation, bob, "READ", 2)]
+        assert missed == [
+            receipt_advanced(conversation, bob, "DELIVERED", 1),
+            receipt_advanced(conversation, bob, "READ", 2),
+        ]
         assert (await back.next())["__typename"] == "CaughtUp"
 
 

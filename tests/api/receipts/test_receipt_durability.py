@@ -15,7 +15,7 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.realtime.events import ReceiptAdvanced
 from tests.api.client import Api, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.receipt_calls import Receipts, advanced, without_cursor
+from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
 
 
 async def placed(api: Api, sender: str, conversation: str) -> Reserved:
@@ -93,7 +93,7 @@ async def test_a_message_that_another_server_finishes_reads_as_well_and_tells(
             await store.messages.commit([reserved], [store.clock.now_ms()], careful=False)
         assert await api.services.housekeeper.sweep(range(1024), idle_ms=0) == 1
         assert (await sender.next())["message"]["content"] == "left behind"
-        assert without_cursor(await sender.next()) == advanced(conversation, bob, "READ", 3)
+        assert without_cursor(await sender.next()) == receipt_advanced(conversation, bob, "READ", 3)
         assert (await receipts.statuses(alice, message))[bob] == "READ"
         await api.wait_until_idle()
         await sender.expect_no_event(0.03)
@@ -122,7 +122,7 @@ async def test_who_sends_without_being_in_the_cache_tells_only_of_what_they_had_
             for user, listener in listeners.items()
         }
         # Dave, who joined, had nothing of theirs to read: only bob's message came after.
-        assert told == {carol: [advanced(group, bob, "READ", 4)], alice: []}
+        assert told == {carol: [receipt_advanced(group, bob, "READ", 4)], alice: []}
 
 
 @pytest.mark.parametrize("act", ["ack", "mark_read"])
@@ -157,7 +157,7 @@ async def test_what_was_written_without_an_answer_is_a_receipt_all_the_same(
     delivery = await receipts.delivery(alice, message)
     assert delivery is not None
     assert delivery[2:] == (1, int(act == "mark_read"))
-    assert without_cursor(await sender.next()) == advanced(conversation, bob, status, 1)
+    assert without_cursor(await sender.next()) == receipt_advanced(conversation, bob, status, 1)
     # Done again, as the client is told to do, it is done already.
     await (api.ack(bob, conversation, 1) if act == "ack" else api.mark_read(bob, conversation))
     await api.wait_until_idle()

@@ -11,12 +11,12 @@ from tests.api.client import LIVE_SESSIONS, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import Device
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, SET_UNREAD
-from tests.api.sub_biz import ids, shop
+from tests.api.sub_biz import conversation_ids, create_shop_conversations
 from tests.clock import ManualClock
 
 
 async def test_muting_it_takes_its_sum_out_of_the_total(api: Api) -> None:
-    alice, others, (a, b) = await shop(api, 1, 2)
+    alice, others, (a, b) = await create_shop_conversations(api, 1, 2)
     (dave,) = await api.create_users("dave")
     await api.send(dave, alice)
     device = await api.listen(alice, LIVE_SESSIONS)
@@ -36,14 +36,14 @@ async def test_muting_it_takes_its_sum_out_of_the_total(api: Api) -> None:
 async def test_its_mute_ends_by_itself(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("ends", clock) as api:
-        alice, _, _ = await shop(api, 2, 1)
+        alice, _, _ = await create_shop_conversations(api, 2, 1)
         until = clock.ms + 10_000
         await api.mute(alice, "b_shop", until)
         assert await api.total_unread(alice) == 0
         device = await api.listen(alice, LIVE_SESSIONS)
         clock.ms = until
         event = await device.next(within=2)
-        assert (event["reason"], ids(event["sessions"]), event["totalUnread"]) == ("UNMUTE", ["b_shop"], 3)
+        assert (event["reason"], conversation_ids(event["sessions"]), event["totalUnread"]) == ("UNMUTE", ["b_shop"], 3)
         assert event["sessions"] == [await api.session(alice, "b_shop")]
         assert await api.total_unread(alice) == 3
 
@@ -51,19 +51,23 @@ async def test_its_mute_ends_by_itself(open_api: OpenApi) -> None:
 async def test_a_mute_within_that_ends_moves_it_too(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("within", clock) as api:
-        alice, _, (a, _) = await shop(api, 2, 1)
+        alice, _, (a, _) = await create_shop_conversations(api, 2, 1)
         until = clock.ms + 10_000
         await api.mute(alice, a, until)
         assert (await api.own_session(alice, "b_shop"))["unreadCount"] == 1
         device = await api.listen(alice, LIVE_SESSIONS)
         clock.ms = until
         event = await device.next(within=2)
-        assert (event["reason"], ids(event["sessions"]), event["totalUnread"]) == ("UNMUTE", [a, "b_shop"], 3)
+        assert (event["reason"], conversation_ids(event["sessions"]), event["totalUnread"]) == (
+            "UNMUTE",
+            [a, "b_shop"],
+            3,
+        )
         assert event["sessions"][1]["unreadCount"] == 3
 
 
 async def test_pinning_it_moves_it_in_the_main_list(api: Api) -> None:
-    alice, others, (a, _) = await shop(api, 1, 1)
+    alice, others, (a, _) = await create_shop_conversations(api, 1, 1)
     dave, erin = await api.create_users("dave", "erin")
     for other in (dave, erin):
         await api.send(other, alice)
@@ -86,7 +90,7 @@ async def test_pinning_it_moves_it_in_the_main_list(api: Api) -> None:
 
 
 async def test_reading_it_reads_everything_within_and_tells_the_senders(api: Api, other_api: Api) -> None:
-    alice, others, conversations = await shop(api, 1, 2, 0)
+    alice, others, conversations = await create_shop_conversations(api, 1, 2, 0)
     group = await api.create_group(others[2], others[0], alice, subBiz="shop")
     await api.send(others[2], group)
     await api.mark_read(alice, conversations[0])
@@ -113,7 +117,7 @@ async def test_reading_it_reads_everything_within_and_tells_the_senders(api: Api
 
 
 async def test_reading_it_takes_marks_within_away_and_again_changes_nothing(api: Api) -> None:
-    alice, _, (a, b) = await shop(api, 1, 1)
+    alice, _, (a, b) = await create_shop_conversations(api, 1, 1)
     await api.mark_read(alice, a)
     await api.set_unread(alice, a)
     read = await api.mark_read(alice, "b_shop")
@@ -128,7 +132,7 @@ async def test_reading_it_takes_marks_within_away_and_again_changes_nothing(api:
 
 @pytest.mark.parametrize("within", [True, False], ids=["valid", "invalid"])
 async def test_what_does_not_apply_to_it_is_refused(api: Api, within: bool) -> None:
-    alice, _, (a,) = await shop(api, 1)
+    alice, _, (a,) = await create_shop_conversations(api, 1)
     (dave,) = await api.create_users("dave")
     await api.send(dave, alice)
     if not within:
@@ -150,7 +154,7 @@ async def test_what_does_not_apply_to_it_is_refused(api: Api, within: bool) -> N
 
 async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
-        alice, others, (_, b, c) = await shop(api, 1, 2, 4)
+        alice, others, (_, b, c) = await create_shop_conversations(api, 1, 2, 4)
         await api.send(others[0], alice, subBiz="help", mentions=[alice])
         await api.mute(alice, b)
         await api.delete(alice, c)
@@ -176,7 +180,7 @@ async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deploy
 
 
 async def test_a_device_shows_it_as_a_fresh_one_would(api: Api, other_api: Api) -> None:
-    alice, others, (a, b) = await shop(api, 1, 1)
+    alice, others, (a, b) = await create_shop_conversations(api, 1, 1)
     devices = [Device(process, alice) for process in (api, other_api)]
     for device in devices:
         await device.start()
@@ -195,7 +199,7 @@ async def test_a_device_shows_it_as_a_fresh_one_would(api: Api, other_api: Api) 
 
 async def test_with_nothing_behind_it_it_keeps_what_was_chosen(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
-        alice, others, (talk,) = await shop(api, 1)
+        alice, others, (talk,) = await create_shop_conversations(api, 1)
         await api.delete(alice, talk)
         gateway = await api.pin(alice, "b_shop", 3)
         assert (gateway["status"], gateway["priority"], await api.sessions(alice)) == ("INVALID", 3, [])
@@ -223,7 +227,9 @@ async def test_more_within_than_are_read_under_one_lock_are_read_by_one_call(
     assert (gateway["unreadCount"], await api.total_unread(alice)) == (0, 0)
     events = await device.take(50)
     assert {event["reason"] for event in events} == {"READ"}
-    assert {ids(event["sessions"])[0] for event in events} == {private_id(alice, other, "shop") for other in others}
+    assert {conversation_ids(event["sessions"])[0] for event in events} == {
+        private_id(alice, other, "shop") for other in others
+    }
     assert events[-1]["sessions"][1] == gateway
     await device.expect_no_event(0.05)
     await api.wait_until_idle()

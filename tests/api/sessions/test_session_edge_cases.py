@@ -15,7 +15,7 @@ from store.messages.records import Message, MessageKind, Reserved
 from tests.api.client import CREATE_GROUP, LIVE_SESSIONS, SYNC, Api, gather_all, private_id, wait_until
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import MARK_READ
-from tests.api.sub_biz import shop
+from tests.api.sub_biz import create_shop_conversations
 from tests.clock import ManualClock
 
 
@@ -130,7 +130,7 @@ async def test_mutes_in_a_sub_biz_that_end_at_once_keep_their_times_when_the_cac
 ) -> None:
     clock = ManualClock()
     async with open_api("at once", clock) as api:
-        alice, _, talks = await shop(api, 2, 1)
+        alice, _, talks = await create_shop_conversations(api, 2, 1)
         until = clock.ms + 20_000
         for talk in talks:
             await api.mute(alice, talk, until)
@@ -156,7 +156,7 @@ async def test_a_mute_that_ends_far_off_costs_nothing_while_nobody_listens(api: 
 
 async def test_what_moves_while_a_sub_biz_is_read_is_read_too(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resolvers.reading._TOGETHER", 2)
-    alice, others, talks = await shop(api, 6, 0)
+    alice, others, talks = await create_shop_conversations(api, 6, 0)
     for other in others:
         await api.send(other, alice, subBiz="shop")
     store = api.services.app.store
@@ -201,7 +201,7 @@ async def test_other_servers_hear_of_a_change_though_its_tick_could_not_be_kept(
 
 @pytest.mark.parametrize("whose", ["another list", "another person"])
 async def test_a_cursor_of_another_list_is_refused(api: Api, whose: str) -> None:
-    alice, others, _ = await shop(api, 2, 0)
+    alice, others, _ = await create_shop_conversations(api, 2, 0)
     for other in others:
         await api.send(other, alice)
     query = "query ($first: Int, $after: String, $subBiz: String) { sessions(first: $first, after: $after, subBiz: $subBiz) { pageInfo { endCursor } } }"
