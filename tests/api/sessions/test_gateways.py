@@ -52,7 +52,7 @@ async def test_it_is_the_same_wherever_it_is_asked_for(api: Api, other_api: Api)
     for process in (api, other_api):
         gateway = await process.own_session(alice, "b_shop")
         assert await process.sessions(alice) == [gateway]
-        assert gateway in (await sync(process, alice))["sessions"]
+        assert gateway in (await sync_sessions(process, alice))["sessions"]
         data = await process.data(alice, GATEWAY, id="b_shop", session=gateway["id"])
         assert data == {
             "conversation": {
