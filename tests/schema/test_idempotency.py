@@ -9,10 +9,10 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from store.messages.records import Reserved
 
 from store.base.errors import Unreachable
 from store.base.ids import UserId
+from store.messages.records import Reserved
 from store.sessions.session_store import NOT_CACHED
 from subscriptions.delivery.in_flight_messages import Sent
 from tests.clock import ManualClock

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from store.messages.records import Message
 
 from resolvers.messages.sending import NewMessage, send_message
 from store.base.ids import UserId
+from store.messages.records import Message
 from tests.schema.api import RECALL, SILENCE_SECONDS, Api, private
 from tests.schema.conftest import OpenApi, Places
 from tests.targeting import as_sharded

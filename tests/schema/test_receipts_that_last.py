@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import pytest
-from store.messages.records import Message, MessageKind, Reserved
 
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
+from store.messages.records import Message, MessageKind, Reserved
 from store.receipts.receipt_store import ReceiptKind
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.realtime.events import ReceiptAdvanced

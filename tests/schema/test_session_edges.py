@@ -7,11 +7,11 @@ import time
 from typing import Any
 
 import pytest
-from store.messages.records import Message, MessageKind, Reserved
 
 from resolvers.groups import groups
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
+from store.messages.records import Message, MessageKind, Reserved
 from tests.clock import ManualClock
 from tests.schema.api import CREATE_GROUP, LIVE_SESSIONS, SYNC, Api, eventually, private, together
 from tests.schema.conftest import OpenApi, Places

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schema.base.context import Loaders
-from schema.events import ReceiptAdvanced
+from schema.events import ReceiptAdvancedType
 from store.base.errors import Unreachable
 from tests.schema.api import Api, Json, Subscriber, private, together
 
@@ -32,7 +32,7 @@ class Counted:
         execute = engine.execute_event
 
         async def counting(executor: Any, shown: object, viewer: Any) -> bytes:
-            self.count += not isinstance(shown, ReceiptAdvanced)
+            self.count += not isinstance(shown, ReceiptAdvancedType)
             return await execute(executor, shown, viewer)
 
         monkeypatch.setattr(engine, "execute_event", counting)
