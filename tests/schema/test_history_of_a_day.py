@@ -176,7 +176,7 @@ def move_often(api: Api, group: str, user: str, actual: Stretches, times: int) -
 async def day(open_api: OpenApi, places: Places, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Day]:
     name, group = "day", ""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("store.ids.BUCKET_SIZE", BUCKET)
+        patch.setattr("store.base.ids.BUCKET_SIZE", BUCKET)
         async with open_api(name) as api:
             made = await api.people(*(who.replace(" ", "-") for who in PEOPLE))
             users = dict(zip(PEOPLE, made, strict=True))
