@@ -19,7 +19,6 @@ from typing import Any
 import orjson
 from pymongo import MongoClient
 from redis import Redis
-from store.messages.records import Message, MessageKind
 
 from bench.session_data import Row, insert_owner, insert_people
 from bench.storage import settle
@@ -32,6 +31,7 @@ from server.settings import load_settings
 from store.base.ids import ConversationId, MessageId, UserId, group_id, private_id
 from store.base.snowflakes import first_at
 from store.deployment.deployment import ensure_indexes
+from store.messages.records import Message, MessageKind
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, ORIGINS, RECEIPTS
 from store.receipts.receipt_store import Mark, ReceiptKind, mark_row

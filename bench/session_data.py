@@ -11,10 +11,10 @@ from typing import Any
 
 from pymongo import MongoClient
 from pymongo.database import Database
-from store.messages.records import Message, MessageKind
 
 from store.base.ids import ConversationId, MessageId, UserId, group_id, private_id
 from store.base.snowflakes import first_at
+from store.messages.records import Message, MessageKind
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, member_row_id, session_row_id
 
 Row = dict[str, Any]

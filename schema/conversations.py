@@ -6,7 +6,6 @@ from enum import Enum
 from typing import Any
 
 import strawberry
-from store.sessions.session import Session
 
 from resolvers.conversations.access import Access, access_conversation
 from schema.base.context import Context, Info
@@ -16,6 +15,7 @@ from schema.messages import MessageType
 from schema.sessions import SessionType, load_last_message, session_from
 from schema.users import UserType, load_user
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
+from store.sessions.session import Session
 
 
 @strawberry.enum

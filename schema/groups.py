@@ -6,7 +6,6 @@ import asyncio
 from enum import Enum
 
 import strawberry
-from store.conversations.records import Head, Member
 
 from resolvers.groups import groups as use_cases
 from schema.base.context import Context, Info
@@ -15,6 +14,7 @@ from schema.base.scalars import DateTime
 from schema.conversations import Conversation, ConversationType
 from schema.users import UserType, load_user
 from store.base.ids import UserId
+from store.conversations.records import Head, Member
 
 
 @strawberry.enum

@@ -6,8 +6,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
-from store.messages.records import Message, MessageKind
-from store.sessions.session import Session
 
 from resolvers.base.errors import Unavailable
 from resolvers.base.pages import Page
@@ -21,6 +19,8 @@ from schema.compiler import then
 from schema.receipts import DeliveryType, ReceiptConnection, ReceiptStatus, delivery_from, receipt_connection
 from schema.users import UserType, load_user, user_from
 from store.base.ids import ConversationId, message_id
+from store.messages.records import Message, MessageKind
+from store.sessions.session import Session
 
 if TYPE_CHECKING:
     from schema.sessions import SessionType

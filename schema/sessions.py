@@ -6,7 +6,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
-from store.sessions.session import Session
 
 from resolvers.sessions import session_lists as use_cases
 from schema.base.context import Context, Info
@@ -15,6 +14,7 @@ from schema.base.scalars import Cursor, DateTime, Timestamp
 from schema.compiler import then
 from schema.messages import MessageType, message_from
 from store.base.ids import ConversationId, ConversationKind, kind_of, session_id
+from store.sessions.session import Session
 from subscriptions.realtime.mailboxes import Position
 
 if TYPE_CHECKING:

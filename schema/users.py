@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import strawberry
-from store.users.user import User
 
 from resolvers.users import users as use_cases
 from schema.base.context import Context, Info
 from schema.base.nodes import Node
 from schema.compiler import then
 from store.base.ids import UserId, is_user_id
+from store.users.user import User
 
 
 @strawberry.type(name="User")

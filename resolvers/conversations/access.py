@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from store.conversations.records import Head, Member
-
 from resolvers.base.app import Confab
 from resolvers.conversations.visibility import SeqRange, is_visible, visible_ranges
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
+from store.conversations.records import Head, Member
 from store.store import Store
 
 

@@ -11,9 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from store.conversations.records import Member
-from store.messages.records import Message, MessageKind
-
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url, check_name
 from resolvers.base.errors import GroupFull, InvalidInput, NotAMember, NotFound, PrivateCannotDelete
@@ -34,7 +31,9 @@ from store.base.errors import Superseded
 from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, is_user_id, kind_of
 from store.conversations.conversation_store import Standing
 from store.conversations.group_changes import DISMISSED, DISSOLVED
+from store.conversations.records import Member
 from store.messages.message_store import Refused
+from store.messages.records import Message, MessageKind
 from store.redis.single_flight import until_settled
 
 MOST_NAMED = 20

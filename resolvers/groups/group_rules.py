@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from store.conversations.records import Member
-
 from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, OwnerCannotLeave
+from store.conversations.records import Member
 
 OWNER = "OWNER"
 ADMIN = "ADMIN"

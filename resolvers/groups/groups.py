@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from store.conversations.records import GroupInfo, Member
-
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url, check_key, check_name, check_sub_biz
 from resolvers.base.cursors import decode_page, encode_page
@@ -18,6 +16,7 @@ from resolvers.conversations.access import Access, access_conversation
 from resolvers.groups.group_rules import MEMBER, OWNER
 from resolvers.users.users import access_users, check_user_ids
 from store.base.ids import ConversationId, ConversationKind, UserId, group_id, kind_of
+from store.conversations.records import GroupInfo, Member
 from store.sessions.session_store import applied
 from subscriptions.realtime.bus import OutgoingEvents
 from subscriptions.realtime.events import SessionChanged, SyncReason, log_session

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from store.messages.records import Message
-from store.sessions.session import Session
-
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_sync
 from resolvers.base.errors import NotFound
@@ -20,7 +17,9 @@ from resolvers.conversations.access import access_conversation
 from resolvers.sessions.session_lists import changed_since
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, MessageId, UserId
+from store.messages.records import Message
 from store.redis.fallback import FallbackScope
+from store.sessions.session import Session
 from subscriptions.realtime.events import (
     Event,
     MessageChanged,

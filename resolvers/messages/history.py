@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.messages.records import Message
-
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page_number, encode_page
 from resolvers.base.errors import InvalidInput
@@ -13,6 +11,7 @@ from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.conversations.access import Access, access_conversation
 from resolvers.conversations.visibility import clip, is_visible
 from store.base.ids import UserId, parse_message_id
+from store.messages.records import Message
 
 DEFAULT_PAGE = 50
 

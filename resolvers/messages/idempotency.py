@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from store.messages.records import Message
-
 from resolvers.base.app import Confab
 from resolvers.base.errors import IdempotencyConflict, Unavailable
 from store.base.ids import MessageId
 from store.messages.idempotency_claims import CLAIM_MS, Claim
+from store.messages.records import Message
 
 _PATIENCE_SECONDS = 12.0
 _BRIEF_SECONDS = 3.0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from store.messages.records import Message
-
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page, encode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import MessageId, UserId, message_id, parse_message_id
+from store.messages.records import Message
 
 
 async def list_offline(app: Confab, user: UserId, first: int | None, after: str | None) -> Page[Message]:

@@ -6,13 +6,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from store.messages.records import Message
-
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page, encode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import UserId
+from store.messages.records import Message
 from store.receipts.receipt_store import Receipt, ReceiptKind, Recipient
 
 

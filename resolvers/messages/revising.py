@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from store.messages.records import Message, MessageKind
-
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content
 from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout
@@ -14,6 +12,7 @@ from resolvers.conversations.access import Access, access_conversation
 from resolvers.conversations.visibility import is_visible, visible_ranges
 from resolvers.groups.group_rules import is_moderator
 from store.base.ids import ConversationId, UserId, parse_message_id, parse_private
+from store.messages.records import Message, MessageKind
 from store.store import Store
 
 _FIELD = "messageId"

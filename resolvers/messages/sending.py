@@ -6,8 +6,6 @@ import hashlib
 from dataclasses import dataclass, replace
 
 import orjson
-from store.messages.records import Message, MessageKind, Reserved
-from store.sessions.session import Session
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content, check_key, check_sub_biz
@@ -29,7 +27,9 @@ from store.base.ids import (
 )
 from store.messages.idempotency_claims import Claim
 from store.messages.message_store import Refused
+from store.messages.records import Message, MessageKind, Reserved
 from store.redis.single_flight import until_settled
+from store.sessions.session import Session
 
 MOST_MENTIONS = 5_000
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from store.sessions.session import Session
-
 from resolvers.base.app import Confab
 from resolvers.sessions.session_changes import announce, apply_held
 from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId, UserId
 from store.receipts.receipt_store import Mark, ReceiptKind
+from store.sessions.session import Session
 from store.sessions.user_locks import UserLock
 from subscriptions.realtime.events import ReceiptAdvanced, SessionChanged, SyncReason, log_session
 

@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from store.sessions.session import Session
-
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_category
 from resolvers.base.errors import InvalidInput, NotFound
 from store.base.errors import Fenced
 from store.base.ids import ConversationId, UserId, kind_of
+from store.sessions.session import Session
 from store.sessions.session_store import ApplyResult, applied_each
 from store.sessions.user_locks import UserLock
 from subscriptions.realtime.bus import OutgoingEvents

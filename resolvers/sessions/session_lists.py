@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from store.sessions.session import Session
-
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_category, check_sub_biz
 from resolvers.base.cursors import decode_page, decode_sync, encode_page, encode_sync, is_number
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import ConversationId, UserId, kind_of
+from store.sessions.session import Session
 from store.sessions.session_store import Folder, Snapshot, list_name
 from subscriptions.realtime.mailboxes import Position
 

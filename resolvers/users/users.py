@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.users.user import User
-
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url, check_name
 from resolvers.base.errors import Forbidden, InvalidInput, NotFound
 from resolvers.users.callers import Caller, CallerRole
 from store.base.ids import UserId, is_user_id
+from store.users.user import User
 
 MOST_USERS = 1_000
 

@@ -7,10 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from store.conversations.records import Head, Member
-from store.messages.records import Message
-from store.sessions.session import Session
-from store.users.user import User
 from strawberry.dataloader import DataLoader
 from strawberry.types import Info as StrawberryInfo
 
@@ -24,6 +20,10 @@ from resolvers.users.callers import Caller
 from schema.compiler import then
 from schema.execution.viewers import Viewer
 from store.base.ids import ConversationId, UserId
+from store.conversations.records import Head, Member
+from store.messages.records import Message
+from store.sessions.session import Session
+from store.users.user import User
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.engine import LiveConnection
 

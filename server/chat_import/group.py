@@ -7,8 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from store.users.user import User
-
 from resolvers.base.app import Confab
 from resolvers.base.pages import LARGEST_PAGE
 from resolvers.groups.group_changes import invite_members
@@ -19,6 +17,7 @@ from server.chat_import.people import IMPORTER
 from server.cli.errors import CommandError
 from store.base.ids import ConversationId, UserId
 from store.deployment.chat_imports import ImportStore
+from store.users.user import User
 
 _CALLER = Caller(IMPORTER, CallerRole.SERVICE, math.inf)
 _IMPORTER = User(IMPORTER, "Import", None, True)

@@ -11,11 +11,10 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
-from store.messages.records import Reserved
-
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
 from store.messages.message_store import MessageStore, Refused
+from store.messages.records import Reserved
 from store.store import Store
 
 _turn: ContextVar[Turn] = ContextVar("turn")

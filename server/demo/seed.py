@@ -7,8 +7,6 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from store.messages.records import Message, MessageKind
-
 from resolvers.base.app import Confab
 from resolvers.groups.group_changes import invite_members, set_member_role
 from resolvers.groups.group_rules import ADMIN
@@ -41,6 +39,7 @@ from store.base.clock import SystemClock
 from store.base.ids import ConversationId, UserId, message_id, private_id
 from store.deployment.chat_imports import ImportStore
 from store.deployment.redis_generations import DEPLOYMENT
+from store.messages.records import Message, MessageKind
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS
 

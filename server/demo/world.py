@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.users.user import User
-
 from store.base.ids import UserId
+from store.users.user import User
 
 ALICE, BOB, CAROL, DAVE, ERIN = (UserId(name) for name in ("alice", "bob", "carol", "dave", "erin"))
 BOT, BAKERY, CYCLES = UserId("trailbot"), UserId("bakery"), UserId("cycles")

@@ -6,12 +6,10 @@ its caller knows that to be safe.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from redis.asyncio import ConnectionPool, Redis
@@ -26,18 +24,7 @@ from store.redis.cluster import ClusterNodes, parse_cluster_url
 from store.redis.fallback import scope_name, scoped
 from store.redis.keys import Keys
 from store.redis.pipeline import PipelinePool, packed
-
-_SCRIPTS = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
-_USER = ("_user", "_sessions")
-_SHARED: dict[tuple[str, ...], tuple[str, ...]] = {
-    _USER: ("load_begin", "load_part", "lock", "unlock", "list_page", "list_names", "folders", "changed", "sessions_get", "attach",
-            "log_read", "undelivered"),
-    (*_USER, "_changes"): ("load_finish",),
-    ("_plain", *_USER, "_changes"): ("apply",),
-    ("_conversation",): ("reserve", "change_group", "committed", "head_load_begin", "head_load_finish", "head_drop", "revised"),
-    (): ("claim", "claim_release", "typing", "membership", "rate_count"),
-}  # fmt: skip
-
+from store.redis.scripts import read_scripts
 
 _RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 
@@ -52,33 +39,12 @@ _LINES_OF_THEIR_OWN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """A Lua script with what it shares, and its digest."""
-
-    name: str
-    source: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """One command, or script by its name: the keys it touches, then arguments."""
 
     name: str
     keys: tuple[str, ...]
     args: tuple[Any, ...] = ()
-
-
-def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
-    """All scripts by name, each behind the text it shares with others."""
-    scripts: dict[str, Script] = {}
-    guard = _SCRIPTS["_whole_slot"].read_text() if for_cluster else ""
-    for shared, names in _SHARED.items():
-        head = guard + "".join(_SCRIPTS[part].read_text() for part in shared)
-        for name in names:
-            source = head + _SCRIPTS[name].read_text()
-            scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())
-    return scripts
 
 
 class Cache:
@@ -95,7 +61,7 @@ class Cache:
         self.is_cluster = cluster is not None
         self._knowing: set[str] = set()
         """Run ids of nodes of a cluster that were given the scripts."""
-        self._scripts = read_scripts(self.is_cluster)
+        self._scripts = read_scripts(for_cluster=self.is_cluster)
         self._heads = {name: ("EVALSHA", script.digest) for name, script in self._scripts.items()}
         self.url = url
         self.keys = Keys(prefix)

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
-from store.messages.records import Reserved
 
 from store.base.errors import StoreError
 from store.base.ids import PARTITIONS
 from store.base.tasks import end_tasks
+from store.messages.records import Reserved
 from store.messages.revision_store import Revision
 from store.redis.cache import Call
 from store.store import Store

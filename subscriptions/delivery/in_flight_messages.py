@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from store.messages.records import Message, Reserved
-
 from store.base.ids import UserId
 from store.messages.message_store import Committed
+from store.messages.records import Message, Reserved
 from store.sessions.session_store import ApplyResult
 from subscriptions.realtime.events import MessageCreated
 

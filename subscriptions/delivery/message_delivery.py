@@ -1,5 +1,4 @@
-"""The life of a message after it got its place: group commit, fan-out, publishing. In that order, each stage batching what is
-waiting while it works on the batch before.
+"""Delivers reserved messages: group commit, fan-out, publishing; each stage batches what waits meanwhile.
 
 A message is answered once it is durable and its sender and the first members see it; the rest of a large group follows in
 a lane of its own, so that nobody else waits for it. Until all is done the message stays in the outbox: if this process
@@ -14,13 +13,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import structlog
-from store.messages.records import Message, Reserved
 
 from store.base.errors import Away, StoreError, Superseded, Unreachable
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
 from store.messages.idempotency_claims import Claim
 from store.messages.message_store import Committed, Refused
+from store.messages.records import Message, Reserved
 from store.redis.cache import Call
 from store.redis.fallback import FallbackScope, forget_scope
 from store.sessions.apply_messages import FanoutResult
@@ -119,8 +118,6 @@ class MessageDelivery:
         """The outcome of a message that is under way on this process."""
         parcelled = self._under_way.get(message)
         return parcelled.done if parcelled else None
-
-    # --- the stages
 
     def _push(self, stage: str, queue: deque[InFlightMessage], items: Sequence[InFlightMessage]) -> None:
         queue.extend(items)
@@ -386,7 +383,7 @@ class MessageDelivery:
         self._bus.send(parcel, [self._store.messages.clear(parcelled.reserved) for parcelled in done])
 
     def _leave(self, parcelled: InFlightMessage) -> None:
-        """It is durable, and not shown to all: the outbox has that done, if it is still there, or else what is owed."""
+        """Leave a durable message to the outbox, or to the stale caches if the outbox was lost."""
         self._under_way.pop(parcelled.reserved.message.id, None)
         self._store.owed.add_conversation(parcelled.reserved.message.conversation)
 

@@ -6,10 +6,10 @@ import asyncio
 from contextlib import suppress
 
 import structlog
-from store.messages.records import Reserved
 
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId, parse_private
+from store.messages.records import Reserved
 from store.receipts.receipt_store import Mark, ReceiptKind
 from store.redis.fallback import FallbackScope
 from store.sessions.session_store import ApplyResult, applied

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any
 
 import structlog
-from store.messages.records import Message
 
 from store.base.errors import StoreError, Unreachable
 from store.base.ids import ConversationId, UserId
 from store.base.tasks import end_tasks
+from store.messages.records import Message
 from store.messages.revision_store import Revision, RevisionKind
 from store.redis.cache import Call
 from store.redis.single_flight import until_settled

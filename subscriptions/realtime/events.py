@@ -13,12 +13,12 @@ from enum import StrEnum
 from typing import Any
 
 import orjson
-from store.messages.records import Message, message_from
-from store.sessions.session import Session
 
 from store.base.ids import ConversationId, UserId
+from store.messages.records import Message, message_from
 from store.messages.revision_store import RevisionKind
 from store.receipts.receipt_store import ReceiptKind
+from store.sessions.session import Session
 
 
 class SyncReason(StrEnum):

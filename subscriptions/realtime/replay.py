@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
 
-from store.sessions.session import Session
-
 from store.base.ids import ConversationId, MessageId, UserId, gateway_id
 from store.messages.message_store import MessageStore
+from store.sessions.session import Session
 from store.sessions.session_store import SessionStore
 from subscriptions.realtime.events import (
     MessageCreated,

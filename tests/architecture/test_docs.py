@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from server.cli.main import app
 
+from server.cli.commands import app
 from server.settings import Settings, variable
 
 ROOT = Path(__file__).parents[2]

@@ -22,10 +22,10 @@ import httpx
 import yaml
 from pymongo import AsyncMongoClient
 from pymongo.errors import PyMongoError
-from server.observability.healthcheck import is_well
 
 from server.embedded.binaries import find_mongod, find_redis
 from server.embedded.ports import pick_free
+from server.healthcheck import is_well
 from tests.deployment.compose_file import ROOT, SERVERS, compose_file
 from tests.processes import ServerProcess, launch_server
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 from redis import Redis
-from store.messages.records import Message
 
 from resolvers.base.errors import Unavailable
 from resolvers.messages.sending import NewMessage, send_message
@@ -25,6 +24,7 @@ from server.services import Services, open_services
 from server.settings import Settings, load_settings
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId
+from store.messages.records import Message
 
 
 @contextmanager

@@ -8,13 +8,13 @@ from functools import partial
 from itertools import cycle
 
 import pytest
-from store.messages.records import Message, MessageKind, Reserved
 
 from resolvers.messages.sending import NewMessage, send_message
 from resolvers.sessions.reading import mark_read
 from server.services import Services
 from store.base.errors import StoreError
 from store.base.ids import MessageId, UserId, private_id
+from store.messages.records import Message, MessageKind, Reserved
 from store.redis.cache import Call
 from subscriptions.realtime.mailboxes import Lagged, QueueBudget
 from tests.invariants.conftest import World, counted_unread

@@ -14,8 +14,8 @@ from store.base.ids import UserId
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.users.rate_limits import RateLimit
-from tests.schema.api import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_to, private
-from tests.schema.conftest import OpenApi
+from tests.api.client import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_to, private
+from tests.api.conftest import OpenApi
 from tests.server.served_app import ServeApp
 from tests.server.tokens import bearer
 

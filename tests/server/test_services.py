@@ -15,7 +15,8 @@ from server.services import open_services
 from server.settings import Settings
 from store.base.errors import Unreachable
 from store.deployment.deployment import Deployment
-from store.redis.cache import Call, read_scripts
+from store.redis.cache import Call
+from store.redis.scripts import read_scripts
 
 
 @pytest.fixture

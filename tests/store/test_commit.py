@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from store.messages.records import Message, MessageKind, Reserved
 
 from store.base.ids import ConversationId, MessageId, UserId, private_id
 from store.messages.message_store import Committed
+from store.messages.records import Message, MessageKind, Reserved
 from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id
 from store.redis.cache import Call
 from store.store import Store

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from store.conversations.records import GroupInfo, Member
-from store.messages.records import Message, MessageKind, Reserved
 
 from store.base.ids import ConversationId, MessageId, UserId, group_id, partition_of, private_id
+from store.conversations.records import GroupInfo, Member
 from store.messages.message_store import Committed, Refused
+from store.messages.records import Message, MessageKind, Reserved
 from store.mongo.collections import CONVERSATIONS, MEMBERS
 from store.redis.cache import Call
 from store.store import Store

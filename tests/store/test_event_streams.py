@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from store.base.ids import UserId
-from store.deployment.event_streams import LONGEST_WAITING, OPEN_MS, RESERVED_MS, EventStreamStore, StreamPlace, Waiting
+from store.deployment.event_streams import (
+    LONGEST_WAITING,
+    OPEN_MS,
+    RESERVED_MS,
+    EventStreamStore,
+    QueueOutcome,
+    StreamPlace,
+)
 from store.redis.cache import Cache, Call
 
 ALICE = UserId("alice")
@@ -66,11 +73,11 @@ async def test_operations_wait_for_the_stream_to_be_opened_and_not_too_many_nor_
     store: EventStreamStore, token: str, cache: Cache, _redis_janitor: Any
 ) -> None:
     await store.reserve(token, ALICE)
-    assert await store.wait(token, "one", b"1", 2) is Waiting.KEPT
-    assert await store.wait(token, "one", b"x", 2) is Waiting.EXISTS
-    assert await store.wait(token, "two", b"x" * (LONGEST_WAITING + 1), 2) is Waiting.FULL
-    assert await store.wait(token, "two", b"2", 2) is Waiting.KEPT
-    assert await store.wait(token, "three", b"3", 2) is Waiting.FULL
+    assert await store.wait(token, "one", b"1", 2) is QueueOutcome.KEPT
+    assert await store.wait(token, "one", b"x", 2) is QueueOutcome.EXISTS
+    assert await store.wait(token, "two", b"x" * (LONGEST_WAITING + 1), 2) is QueueOutcome.FULL
+    assert await store.wait(token, "two", b"2", 2) is QueueOutcome.KEPT
+    assert await store.wait(token, "three", b"3", 2) is QueueOutcome.FULL
     assert await store.withdraw(token, "three") is False
     assert await store.withdraw(token, "one") is True
     assert await lifetimes(cache, _redis_janitor) == {RESERVED_MS // 1000}

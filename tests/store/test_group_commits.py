@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from store.conversations.records import GroupInfo, Member
-from store.messages.records import Message, MessageKind, Reserved
 
 from store.base.ids import ConversationId, MessageId, UserId, group_id
 from store.conversations.group_changes import DISMISSED, DISSOLVED
+from store.conversations.records import GroupInfo, Member
 from store.messages.message_store import Committed, Refused
+from store.messages.records import Message, MessageKind, Reserved
 from store.mongo.collections import CONVERSATIONS, MEMBERS
 from store.redis.cache import Call
 from store.store import Store

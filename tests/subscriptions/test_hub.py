@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from store.messages.records import Message
 
 from resolvers.messages.sending import NewMessage, send_message
 from resolvers.users.callers import Caller, CallerRole
@@ -17,6 +16,7 @@ from server.services import Services, open_services
 from server.settings import Settings
 from store.base.errors import Unreachable
 from store.base.ids import UserId
+from store.messages.records import Message
 from store.redis.cache import Call
 from store.sessions.apply_messages import ApplyMessages, MessageDelta
 from store.sessions.session_store import applied

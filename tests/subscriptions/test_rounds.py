@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from store.messages.records import Message, MessageKind, Reserved
-
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message_store import Committed
+from store.messages.records import Message, MessageKind, Reserved
 from store.redis.cache import Call
 from store.redis.keys import Keys
 from store.store import Store

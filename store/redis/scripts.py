@@ -1,0 +1,80 @@
+"""Reads the Lua scripts of all packages of the store, each with the shared files that it includes.
+
+A script is a file `store/<package>/scripts/<name>.lua`. A file whose name begins with `_` is shared: its text goes before the text of each
+script that includes it. Lua text that is generated from a table in Python is shared in the same way: see `GENERATED`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+GENERATED: Mapping[str, Callable[[], str]] = {}
+"""Lua text made by Python, by the name that `_INCLUDES` calls it. The functions must not import anything of `store.redis`."""
+
+_FILES = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
+
+_USER = ("_user", "_sessions")
+_CONVERSATION = ("_conversation",)
+
+_INCLUDES: Mapping[str, tuple[str, ...]] = {
+    # store/sessions
+    "apply": ("_plain", *_USER, "_changes"),
+    "attach": _USER,
+    "changed": _USER,
+    "folders": _USER,
+    "list_names": _USER,
+    "list_page": _USER,
+    "load_begin": _USER,
+    "load_finish": (*_USER, "_changes"),
+    "load_part": _USER,
+    "lock": _USER,
+    "log_read": _USER,
+    "sessions_get": _USER,
+    "undelivered": _USER,
+    "unlock": _USER,
+    # store/conversations
+    "change_group": _CONVERSATION,
+    "committed": _CONVERSATION,
+    "head_drop": _CONVERSATION,
+    "head_load_begin": _CONVERSATION,
+    "head_load_finish": _CONVERSATION,
+    "membership": (),
+    "reserve": _CONVERSATION,
+    "revised": _CONVERSATION,
+    "typing": (),
+    # store/messages, store/users
+    "claim": (),
+    "claim_release": (),
+    "rate_count": (),
+}
+"""Each script and what it includes, in this order."""
+
+_CLUSTER_GUARD = "_whole_slot"
+"""Goes before every script on a Redis Cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script with the text it includes, and the SHA-1 digest that EVALSHA calls it by."""
+
+    name: str
+    source: str
+    digest: str
+
+
+def read_scripts(*, for_cluster: bool = False) -> dict[str, Script]:
+    """Return all scripts by name."""
+    guard = (_CLUSTER_GUARD,) if for_cluster else ()
+    scripts = {}
+    for name, includes in _INCLUDES.items():
+        source = "".join(_text(part) for part in (*guard, *includes, name))
+        scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())
+    return scripts
+
+
+def _text(name: str) -> str:
+    generated = GENERATED.get(name)
+    return generated() if generated is not None else _FILES[name].read_text()
