@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 
+from tests.api.client import PATIENCE_SECONDS, Api, Subscriber
 from tests.invariants.session_model import Json, SessionModel, gateway
 from tests.invariants.session_reading import MESSAGE
 from tests.invariants.session_told import Ears
 from tests.invariants.session_world import SESSION, SYNC
-from tests.schema.api import PATIENCE_SECONDS, Api, Subscriber
 
 LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) {{
     reason hasMore totalUnread cursor reset sessions {{ {SESSION} }} }} }}"""
