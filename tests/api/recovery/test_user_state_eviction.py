@@ -260,7 +260,7 @@ async def test_messages_that_come_while_a_large_state_is_loaded_do_not_hold_it_u
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody listens, their state is gone, and parts of it are being put back while they are written to."""
-    monkeypatch.setattr("store.sessions._PART", 1)
+    monkeypatch.setattr("store.sessions.session_store._PART", 1)
     alice, bob, *_ = await _busy(api)
     device = Device(api, alice)
     await device.start()
