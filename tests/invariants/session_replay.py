@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from subscriptions.transport.engine import RequestRefused
-from tests.invariants.session_device import LIVE_MESSAGES
+from tests.invariants.model_device import LIVE_MESSAGES
 from tests.invariants.session_told import Ears
 from tests.invariants.session_watch import Mark, Watch
 from tests.invariants.session_world import World

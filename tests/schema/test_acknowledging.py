@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.api_device import ApiDevice
 from tests.schema.api import LIVE_MESSAGES, LIVE_SESSIONS, Api, Refusal, private, together
 from tests.schema.conftest import OpenApi, Places
-from tests.schema.device import Device
 from tests.schema.receipt_calls import Receipts, advanced, without_cursor
 from tests.schema.session_calls import ACK
 
@@ -272,7 +272,7 @@ async def test_a_sender_who_is_not_in_the_cache_finds_the_ticks(
 async def test_devices_that_apply_events_show_what_a_fresh_client_is_shown(api: Api) -> None:
     alice, bob, carol = await api.people("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
-    devices = [Device(api, user) for user in (alice, bob)]
+    devices = [ApiDevice(api, user) for user in (alice, bob)]
     for device in devices:
         await device.start()
     for _ in range(3):

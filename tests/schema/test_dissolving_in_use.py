@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from tests.api_device import ApiDevice
 from tests.clock import ManualClock
 from tests.schema.api import LIVE_SESSIONS, SEND, SYNC, Api, Refusal, private, together
 from tests.schema.cast import perform
 from tests.schema.conftest import OpenApi, Places
-from tests.schema.device import Device
 from tests.schema.group_calls import DISMISS, DISSOLVE
 from tests.schema.test_dissolving import ENDS, End, code_after, either
 
@@ -99,7 +99,7 @@ async def test_what_a_device_shows_of_it_is_what_a_fresh_one_would(
 ) -> None:
     cast = await perform(api, subBiz=sub_biz)
     await api.send(cast.member, cast.left, "aside", subBiz=sub_biz)
-    devices = [Device(process, user) for process in (api, other_api) for user in cast.people]
+    devices = [ApiDevice(process, user) for process in (api, other_api) for user in cast.people]
     await together(*(device.start() for device in devices))
     if away:
         await together(*(device.stop() for device in devices))

@@ -7,10 +7,10 @@ import secrets
 
 import pytest
 
+from tests.api_device import ApiDevice
 from tests.clock import ManualClock
 from tests.schema.api import LIVE_SESSIONS, Api, Refusal, private, together
 from tests.schema.conftest import OpenApi, Places
-from tests.schema.device import Device
 from tests.schema.session_calls import ASSIGN, DELETE, MARK_READ, SET_UNREAD
 from tests.schema.sub_biz import ids, shop
 
@@ -177,7 +177,7 @@ async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, places
 
 async def test_a_device_shows_it_as_a_fresh_one_would(api: Api, other_api: Api) -> None:
     alice, others, (a, b) = await shop(api, 1, 1)
-    devices = [Device(process, alice) for process in (api, other_api)]
+    devices = [ApiDevice(process, alice) for process in (api, other_api)]
     for device in devices:
         await device.start()
     await api.send(others[0], alice, subBiz="shop")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from store.mongo.collections import SESSIONS as SESSION_ROWS
+from tests.api_device import ApiDevice
 from tests.schema.api import LIVE_SESSIONS, SYNC, Api, private, together
 from tests.schema.conftest import OpenApi, Places
-from tests.schema.device import Device
 
 
 async def trio(api: Api, *more: str, **fields: str) -> tuple[str, list[str]]:
@@ -266,7 +266,7 @@ async def test_hundreds_are_counted_exactly(open_api: OpenApi, places: Places, l
 
 async def test_a_device_that_counts_by_itself_agrees(api: Api) -> None:
     group, (alice, bob, carol) = await trio(api)
-    devices = [Device(api, user) for user in (bob, bob, carol)]
+    devices = [ApiDevice(api, user) for user in (bob, bob, carol)]
     for device in devices:
         await device.start()
     for mentions, everybody in (([bob], False), ([], False), ([bob, carol], True), ([carol], False)):

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.api_device import ApiDevice
 from tests.clock import ManualClock
 from tests.schema.api import HISTORY, SEND, SYNC, Api, Json, together
 from tests.schema.conftest import OpenApi, Places
-from tests.schema.device import Device
 from tests.schema.test_leaving import WAYS, Way, either, seqs, talk
 from tests.schema.test_session_loss import different
 
@@ -377,7 +377,7 @@ async def test_what_a_device_shows_of_it_is_what_a_fresh_one_would(
     api: Api, other_api: Api, go: Way, sub_biz: str | None, away: bool
 ) -> None:
     alice, bob, carol, group = await talk(api, subBiz=sub_biz)
-    devices = [Device(process, user) for process in (api, other_api) for user in (alice, bob, carol)]
+    devices = [ApiDevice(process, user) for process in (api, other_api) for user in (alice, bob, carol)]
     for device in devices:
         await device.start()
     if away:
