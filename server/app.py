@@ -124,7 +124,9 @@ async def _routes(
     shedding.behind = lambda: app.delivery.depths[2] + app.bus.under_way + app.receipts.under_way
     meter = OperationMeter()
     most_sockets, most_streams = max_sockets(settings.ws_max_connections, settings.sse_max_streams)
-    engine: GraphQLEngine = AdmissionControl(services.engine, shedding, mutations, settings.operation_seconds, meter)
+    engine: GraphQLEngine = AdmissionControl(
+        services.engine, shedding, mutations, settings.operation_timeout_seconds, meter
+    )
     if settings.otel_endpoint is not None:
         engine = _traced(engine, app, settings, stack)
     streams, events = await stack.enter_async_context(
@@ -148,12 +150,12 @@ async def _routes(
             lambda caller: check_rate(services.app.store.rate_limits.connections, caller.user_id),
         ),
         TransportLimits(
-            init_timeout=settings.ws_init_timeout,
-            ping_interval=settings.ws_ping_interval,
+            init_timeout=settings.ws_init_timeout_seconds,
+            ping_interval=settings.ws_ping_interval_seconds,
             max_connections=most_sockets,
             max_connections_per_user=settings.ws_max_connections_per_user,
             max_subscriptions=settings.ws_max_subscriptions,
-            queue=settings.ws_queue,
+            queue=settings.ws_max_queued_events,
             max_message_bytes=settings.max_body_bytes,
             drain_seconds=settings.ws_drain_seconds,
         ),
@@ -176,7 +178,7 @@ async def _routes(
                 lambda: services.migrator.rows,
             )
         )
-        where = (settings.metrics_host, settings.metrics_port, settings.metrics_ports)
+        where = (settings.metrics_host, settings.metrics_port, settings.metrics_port_count)
         await stack.enter_async_context(serving_metrics(metrics, *where))
     admission.watch(socket.close_where)
     admission.watch(lambda is_over, _close: streams.end_where(is_over))

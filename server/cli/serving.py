@@ -109,7 +109,7 @@ def serve_with_workers(factory: str, settings: Settings, sock: socket.socket, wo
     from server.process.uvicorn_shutdown import Supervisor
 
     # They are alike, and cannot all listen on one port.
-    os.environ.setdefault(variable("metrics_ports"), str(workers))
+    os.environ.setdefault(variable("metrics_port_count"), str(workers))
     with contextlib.closing(sock):
         supervisor = Supervisor(_config(factory, settings, workers), sockets=[sock])
         supervisor.run()

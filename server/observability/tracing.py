@@ -92,7 +92,7 @@ def tracing(settings: Settings) -> TracerProvider | None:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     exporter = OTLPSpanExporter(endpoint=f"{settings.otel_endpoint.rstrip('/')}/v1/traces")
-    return provider_to(exporter, settings.otel_sample)
+    return provider_to(exporter, settings.otel_sample_ratio)
 
 
 def provider_to(exporter: SpanExporter, sample: float) -> TracerProvider:

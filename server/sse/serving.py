@@ -35,7 +35,7 @@ async def event_streams(
         max_streams=max_streams,
         max_streams_per_user=settings.sse_max_streams_per_user,
         max_operations=settings.ws_max_subscriptions,
-        queue=settings.ws_queue,
+        queue=settings.ws_max_queued_events,
     )
     store = services.app.store
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tests.api_device import ApiDevice
+from tests.api.client import PATIENCE_SECONDS, Api
+from tests.api.device import ApiDevice
 from tests.invariants.session_model import SessionModel
 from tests.invariants.session_reading import MESSAGE
 from tests.invariants.session_told import Ears
 from tests.invariants.session_world import SESSION, SYNC
 from tests.naive_device import GATEWAY_PREFIX, Json
-from tests.schema.api import PATIENCE_SECONDS, Api
 
 LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) {{
     reason hasMore totalUnread cursor reset sessions {{ {SESSION} }} }} }}"""

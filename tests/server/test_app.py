@@ -169,7 +169,9 @@ async def test_a_body_past_the_limit_that_is_set_is_413(serve_app: ServeApp) -> 
 
 async def test_the_websocket_keeps_to_the_limits_that_are_set(serve_app: ServeApp) -> None:
     limits = {"ws_max_connections": 2, "ws_max_connections_per_user": 1, "ws_max_subscriptions": 1}
-    async with serve_app(**limits, max_body_bytes=70_000, ws_init_timeout=0.5, ws_ping_interval=0.5) as app:
+    async with serve_app(
+        **limits, max_body_bytes=70_000, ws_init_timeout_seconds=0.5, ws_ping_interval_seconds=0.5
+    ) as app:
         alice = await app.signed_in("alice")
         again = await app.socket()
         await again.send(

@@ -185,7 +185,7 @@ async def test_a_known_token_is_not_verified_again_until_it_expires(
 
 
 async def test_known_tokens_take_bounded_memory(hs: Authenticator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.auth.REMEMBERED", 3)
+    monkeypatch.setattr("server.auth.authenticator.REMEMBERED", 3)
     tokens = [signed(sub=f"user{n}") for n in range(5)]
     first = [await hs.authenticate(token) for token in tokens]
     again = [await hs.authenticate(token) for token in reversed(tokens)]

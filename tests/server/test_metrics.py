@@ -106,7 +106,7 @@ async def test_a_message_nobody_delivered_shows_in_the_outbox_age(
     async with serve_app(metrics_port=port) as app:
         await app.data("{ me { id } }", "bob")
         age = ("confab_outbox_age_seconds", frozenset[tuple[str, str]]())
-        monkeypatch.setattr("server.metrics._AGE_EVERY", 0.0)
+        monkeypatch.setattr("server.observability.metrics._AGE_EVERY", 0.0)
         assert (await scrape(port))[age] == 0
 
         gate, commit = asyncio.Event(), MessageStore.commit

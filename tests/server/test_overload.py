@@ -288,7 +288,7 @@ async def test_who_wants_to_connect_to_a_process_that_is_far_behind_is_told_to_c
 async def test_a_mutation_that_takes_too_long_is_unavailable_and_goes_on_to_its_end(
     serve_app: ServeApp, gate: Gate
 ) -> None:
-    async with serve_app(operation_seconds=0.05) as app:
+    async with serve_app(operation_timeout_seconds=0.05) as app:
         await app.data("{ me { id } }", "bob")
         answer = (await app.ask(SEND, "alice")).json()
         assert answer["errors"][0]["extensions"] == FULL
@@ -312,7 +312,7 @@ async def test_a_query_that_takes_too_long_is_given_up(serve_app: ServeApp, monk
             ended.append("ended")
         return {}
 
-    async with serve_app(operation_seconds=0.05) as app:
+    async with serve_app(operation_timeout_seconds=0.05) as app:
         monkeypatch.setattr(Engine, "execute", for_ever)
         answer = (await app.ask("{ me { id } }", "alice")).json()
         assert (answer["data"], answer["errors"][0]["extensions"]) == (None, FULL)

@@ -137,7 +137,7 @@ async def test_a_server_that_was_not_told_notices_by_itself(
         tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await until(lambda: known.is_revoked(ALICE, 1.9))
         assert not known.is_revoked(ALICE, 2.0)
-    monkeypatch.setattr("subscriptions.revocations.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("subscriptions.realtime.revocations.LOOK_SECONDS", 0.05)
     async with open_services(settings) as services:
         rows, known = services.app.store.revocations, services.revocations
         assert known.is_revoked(ALICE, 1.9)
@@ -200,7 +200,7 @@ async def test_what_can_not_be_revoked_is_said_and_what_servers_are_not_told_of_
     rows = _mongo_janitor[settings.mongo_database]["revocations"]
     with pytest.raises(CommandError, match=r"^A user id is"):
         await revoke_tokens(settings, "al_ice", NOW)
-    monkeypatch.setattr("server.revoking.Mongo", partial(Mongo, timeout_ms=100))
+    monkeypatch.setattr("server.cli.revoke.Mongo", partial(Mongo, timeout_ms=100))
     down = settings_with(mongo_url="mongodb://127.0.0.1:9")
     with pytest.raises(CommandError, match=r"^Nothing was revoked: MongoDB"):
         await revoke_tokens(down, "alice", NOW)
@@ -234,8 +234,8 @@ class Key:
 async def test_a_key_that_is_withdrawn_ends_the_connections_on_its_tokens_and_no_others(
     settings_with: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.admission.JUDGED_EVERY", 0.05)
-    monkeypatch.setattr("server.jwks.PAUSE", 0)
+    monkeypatch.setattr("server.auth.admission.JUDGED_EVERY", 0.05)
+    monkeypatch.setattr("server.auth.jwks.PAUSE", 0)
     leaving, staying, path = Key("one"), Key("two"), tmp_path / "jwks.json"
 
     def publish(*keys: Key) -> None:
