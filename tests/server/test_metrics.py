@@ -90,7 +90,7 @@ async def test_a_message_shows_in_commits_round_trips_and_the_caches(serve_app: 
 
 async def test_what_is_refused_for_want_of_room_is_counted(serve_app: ServeApp) -> None:
     async with measured(serve_app, max_operations=1) as (app, grown):
-        shedding = app.served.server.lifespan.state["confab.shedding"]
+        shedding = app.served.server.lifespan.state["confab.load_shedding"]
         assert isinstance(shedding.limit, int) and shedding.enter()
         assert (await app.ask("{ me { id } }", "alice")).status_code == 503
         shedding.leave()

@@ -22,14 +22,14 @@ from pymongo import MongoClient
 from resolvers.base.errors import Unauthenticated, Unavailable
 from resolvers.users.callers import Caller, CallerRole
 from server.app import create_app
-from server.auth.admission import Admission
+from server.auth.auth_guard import AuthGuard
 from server.auth.authenticator import Authenticator
 from server.auth.websocket import socket_authenticate
 from server.cli import commands as cli
-from server.cli.errors import CommandError
 from server.cli.revoke import revoke_tokens
-from server.cli.serving import _config
-from server.overload.load_shedding import Shedding
+from server.cli.serve import _config
+from server.errors import CommandError
+from server.overload.load_shedding import LoadShedding
 from server.services import open_services
 from server.settings import Settings
 from store.base.ids import UserId
@@ -154,7 +154,7 @@ async def test_a_server_that_was_not_told_notices_by_itself(
 async def test_until_revocations_are_known_nobody_is_let_in(settings: Settings, clock: Any) -> None:
     async with open_services(settings) as services:
         known = Revocations(services.app.store.revocations, services.app.bus)
-        admission = Admission(Authenticator(Settings(jwt_secret=SECRET), clock), known)
+        admission = AuthGuard(Authenticator(Settings(jwt_secret=SECRET), clock), known)
         with pytest.raises(Unavailable):
             await admission.authenticate(signed())
         await known.open()
@@ -175,7 +175,7 @@ async def test_who_is_revoked_while_signing_in_does_not_come_in() -> None:
         revoked = True
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(authenticate, sign_in, Shedding(1, 1))({"Authorization": bearer()})
+        await socket_authenticate(authenticate, sign_in, LoadShedding(1, 1))({"Authorization": bearer()})
     assert (caught.value.close.code, caught.value.close.reason) == (4403, "The token was revoked.")
 
 
@@ -187,7 +187,7 @@ async def test_a_socket_that_can_not_be_judged_yet_is_closed_with_a_code_that_cl
         raise AssertionError("who was not judged cannot be signed in")
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(authenticate, sign_in, Shedding(1, 1))({"Authorization": bearer()})
+        await socket_authenticate(authenticate, sign_in, LoadShedding(1, 1))({"Authorization": bearer()})
     assert caught.value.close == TRY_AGAIN_LATER
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.client import LIVE_SESSIONS, SEND, SYNC, Api, Refusal, private, together
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 from tests.api.group_calls import DISMISS, DISSOLVE
 from tests.api.group_roles import perform
 from tests.api.groups.test_ending_groups import ENDS, End, code_after, either
@@ -99,7 +99,7 @@ async def test_what_a_device_shows_of_it_is_what_a_fresh_one_would(
 ) -> None:
     cast = await perform(api, subBiz=sub_biz)
     await api.send(cast.member, cast.left, "aside", subBiz=sub_biz)
-    devices = [Device(process, user) for process in (api, other_api) for user in cast.people]
+    devices = [ApiDevice(process, user) for process in (api, other_api) for user in cast.people]
     await together(*(device.start() for device in devices))
     if away:
         await together(*(device.stop() for device in devices))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from server.chat_import.command import import_chat
 from server.chat_import.log_file import read_chat
-from server.chat_import.people import IMPORTER, make_plan
+from server.chat_import.plan import IMPORTER, make_plan
 from tests.api.client import Api, Json, together
 from tests.api.conftest import Deployments, OpenApi
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.client import LIVE_SESSIONS, Api, Refusal, private, together
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, SET_UNREAD
 from tests.api.sub_biz import ids, shop
 from tests.clock import ManualClock
@@ -177,7 +177,7 @@ async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deploy
 
 async def test_a_device_shows_it_as_a_fresh_one_would(api: Api, other_api: Api) -> None:
     alice, others, (a, b) = await shop(api, 1, 1)
-    devices = [Device(process, alice) for process in (api, other_api)]
+    devices = [ApiDevice(process, alice) for process in (api, other_api)]
     for device in devices:
         await device.start()
     await api.send(others[0], alice, subBiz="shop")

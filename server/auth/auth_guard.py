@@ -26,7 +26,7 @@ CloseWhere = Callable[[Callable[[object], bool], Close], None]
 """Ends, at once and like this, whatever lasts on behalf of those callers for whom the first argument answers True."""
 
 
-class Admission:
+class AuthGuard:
     """Judges tokens when somebody comes, and again for as long as they stay."""
 
     def __init__(self, authenticator: Authenticator, revocations: Revocations) -> None:

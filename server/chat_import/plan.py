@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from resolvers.base.checks import LONGEST_CONTENT, LONGEST_NAME
 from resolvers.groups.groups import SMALLEST_GROUP
-from server.chat_import.log_file import ChatFile, ChatLine, Joined, Renamed, Said
-from server.cli.errors import CommandError
+from server.chat_import.log_file import ChatFile, ChatLine, JoinLine, MessageLine, RenameLine
+from server.errors import CommandError
 from store.base.ids import UserId, is_user_id
 
 IMPORTER = UserId("importer")
@@ -25,7 +25,7 @@ _REPLACEMENT = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class SendStep:
     """A user writes. Mentions are of people who are members by then."""
 
     line: int
@@ -35,7 +35,7 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class JoinStep:
     """A user who has not been a member so far becomes one."""
 
     line: int
@@ -43,7 +43,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Rename:
+class RenameStep:
     """A user's display name changes."""
 
     line: int
@@ -51,7 +51,7 @@ class Rename:
     name: str
 
 
-Step = Say | Join | Rename
+Step = SendStep | JoinStep | RenameStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ImportPlan:
 
     def names_after(self, line: int) -> dict[UserId, str]:
         """Everybody's name once the lines up to and with this one have happened."""
-        changed = {step.user: step.name for step in self.steps if isinstance(step, Rename) and step.line <= line}
+        changed = {step.user: step.name for step in self.steps if isinstance(step, RenameStep) and step.line <= line}
         return self.names | changed
 
 
@@ -110,7 +110,7 @@ def make_plan(chat: ChatFile) -> ImportPlan:
     moment: a rename takes it along, from whoever bore it before. A nick that was given up and turns up again is borne by
     somebody new.
     """
-    cast = _Cast()
+    cast = _NickRegistry()
     acted = [(line, cast.act(line)) for line in chat.lines]
     starters = _starters(acted)
     if len(starters) + 1 < SMALLEST_GROUP:
@@ -122,13 +122,13 @@ def make_plan(chat: ChatFile) -> ImportPlan:
     skipped = cut = 0
     for line, user in acted:
         match line:
-            case Joined():
+            case JoinLine():
                 if user not in members:
                     members.add(user)
-                    steps.append(Join(line.line, user))
-            case Renamed():
-                steps.append(Rename(line.line, user, display_name_for(line.to)))
-            case Said():
+                    steps.append(JoinStep(line.line, user))
+            case RenameLine():
+                steps.append(RenameStep(line.line, user, display_name_for(line.to)))
+            case MessageLine():
                 text = clean_text(line.text)
                 if not text.strip():
                     skipped += 1
@@ -137,7 +137,7 @@ def make_plan(chat: ChatFile) -> ImportPlan:
                 # Somebody may be spoken to who was there all the time, and speaks only later.
                 addressed = cast.addressed.get(line.line) or cast.first_bearers.get(line.to or "")
                 mentions = (addressed,) if addressed in members and addressed is not None else ()
-                steps.append(Say(line.line, user, cut_text(text), mentions))
+                steps.append(SendStep(line.line, user, cut_text(text), mentions))
     return ImportPlan(cast.names, tuple(starters), tuple(steps), skipped, cut)
 
 
@@ -146,12 +146,12 @@ def _starters(acted: Sequence[tuple[ChatLine, UserId]]) -> list[UserId]:
     first_lines: dict[UserId, ChatLine] = {}
     for line, user in acted:
         first_lines.setdefault(user, line)
-    starters = [user for user, line in first_lines.items() if not isinstance(line, Joined)]
-    joiners = [user for user, line in first_lines.items() if isinstance(line, Joined)]
+    starters = [user for user, line in first_lines.items() if not isinstance(line, JoinLine)]
+    joiners = [user for user, line in first_lines.items() if isinstance(line, JoinLine)]
     return starters + joiners[: max(0, SMALLEST_GROUP - 1 - len(starters))]
 
 
-class _Cast:
+class _NickRegistry:
     """Who bears which nick, as the lines go by."""
 
     def __init__(self) -> None:
@@ -164,10 +164,10 @@ class _Cast:
     def act(self, line: ChatLine) -> UserId:
         """Who a line is by."""
         user = self._bearers.get(line.nick) or self._appear(line.nick)
-        if isinstance(line, Renamed):
+        if isinstance(line, RenameLine):
             del self._bearers[line.nick]
             self._bearers[line.to] = user
-        elif isinstance(line, Said) and line.to in self._bearers:
+        elif isinstance(line, MessageLine) and line.to in self._bearers:
             self.addressed[line.line] = self._bearers[line.to]
         return user
 

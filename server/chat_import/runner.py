@@ -12,7 +12,7 @@ from resolvers.base.app import Confab
 from resolvers.groups.group_changes import invite_members
 from resolvers.messages.sending import NewMessage, send_message
 from server.chat_import.ordered_turns import OrderedTurns, Turn, in_turn
-from server.chat_import.people import IMPORTER, Join, Rename, Say, Step
+from server.chat_import.plan import IMPORTER, JoinStep, RenameStep, SendStep, Step
 from store.base.ids import ConversationId, MessageId, UserId
 
 UNDER_WAY = 32
@@ -26,7 +26,7 @@ _SETTLE_SECONDS = 20.0
 
 
 @dataclass(slots=True)
-class Counts:
+class ImportCounts:
     """What one run of an import has added."""
 
     messages: int = 0
@@ -34,7 +34,7 @@ class Counts:
     renames: int = 0
 
 
-class Replay:
+class ImportRunner:
     """One log on its way into one group. Everything its first `done` lines make happen is durable."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Replay:
         self._spreading: deque[MessageId] = deque()
         self._reached = self._saved = done
         self._saved_at = 0.0
-        self.counts = Counts()
+        self.counts = ImportCounts()
 
     @property
     def done(self) -> int:
@@ -107,18 +107,18 @@ class Replay:
     async def _carry_out(self, step: Step, turn: Turn) -> None:
         async with turn:
             match step:
-                case Say(user=user, text=text, mentions=mentions):
+                case SendStep(user=user, text=text, mentions=mentions):
                     key = message_key(self._group, self._digest, step.line)
                     if key not in self._stored:
                         new = NewMessage(None, self._group, text, mentions=mentions, key=key)
                         answer = await send_message(self._app, user, new)
                         self._spreading.append(answer.message.id)
                         self.counts.messages += not answer.replayed
-                case Join(user=user):
+                case JoinStep(user=user):
                     if user not in self._members:
                         await invite_members(self._app, IMPORTER, self._group, [user])
                         self.counts.joins += 1
-                case Rename(user=user, name=name):
+                case RenameStep(user=user, name=name):
                     await turn.come()
                     await self._rename(user, name)
                     self.counts.renames += 1

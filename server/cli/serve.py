@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from server.cli.errors import CommandError
+from server.errors import CommandError
 from server.process.gc_tuning import tune_garbage_collection
 from server.settings import Settings, variable
 

@@ -15,7 +15,7 @@ from server.sse.stream import SSEStream, StreamLimits
 from store.base.ids import UserId
 
 
-class SSEStreams:
+class SSEStreamRegistry:
     """All event streams of a process."""
 
     def __init__(

@@ -14,10 +14,11 @@ from structlog.contextvars import bind_contextvars
 from resolvers.base.errors import ConfabError, Unavailable
 from resolvers.users.callers import Caller
 from server.auth.authenticator import bearer_token
+from server.http.overload_responses import OVERLOAD_ANSWERS
 from server.http.request import (
+    AcceptPreferences,
     BadRequest,
     MediaType,
-    Preferences,
     check_method,
     preferences,
     read_parameters,
@@ -25,10 +26,9 @@ from server.http.request import (
     stream_token,
 )
 from server.http.request_log import REQUEST_ID_KEY
-from server.http.response import Form, internal_error
+from server.http.response import ResponseFormat, internal_error
 from server.overload.admission_control import Overloaded
-from server.overload.http_refusals import OVERLOAD_ANSWERS
-from server.overload.shielded_mutations import Mutations
+from server.overload.shielded_mutations import ShieldedMutations
 from server.sse.requests import StreamRequests
 from store.base.errors import StoreError
 from subscriptions.transport.engine import ConnectionContext, GraphQLEngine, RequestRefused
@@ -54,7 +54,7 @@ class GraphQLHTTP:
         authenticate: Authenticate,
         sign_in: SignIn,
         events: StreamRequests,
-        mutations: Mutations,
+        mutations: ShieldedMutations,
         *,
         max_body_bytes: int,
         page: Page | None = None,
@@ -87,7 +87,7 @@ class GraphQLHTTP:
             # There would be no end to it.
             accepted = replace(accepted, accepts_events=False, prefers_events=False)
         about_stream = request.method in ("PUT", "DELETE") or stream_token(request) is not None
-        form = Form.of(accepted.media_type or MediaType.JSON)
+        form = ResponseFormat.of(accepted.media_type or MediaType.JSON)
         if about_stream or accepted.prefers_events:
             form = replace(form, tells_by_status=True)
         try:
@@ -111,7 +111,9 @@ class GraphQLHTTP:
         except Exception:
             return form.answer({"errors": [internal_error(_id_of(request))]}, 500)
 
-    async def _answer(self, request: Request, accepted: Preferences, form: Form, *, about_stream: bool) -> ASGIApp:
+    async def _answer(
+        self, request: Request, accepted: AcceptPreferences, form: ResponseFormat, *, about_stream: bool
+    ) -> ASGIApp:
         if request.method not in _METHODS:
             allow = ", ".join(_METHODS)
             raise BadRequest("Use POST, or GET for queries.", status=405, headers={"allow": allow})

@@ -7,26 +7,26 @@ from contextlib import asynccontextmanager
 
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
-from server.overload.shielded_mutations import Mutations
+from server.overload.shielded_mutations import ShieldedMutations
 from server.services import Services
 from server.settings import Settings
 from server.sse.requests import StreamRequests
 from server.sse.single_connection import SingleConnections
 from server.sse.stream import StreamLimits
-from server.sse.streams import SSEStreams
+from server.sse.stream_registry import SSEStreamRegistry
 from subscriptions.transport.engine import GraphQLEngine
 
 
 @asynccontextmanager
-async def event_streams(
+async def open_event_streams(
     settings: Settings,
     services: Services,
     engine: GraphQLEngine,
-    mutations: Mutations,
+    mutations: ShieldedMutations,
     max_streams: int,
     *,
     check: Callable[[Caller], None] = lambda caller: None,
-) -> AsyncIterator[tuple[SSEStreams, StreamRequests]]:
+) -> AsyncIterator[tuple[SSEStreamRegistry, StreamRequests]]:
     """The streams and what answers requests for them, at work for the time of the block. What is open then is ended.
 
     `max_streams` at once. `check`: see SSEStreams.
@@ -42,7 +42,7 @@ async def event_streams(
     def count(caller: Caller) -> None:
         check_rate(store.rate_limits.connections, caller.user_id)
 
-    streams = SSEStreams(limits, check=check, count=count)
+    streams = SSEStreamRegistry(limits, check=check, count=count)
     single = SingleConnections(
         engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls
     )

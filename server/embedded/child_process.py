@@ -23,7 +23,7 @@ _START_PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ServerProgram:
     """How to run one kind of server.
 
     `home` is its data directory and one of the arguments in `command(port)`: so a process is known as ours.
@@ -41,14 +41,14 @@ class Program:
     """Seconds that a clean shutdown may take."""
 
 
-class Child:
+class ChildProcess:
     """A program that runs on one port, or doesn't at the moment.
 
     `launcher` has one thread, which forks. For the kernel that *thread* is the parent whose death ends the
     child, so it has to live as long as the server should.
     """
 
-    def __init__(self, program: Program, port: int, launcher: Executor) -> None:
+    def __init__(self, program: ServerProgram, port: int, launcher: Executor) -> None:
         self.program = program
         self.port = port
         self.log = program.home.with_suffix(".log")

@@ -7,14 +7,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from resolvers.base.errors import Unavailable
 from server.http.request import MediaType
 from server.http.request_log import REQUEST_ID_KEY, new_request_id, offered_id
-from server.http.response import HEADERS, HttpAnswer
+from server.http.response import HEADERS, HttpResponse
 from server.overload.admission_control import OVERLOADED
-from server.overload.load_shedding import Shedding
+from server.overload.load_shedding import LoadShedding
 from subscriptions.transport.engine import encode, error
 
 _HEADERS = {"retry-after": "1"}
 _BODY = encode({"errors": [error(OVERLOADED, Unavailable.code, retryable=Unavailable.retryable)]})
-OVERLOAD_ANSWERS = {media_type: HttpAnswer(media_type, _BODY, 503, _HEADERS) for media_type in MediaType}
+OVERLOAD_ANSWERS = {media_type: HttpResponse(media_type, _BODY, 503, _HEADERS) for media_type in MediaType}
 """The one answer, in either form."""
 
 _GRAPHQL = MediaType.GRAPHQL.value.encode()
@@ -47,11 +47,11 @@ def _media_type(scope: Scope) -> MediaType:
     return MediaType.GRAPHQL if accepts_graphql else MediaType.JSON
 
 
-class SheddingHTTP:
+class LoadSheddingMiddleware:
     """An ASGI application before another: 503 to requests that are too many, also to those older clients who get 200 for the
     errors of an operation: nobody has looked at theirs. Neither is the body read, nor the token judged."""
 
-    def __init__(self, app: ASGIApp, shedding: Shedding) -> None:
+    def __init__(self, app: ASGIApp, shedding: LoadShedding) -> None:
         self._app = app
         self._shedding = shedding
 
