@@ -8,7 +8,7 @@ import pytest
 from graphql import build_schema
 
 from schema.sdl import print_sdl
-from tests.schema.shapes import demanded, descriptions_of, different, missing, shapes_of
+from tests.schema.schema_shape import demanded, descriptions_of, different, missing, shapes_of
 
 ROOT = Path(__file__).parents[2]
 CONTRACT = ROOT / "docs" / "contract.graphql"
