@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Refusal, parse_refusal
-from tests.invariants.session_device import LIVE_MESSAGES
+from tests.invariants.model_device import LIVE_MESSAGES
 from tests.invariants.session_told import Ears
 from tests.invariants.session_watch import Mark, Watch
 from tests.invariants.session_world import World

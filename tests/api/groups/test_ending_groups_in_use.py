@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.client import LIVE_SESSIONS, SEND, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 from tests.api.group_calls import DISMISS, DISSOLVE
 from tests.api.groups.test_ending_groups import ENDS, End, code_after, either
 from tests.api.sample_group import create_sample_group
@@ -99,7 +99,7 @@ async def test_what_a_device_shows_of_it_is_what_a_fresh_one_would(
 ) -> None:
     sample = await create_sample_group(api, subBiz=sub_biz)
     await api.send(sample.member, sample.left, "aside", subBiz=sub_biz)
-    devices = [Device(process, user) for process in (api, other_api) for user in sample.users]
+    devices = [ApiDevice(process, user) for process in (api, other_api) for user in sample.users]
     await gather_all(*(device.start() for device in devices))
     if away:
         await gather_all(*(device.stop() for device in devices))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.client import HISTORY, SEND, SYNC, Api, Json, gather_all
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 from tests.api.groups.test_leaving import WAYS, Way, either, seqs, talk
 from tests.api.sessions.test_session_cache_loss import different
 from tests.clock import ManualClock
@@ -377,7 +377,7 @@ async def test_what_a_device_shows_of_it_is_what_a_fresh_one_would(
     api: Api, other_api: Api, go: Way, sub_biz: str | None, away: bool
 ) -> None:
     alice, bob, carol, group = await talk(api, subBiz=sub_biz)
-    devices = [Device(process, user) for process in (api, other_api) for user in (alice, bob, carol)]
+    devices = [ApiDevice(process, user) for process in (api, other_api) for user in (alice, bob, carol)]
     for device in devices:
         await device.start()
     if away:

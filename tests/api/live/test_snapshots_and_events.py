@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.api.client import Api, private_id
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 
 Act = Callable[[Api, list[str]], Awaitable[object]]
 
@@ -133,7 +133,7 @@ ACTS: dict[str, Act] = {
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS.keys())
 async def test_what_a_device_shows_is_what_a_fresh_one_would(api: Api, act: Act, away: bool) -> None:
     people = await api.create_users("alice", "bob", "carol", "dave")
-    devices = [Device(api, user) for user in people]
+    devices = [ApiDevice(api, user) for user in people]
     for device in devices:
         await device.start()
     if away:
@@ -159,7 +159,7 @@ async def test_that_holds_after_any_sequence_of_actions_and_reconnects(api: Api,
     processes = (api, other_api)
     people = await api.create_users("alice", "bob", "carol", "dave", "erin")
     groups = [await api.create_group(*people[:3])]
-    devices = [Device(processes[i % 2], user) for i, user in enumerate((people[0], people[0], people[1], people[3]))]
+    devices = [ApiDevice(processes[i % 2], user) for i, user in enumerate((people[0], people[0], people[1], people[3]))]
     for device in devices:
         await device.start()
     away: set[int] = set()

@@ -104,7 +104,7 @@ async def test_it_is_told_once_in_three_seconds_for_each_user_and_conversation(p
 async def test_with_nobody_there_it_is_told_nobody_and_may_be_told_as_soon_as_somebody_is(
     pair: Two, most_named: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subscriptions.typing.MOST_NAMED", most_named)
+    monkeypatch.setattr("subscriptions.realtime.typing_notifier.MOST_NAMED", most_named)
     alice, bob, carol = await pair.one.create_users("alice", "bob", "carol")
     group = await pair.one.create_group(alice, bob, carol)
     own = await pair.one.listen(alice, LIVE_TYPING)
@@ -122,7 +122,7 @@ async def test_with_nobody_there_it_is_told_nobody_and_may_be_told_as_soon_as_so
 async def test_in_a_large_group_every_server_tells_the_members_it_knows(
     pair: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subscriptions.typing.MOST_NAMED", 1)
+    monkeypatch.setattr("subscriptions.realtime.typing_notifier.MOST_NAMED", 1)
     alice, bob, carol, dave, erin = await pair.one.create_users("alice", "bob", "carol", "dave", "erin")
     group = await pair.one.create_group(alice, bob, carol, dave)
     of_members = [await pair.other.listen(user, LIVE_TYPING) for user in (bob, carol)]

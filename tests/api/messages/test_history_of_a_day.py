@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from server.chat_import.command import import_chat
 from server.chat_import.log_file import read_chat
-from server.chat_import.people import IMPORTER, make_plan
+from server.chat_import.plan import IMPORTER, make_plan
 from tests.api.client import Api, Json, gather_all
 from tests.api.conftest import Deployments, OpenApi
 
@@ -178,7 +178,7 @@ async def day(
 ) -> AsyncIterator[Day]:
     name, group = "day", ""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("store.ids.BUCKET_SIZE", BUCKET)
+        patch.setattr("store.base.ids.BUCKET_SIZE", BUCKET)
         async with open_api(name) as api:
             made = await api.create_users(*(who.replace(" ", "-") for who in PEOPLE))
             users = dict(zip(PEOPLE, made, strict=True))

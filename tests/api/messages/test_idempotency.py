@@ -116,7 +116,7 @@ async def test_twins_through_two_processes_give_one_message(api: Api, other_api:
 async def test_a_first_request_that_wakes_up_after_its_twin_took_over_takes_no_second_place(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.idempotency._BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr("resolvers.messages.idempotency._BRIEF_SECONDS", 0.0)
     alice, bob = await api.create_users("alice", "bob")
     messages = api.services.app.store.messages
     reserve, asleep, wake = messages.reserve, asyncio.Event(), asyncio.Event()
@@ -304,7 +304,7 @@ async def test_a_message_whose_session_is_not_to_be_seen_yet_is_asked_for_again(
 async def test_a_key_whose_first_retry_after_a_loss_did_not_learn_what_it_stands_for_stands_for_that_still(
     open_api: OpenApi, deployments: Deployments, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.idempotency._BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr("resolvers.messages.idempotency._BRIEF_SECONDS", 0.0)
     async with open_api(place) as api:
         await api.services.housekeeper.close()
         alice, bob = await api.create_users("alice", "bob")

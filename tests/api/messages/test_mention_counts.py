@@ -11,7 +11,7 @@ import pytest
 from store.mongo.collections import SESSIONS as SESSION_ROWS
 from tests.api.client import LIVE_SESSIONS, SYNC, Api, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 
 
 async def trio(api: Api, *more: str, **fields: str) -> tuple[str, list[str]]:
@@ -268,7 +268,7 @@ async def test_hundreds_are_counted_exactly(open_api: OpenApi, deployments: Depl
 
 async def test_a_device_that_counts_by_itself_agrees(api: Api) -> None:
     group, (alice, bob, carol) = await trio(api)
-    devices = [Device(api, user) for user in (bob, bob, carol)]
+    devices = [ApiDevice(api, user) for user in (bob, bob, carol)]
     for device in devices:
         await device.start()
     for mentions, everybody in (([bob], False), ([], False), ([bob, carol], True), ([carol], False)):

@@ -45,7 +45,7 @@ async def test_a_message_is_revised_when_all_have_it(api: Api, held_queue: HeldL
 async def test_another_process_waits_for_it_too_and_gives_up_in_the_end(
     api: Api, other_api: Api, held_queue: HeldLargeGroupQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.loading._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("store.redis.single_flight._PATIENCE_SECONDS", 0.2)
     (mark,) = await api.create_users("crowd")
     people = await api.create_many_users(mark, 230)
     group = await api.create_group(*people)
@@ -178,7 +178,7 @@ async def test_what_a_dead_server_left_half_told_another_one_finishes_and_tells_
         assert await sweep(ALL_PARTITIONS, idle_ms=0) == 0
         assert await count_outbox_entries(living) == int(not happened)
         if not happened:
-            monkeypatch.setattr("subscriptions.revisions._FORGOTTEN_MS", -1)
+            monkeypatch.setattr("subscriptions.delivery.revisions._FORGOTTEN_MS", -1)
             assert await sweep(ALL_PARTITIONS, idle_ms=0) == 0
             assert await count_outbox_entries(living) == 0
             assert await living.history(bob, group) == [sent | {"idempotencyKey": None}]
@@ -199,7 +199,7 @@ async def test_an_announced_revision_waits_for_its_server_and_is_told_when_it_wa
     assert await other_api.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
     assert (await device.next())["__typename"] == "MessageRecalled"
     # By now the first one asks whether others told of it.
-    monkeypatch.setattr("subscriptions.revisions._SHARED_AFTER_SECONDS", -1)
+    monkeypatch.setattr("subscriptions.delivery.revisions._SHARED_AFTER_SECONDS", -1)
     slowly.resume.set()
     assert (await recalling)["state"] == "RECALLED"
     await device.expect_no_event(0.1)

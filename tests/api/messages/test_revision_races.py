@@ -12,7 +12,7 @@ import pytest
 from store.base.ids import ConversationId, MessageId, UserId
 from store.redis.cache import Call
 from tests.api.client import EDIT, LIVE_MESSAGES, RECALL, Api, Json, gather_all, private_id
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 from tests.api.revisions import (
     PausedRevisions,
     count_outbox_entries,
@@ -39,7 +39,7 @@ async def test_edits_at_once_through_two_processes_end_the_same_on_every_device(
     people = await api.create_users("alice", "bob", "carol")
     alice, *_ = people
     group = await api.create_group(*people)
-    devices = [Device(process, user) for process in processes for user in people]
+    devices = [ApiDevice(process, user) for process in processes for user in people]
     for device in devices:
         await device.start()
     messages = [(await api.send(alice, group, "0"))["message"]["id"] for _ in range(2)]
@@ -63,7 +63,7 @@ async def test_edits_that_meet_a_recall_leave_nothing_of_the_content_behind_it(
     people = await api.create_users("alice", "bob", "carol")
     alice, bob, _ = people
     group = await api.create_group(bob, alice, people[2])
-    devices = [Device(process, user) for process in processes for user in people]
+    devices = [ApiDevice(process, user) for process in processes for user in people]
     listeners = [await process.listen(user) for process in processes for user in people]
     for device in devices:
         await device.start()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
 from tests.api.session_calls import ACK
 
@@ -275,7 +275,7 @@ async def test_a_sender_who_is_not_in_the_cache_finds_the_ticks(
 async def test_devices_that_apply_events_show_what_a_fresh_client_is_shown(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
-    devices = [Device(api, user) for user in (alice, bob)]
+    devices = [ApiDevice(api, user) for user in (alice, bob)]
     for device in devices:
         await device.start()
     for _ in range(3):

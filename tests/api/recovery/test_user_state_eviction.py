@@ -12,7 +12,7 @@ from store.mongo.collections import SESSIONS as SESSION_ROWS
 from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
 from tests.api.client import SYNC, Api, Json, gather_all, private_id, wait_until
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 from tests.api.session_calls import SESSION, SESSIONS
 
 STATE_KEYS = ("meta", "sessions", "index", "list", "mutes", "log", "routes")
@@ -77,7 +77,7 @@ async def test_whatever_is_evicted_answers_stay_the_same(api: Api, other_api: Ap
 @pytest.mark.parametrize("name", STATE_KEYS)
 async def test_whatever_is_evicted_a_device_goes_on_seeing_what_happens(api: Api, other_api: Api, name: str) -> None:
     alice, bob, carol, *_ = await _busy(api)
-    devices = [Device(api, alice), Device(other_api, alice)]
+    devices = [ApiDevice(api, alice), ApiDevice(other_api, alice)]
     for device in devices:
         await device.start()
         await device.agrees()
@@ -208,7 +208,7 @@ async def test_many_who_ask_on_two_servers_load_a_state_once(api: Api, other_api
 
 async def test_a_device_whose_routes_and_state_are_both_gone_is_found_by_housekeeping(api: Api) -> None:
     alice, bob, *_ = await _busy(api)
-    device = Device(api, alice)
+    device = ApiDevice(api, alice)
     await device.start()
     await _evict(api, alice, *STATE_KEYS)
     await api.send(bob, alice)
@@ -260,9 +260,9 @@ async def test_messages_that_come_while_a_large_state_is_loaded_do_not_hold_it_u
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody listens, their state is gone, and parts of it are being put back while they are written to."""
-    monkeypatch.setattr("store.sessions._PART", 1)
+    monkeypatch.setattr("store.sessions.session_store._PART", 1)
     alice, bob, *_ = await _busy(api)
-    device = Device(api, alice)
+    device = ApiDevice(api, alice)
     await device.start()
     store = api.services.app.store
     await _evict(api, alice, "meta")

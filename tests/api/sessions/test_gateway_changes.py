@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.client import LIVE_SESSIONS, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.device import Device
+from tests.api.device import ApiDevice
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, SET_UNREAD
 from tests.api.sub_biz import conversation_ids, create_shop_conversations
 from tests.clock import ManualClock
@@ -181,7 +181,7 @@ async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deploy
 
 async def test_a_device_shows_it_as_a_fresh_one_would(api: Api, other_api: Api) -> None:
     alice, others, (a, b) = await create_shop_conversations(api, 1, 1)
-    devices = [Device(process, alice) for process in (api, other_api)]
+    devices = [ApiDevice(process, alice) for process in (api, other_api)]
     for device in devices:
         await device.start()
     await api.send(others[0], alice, subBiz="shop")
@@ -218,7 +218,7 @@ async def test_with_nothing_behind_it_it_keeps_what_was_chosen(open_api: OpenApi
 async def test_more_within_than_are_read_under_one_lock_are_read_by_one_call(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.reading._TOGETHER", 40)
+    monkeypatch.setattr("resolvers.sessions.reading._TOGETHER", 40)
     (alice,) = await api.create_users("alice")
     others = await api.create_many_users(f"u{secrets.token_hex(4)}", 50)
     await gather_all(*(api.send(other, alice, subBiz="shop") for other in others))
