@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from store.redis.cluster import parse_cluster_url
+from store.redis.cluster_url import parse_cluster_url
 
 ENV_PREFIX = "CONFAB_"
 
