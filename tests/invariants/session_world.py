@@ -16,9 +16,9 @@ from redis import Redis
 
 from server.services import open_services
 from server.settings import UNLIMITED, load_settings
+from tests.api.client import PATIENCE_SECONDS, Api, refusal_of
 from tests.clock import ManualClock
 from tests.invariants.session_model import Json, Op, date_time
-from tests.schema.api import PATIENCE_SECONDS, Api, refusal_of
 
 SESSION = """
     id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
