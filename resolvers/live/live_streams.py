@@ -18,7 +18,7 @@ from resolvers.sessions.session_lists import changed_since
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.records import Message
-from store.redis.fallback import FallbackScope
+from store.redis.request_scope import RequestScope
 from store.sessions.session import Session
 from subscriptions.realtime.events import (
     Event,
@@ -330,7 +330,7 @@ async def _patiently(read: Callable[[], Awaitable[T]]) -> T:
     pause, longest = _PAUSE_SECONDS
     while True:
         try:
-            with FallbackScope():
+            with RequestScope():
                 return await read()
         except StoreError:
             if asyncio.get_running_loop().time() + pause > deadline:

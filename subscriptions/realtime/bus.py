@@ -194,11 +194,11 @@ class Bus:
     async def _send(self, frames: Sequence[Call], ticks: Sequence[Tick], also: Sequence[Call]) -> None:
         try:
             if frames and ticks:
-                await self._cache.run_aside(frames)
+                await self._cache.run_in_background(frames)
                 frames = ()
             await self._rows.keep_ticks(ticks)
             if frames or also:
-                await self._cache.run_aside([*frames, *also])
+                await self._cache.run_in_background([*frames, *also])
         except StoreError as error:
             # Chains show what did not arrive; what stays in the outbox is finished later.
             _log.warning("not all could be sent to other servers", reason=str(error))
@@ -245,7 +245,7 @@ class Bus:
 
     async def _listen_once(self) -> None:
         own = self._keys.channel(self._hub.server)
-        url = await self._cache.url_of(own)
+        url = await self._cache.find_url(own)
         # Its own client: a blocking read must not time out, and must not be retried behind our back.
         client: Any = Redis.from_url(url, socket_timeout=None, retry=Retry(NoBackoff(), 0))
         pubsub = client.pubsub()
@@ -257,7 +257,7 @@ class Bus:
             while True:
                 message = await pubsub.get_message(timeout=_LOOK_SECONDS if self._cache.is_cluster else None)
                 if message is None:
-                    if not self._cache.is_at(own, url):
+                    if not self._cache.is_owner(own, url):
                         raise RedisConnectionError("another node holds the channel")
                 elif message["type"] == "sunsubscribe":
                     raise RedisConnectionError("the channel has moved")
