@@ -12,7 +12,7 @@ from tests.api.client import INVITE, SEND, Api, Json, Refusal, gather_all
 from tests.api.conftest import Deployments
 from tests.api.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP, roles_of
 from tests.api.group_checks import check_group_state, read_as_users
-from tests.api.sessions.test_session_cache_loss import different
+from tests.api.json_differences import differences
 
 ROUNDS = 1
 
@@ -144,10 +144,10 @@ async def end(processes: tuple[Api, ...], deployments: Deployments, scene: Scene
     seen = await read_as_users(processes[0], scene.people, scene.group)
     state = check_group_state(seen)
     for process in processes[1:]:
-        assert different(seen, await read_as_users(process, scene.people, scene.group)) == {}
+        assert differences(seen, await read_as_users(process, scene.people, scene.group)) == {}
     deployments.flush_redis("main")
     for process in processes:
-        assert different(seen, await read_as_users(process, scene.people, scene.group)) == {}
+        assert differences(seen, await read_as_users(process, scene.people, scene.group)) == {}
     return state, seen
 
 

@@ -12,7 +12,7 @@ from tests.api.client import HISTORY, SEND, SYNC, Api, Json, gather_all
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import ApiDevice
 from tests.api.groups.test_leaving import WAYS, Way, either, seqs, talk
-from tests.api.sessions.test_session_cache_loss import different
+from tests.api.json_differences import differences
 from tests.clock import ManualClock
 
 STAYS = [(1, 3), (6, 9), (12, None)]
@@ -262,7 +262,7 @@ async def test_what_is_left_is_shown_alike_after_the_cache_was_lost(
     deployments.flush_redis("main")
     after = [Clocks.of(await whole(api, user, group)) for user in (alice, bob, carol)]
     for one, other in zip(before, after, strict=True):
-        assert different(one.rest, other.rest) == {}
+        assert differences(one.rest, other.rest) == {}
         assert all(now >= was for was, now in zip(one.places, other.places, strict=True))
     # It goes on from there as if nothing had been lost.
     await api.send(alice, group, "after the loss")
@@ -285,7 +285,7 @@ async def test_what_is_left_after_going_while_others_write_is_shown_alike_after_
         before = Clocks.of(await whole(api, bob, group))
         deployments.flush_redis("main")
         after = Clocks.of(await whole(api, bob, group))
-        assert different(before.rest, after.rest) == {}
+        assert differences(before.rest, after.rest) == {}
 
 
 @either

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from store.base.ids import ConversationId
 from store.redis.cache import Call
 from tests.api.client import Api, Json, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.json_differences import differences
 
 ROUNDS = 4
 CHANGES_PER_ROUND = 15
@@ -36,14 +36,6 @@ async def read_sessions(api: Api, user: str, conversations: list[str]) -> Json:
         "categories": await api.categories(user),
         "work": [session["id"] for session in await api.sessions(user, category="work")],
     }
-
-
-def differences(first: Any, second: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
-    """Return the differences of two JSON values by path."""
-    if isinstance(first, dict) and isinstance(second, dict):
-        parts = [differences(first.get(name), second.get(name), f"{path}/{name}") for name in {*first, *second}]
-        return {path: pair for part in parts for path, pair in part.items()}
-    return {} if first == second else {path: (first, second)}
 
 
 class RandomChanges:
