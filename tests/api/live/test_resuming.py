@@ -8,21 +8,11 @@ from typing import Any
 import pytest
 
 from store.base.ids import UserId
-from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, gather_all, private_id
+from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.events import read_missed_events
 from tests.api.session_calls import SESSIONS
 from tests.clock import ManualClock
-
-
-async def missed(api: Api, user: str, since: str, **variables: str) -> list[Json]:
-    """The events up to CaughtUp, which is not a reset."""
-    subscriber = await api.subscribe(user, LIVE_MESSAGES, since=since, **variables)
-    events = [await subscriber.next()]
-    while events[-1]["__typename"] != "CaughtUp":
-        events.append(await subscriber.next())
-    assert events.pop()["reset"] is False
-    await subscriber.stop()
-    return events
 
 
 async def test_who_comes_back_gets_what_was_missed_and_then_what_is_live(api: Api) -> None:
@@ -60,9 +50,9 @@ async def test_every_event_s_cursor_leads_to_exactly_what_came_after_it(api: Api
         await api.mark_read(carol, group)
         await api.wait_until_idle()
     events = await device.take(9)
-    assert await missed(api, alice, start) == events
+    assert await read_missed_events(api, alice, start) == events
     for position, event in enumerate(events):
-        assert await missed(api, alice, event["cursor"]) == events[position + 1 :]
+        assert await read_missed_events(api, alice, event["cursor"]) == events[position + 1 :]
 
 
 async def test_cursors_are_interchangeable(api: Api) -> None:
@@ -81,7 +71,9 @@ async def test_cursors_are_interchangeable(api: Api) -> None:
     }
     await api.send(bob, alice, "missed")
     for origin, cursor in cursors.items():
-        assert [event["message"]["content"] for event in await missed(api, alice, cursor)] == ["missed"], origin
+        assert [event["message"]["content"] for event in await read_missed_events(api, alice, cursor)] == ["missed"], (
+            origin
+        )
         delta = (await api.data(alice, SYNC, since=cursor))["syncSessions"]
         assert ([session["unreadCount"] for session in delta["sessions"]], delta["reset"]) == ([1], False), origin
         resumed = await api.subscribe(alice, LIVE_SESSIONS, since=cursor)
@@ -96,7 +88,7 @@ async def test_one_conversation_is_resumed_alone(api: Api) -> None:
     cursor = (await api.data(alice, SYNC))["syncSessions"]["cursor"]
     await api.send(carol, alice, "elsewhere")
     await api.send(bob, alice, "here")
-    events = await missed(api, alice, cursor, id=private_id(alice, bob))
+    events = await read_missed_events(api, alice, cursor, id=private_id(alice, bob))
     assert [event["message"]["content"] for event in events] == ["here"]
 
 
@@ -104,7 +96,7 @@ async def test_resuming_with_nothing_missed_is_just_word_of_it(api: Api) -> None
     alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice)
     cursor = (await api.data(alice, SYNC))["syncSessions"]["cursor"]
-    assert await missed(api, alice, cursor) == []
+    assert await read_missed_events(api, alice, cursor) == []
     part = await (await api.subscribe(alice, LIVE_SESSIONS, since=cursor)).next()
     assert (part["sessions"], part["reset"], part["totalUnread"]) == ([], False, 1)
 
@@ -177,10 +169,10 @@ async def test_what_was_missed_comes_in_order_of_seq_though_it_became_durable_in
     group = await api.create_group(alice, bob, carol)
     start = (await api.data(carol, SYNC))["syncSessions"]["cursor"]
     await overtaken(api, other_api, group, alice, bob, monkeypatch)
-    events = [event for event in await missed(api, carol, start) if event["__typename"] == "MessageCreated"]
+    events = [event for event in await read_missed_events(api, carol, start) if event["__typename"] == "MessageCreated"]
     assert [event["message"]["content"] for event in events] == ["first", "second"]
     for position, event in enumerate(events):
-        rest = await missed(api, carol, event["cursor"])
+        rest = await read_missed_events(api, carol, event["cursor"])
         assert [e for e in rest if e["__typename"] == "MessageCreated"] == events[position + 1 :]
 
 
@@ -192,7 +184,7 @@ async def test_who_only_wrote_themselves_has_read_nothing_of_others_whatever_ove
     start = (await api.data(bob, SYNC))["syncSessions"]["cursor"]
     await api.sessions(alice)
     await overtaken(api, other_api, private_id(alice, bob), alice, alice, monkeypatch, seq=2)
-    assert [event["__typename"] for event in await missed(api, bob, start)] == ["MessageCreated"] * 2
+    assert [event["__typename"] for event in await read_missed_events(api, bob, start)] == ["MessageCreated"] * 2
 
 
 async def test_a_message_that_was_overtaken_is_not_lost_to_who_had_seen_the_one_that_overtook_it(
@@ -205,7 +197,7 @@ async def test_a_message_that_was_overtaken_is_not_lost_to_who_had_seen_the_one_
     events = [await live.next(), await live.next()]
     assert {event["message"]["seq"] for event in events} == {1, 2}
     assert await api.unread(carol, group) == 2
-    rest = await missed(other_api, carol, events[0]["cursor"])
+    rest = await read_missed_events(other_api, carol, events[0]["cursor"])
     assert [event["message"]["seq"] for event in rest if event["__typename"] == "MessageCreated"] == [
         events[1]["message"]["seq"]
     ]
@@ -217,7 +209,9 @@ async def test_what_many_sent_at_once_is_replayed_in_order_of_seq(api: Api) -> N
     cursor = (await api.data(people[0], SYNC))["syncSessions"]["cursor"]
     await gather_all(*(api.send(people[i % 4], group) for i in range(40)))
     await api.wait_until_idle()
-    events = [event for event in await missed(api, people[0], cursor) if event["__typename"] == "MessageCreated"]
+    events = [
+        event for event in await read_missed_events(api, people[0], cursor) if event["__typename"] == "MessageCreated"
+    ]
     assert [event["message"]["seq"] for event in events] == list(range(1, 41))
 
 
@@ -231,7 +225,7 @@ async def test_the_last_thousand_events_are_replayed_one_by_one(api: Api) -> Non
     for _ in range(5):
         written = {"toUserId": bob, "content": "one of many"}
         await gather_all(*(api.data(alice, query, input=written) for _ in range(200)))
-    events = await missed(api, bob, cursor)
+    events = await read_missed_events(api, bob, cursor)
     assert sorted(event["message"]["seq"] for event in events) == list(range(2, 1002))
 
 
@@ -246,7 +240,7 @@ async def test_events_of_almost_a_day_ago_are_replayed(open_api: OpenApi) -> Non
         keys = api.services.app.store.keys
         state = [keys.of_user(UserId(bob), name) for name in ("meta", "sessions", "index", "list", "log")]
         assert all(23 < hours <= 24 for hours in await api.remaining_hours(*state))
-        events = await missed(api, bob, cursor)
+        events = await read_missed_events(api, bob, cursor)
         assert [event["message"]["content"] for event in events] == ["missed"]
 
 

@@ -226,7 +226,7 @@ def test_the_generated_day_covers_all_cases(day: Day) -> None:
 
 
 @pytest.mark.parametrize("visibility", VISIBILITIES)
-@pytest.mark.parametrize("who", USERS)
+@pytest.mark.parametrize("user", USERS)
 @few_examples
 @given(start=st.one_of(st.none(), st.integers(0, 10_000)), moves=page_moves)
 async def test_pages_of_any_size_and_direction_hold_exactly_the_readable_messages(
@@ -248,7 +248,7 @@ async def test_pages_of_any_size_and_direction_hold_exactly_the_readable_message
 
 
 @pytest.mark.parametrize("visibility", VISIBILITIES)
-@pytest.mark.parametrize("who", USERS)
+@pytest.mark.parametrize("user", USERS)
 async def test_pages_survive_the_loss_of_the_cache(
     day: Day, deployments: Deployments, user: str, visibility: str
 ) -> None:
@@ -260,7 +260,7 @@ async def test_pages_survive_the_loss_of_the_cache(
 
 
 @pytest.mark.parametrize("visibility", VISIBILITIES)
-@pytest.mark.parametrize("who", USERS)
+@pytest.mark.parametrize("user", USERS)
 async def test_a_page_needs_one_query_that_reads_only_its_messages(day: Day, user: str, visibility: str) -> None:
     expected, cursors = await day.readable(user, visibility)
     mongo, database = day.api.services.app.store.mongo, day.api.database

@@ -8,7 +8,8 @@ from store.base.ids import ConversationId
 from store.redis.cache import Call
 from tests.api.client import RECALL, Api, Refusal, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.revisions import current_cursor, read_everywhere, read_missed_events, set_member
+from tests.api.events import current_cursor, read_missed_events
+from tests.api.revisions import read_everywhere, set_member
 from tests.api.session_calls import iso
 from tests.clock import ManualClock
 

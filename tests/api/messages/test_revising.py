@@ -8,7 +8,8 @@ import pytest
 
 from tests.api.client import EDIT, RECALL, Api, Json, Refusal, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.revisions import current_cursor, read_missed_events, set_member
+from tests.api.events import current_cursor, read_missed_events
+from tests.api.revisions import set_member
 
 NO_MESSAGE = Refusal("NOT_FOUND", "messageId")
 

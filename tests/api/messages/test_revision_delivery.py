@@ -12,14 +12,8 @@ from store.messages.revision_store import RevisionKind
 from store.redis.cache import Call
 from tests.api.client import RECALL, TIMEOUT_SECONDS, Api, private_id, wait_until
 from tests.api.conftest import Deployments, HeldLargeGroupQueue, OpenApi
-from tests.api.revisions import (
-    ALL_PARTITIONS,
-    PausedRevisions,
-    count_outbox_entries,
-    current_cursor,
-    read_everywhere,
-    read_missed_events,
-)
+from tests.api.events import current_cursor, read_missed_events
+from tests.api.revisions import ALL_PARTITIONS, PausedRevisions, count_outbox_entries, read_everywhere
 
 
 async def test_a_revision_waits_until_its_message_is_delivered(api: Api, held_queue: HeldLargeGroupQueue) -> None:

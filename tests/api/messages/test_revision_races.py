@@ -13,13 +13,8 @@ from store.base.ids import ConversationId, MessageId, UserId
 from store.redis.cache import Call
 from tests.api.client import EDIT, LIVE_MESSAGES, RECALL, Api, Json, Subscriber, gather_all, private_id
 from tests.api.device import ApiDevice
-from tests.api.revisions import (
-    PausedRevisions,
-    count_outbox_entries,
-    current_cursor,
-    read_everywhere,
-    read_missed_events,
-)
+from tests.api.events import current_cursor, read_missed_events
+from tests.api.revisions import PausedRevisions, count_outbox_entries, read_everywhere
 
 
 async def read_events(subscribers: Sequence[Subscriber], is_last: Callable[[list[Json]], bool]) -> list[list[Json]]:

@@ -11,13 +11,9 @@ import pytest
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, Api, Refusal, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import ApiDevice
+from tests.api.events import current_cursor
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
 from tests.api.session_calls import ACK
-
-
-async def current_cursor(api: Api, user: str) -> str:
-    cursor: str = (await api.data(user, "{ syncSessions { cursor } }"))["syncSessions"]["cursor"]
-    return cursor
 
 
 async def test_acknowledging_moves_only_the_delivered_position(api: Api) -> None:

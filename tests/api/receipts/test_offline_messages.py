@@ -60,7 +60,7 @@ async def test_own_messages_and_system_messages_are_never_listed(receipts: Recei
         (lambda api, user, where: api.mute(user, where), 3),
         (lambda api, user, where: api.set_unread(user, where), 3),
     ],
-    message_ids=["ack in part", "ack", "read in part", "read", "delete", "send", "mute", "setUnread"],
+    ids=["ack in part", "ack", "read in part", "read", "delete", "send", "mute", "setUnread"],
 )
 async def test_the_queue_shrinks_by_messages_delivered_read_or_deleted(
     receipts: Receipts, change: Callable[..., Any], remaining: int

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, Refusal, gather_all, private_id
+from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, Api, Json, Refusal, gather_all, private_id
+from tests.api.events import current_cursor
 from tests.api.receipt_calls import receipt_advanced, without_cursor
 from tests.api.session_calls import ACK, MARK_READ
 
@@ -36,11 +37,6 @@ DELIVERED = Report("DELIVERED", "deliveredSeq", ACK, Api.ack)
 READ = Report("READ", "readSeq", MARK_READ, Api.mark_read)
 
 both_reports = pytest.mark.parametrize("report", [DELIVERED, READ], ids=["ackDelivered", "markRead"])
-
-
-async def current_cursor(api: Api, user: str) -> str:
-    cursor: str = (await api.data(user, SYNC))["syncSessions"]["cursor"]
-    return cursor
 
 
 @both_reports

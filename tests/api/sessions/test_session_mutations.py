@@ -10,6 +10,7 @@ import pytest
 
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.events import current_cursor
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SET_UNREAD
 
 
@@ -66,11 +67,6 @@ one_of_each = pytest.mark.parametrize("name", ONE_OF_EACH)
 
 def remove_fields(names: tuple[str, ...], session: Json) -> Json:
     return {name: value for name, value in session.items() if name not in names}
-
-
-async def current_cursor(api: Api, user: str) -> str:
-    cursor: str = (await api.data(user, SYNC))["syncSessions"]["cursor"]
-    return cursor
 
 
 async def prepare(api: Api, call: Call, user: str, conversation: str) -> None:
