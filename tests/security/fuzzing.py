@@ -221,7 +221,7 @@ class Fuzzer:
                     await socket.send(json.dumps({"id": id, "type": "subscribe", "payload": request[id]}))
                     self.findings.operations[f"ws {kind}"] += 1
                     if self.rng.random() < 0.3 and number > 3:
-                        await socket.send(json.dumps({"id": f"{self.chance.randrange(number)}", "type": "complete"}))
+                        await socket.send(json.dumps({"id": f"{self.rng.randrange(number)}", "type": "complete"}))
                     if not number % 4:
                         await asyncio.sleep(0.01)
                 await asyncio.sleep(0.05)
@@ -281,7 +281,7 @@ class Fuzzer:
         findings_ = self.findings
         return (
             f"{findings_.operations.total():,} operations {dict(findings_.operations)}\ncodes {dict(findings_.codes.most_common())}\n"
-            f"sockets closed by the server {dict(findings_.closings)}; {len(findings_.problems)} problems"
+            f"sockets closed by the server {dict(findings_.close_codes)}; {len(findings_.problems)} problems"
         )
 
 

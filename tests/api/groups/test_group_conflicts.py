@@ -51,7 +51,7 @@ class ConcurrentCall:
             case _ if self.query is INVITE:
                 variables["users"] = [target]
             case _ if self.query is UPDATE_GROUP:
-                variables["input"] = {"name": f"By {self.who}"}
+                variables["input"] = {"name": f"By {self.caller}"}
             case _ if self.query is SEND:
                 variables = {"input": {"conversationId": case_.group, "content": "hello"}}
             case _ if self.query is SET_ROLE:

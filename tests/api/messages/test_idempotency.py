@@ -225,14 +225,14 @@ def deployment() -> str:
 async def test_a_loss_of_redis_is_noticed_once(open_api: OpenApi, deployments: Deployments, deployment: str) -> None:
     async with open_api(deployment) as api:
         await api.services.housekeeper.close()
-        deployment = api.services.app.store.deployment
-        before = deployment.redis_epoch
+        state = api.services.app.store.deployment
+        before = state.redis_epoch
         deployments.flush_redis(deployment)
-        await deployment.check_redis()
-        epoch = deployment.redis_epoch
+        await state.check_redis()
+        epoch = state.redis_epoch
         assert epoch != before
-        await deployment.check_redis()
-        assert deployment.redis_epoch == epoch
+        await state.check_redis()
+        assert state.redis_epoch == epoch
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ async def test_a_head_loaded_during_a_revision_is_not_cached_stale(
     await api.wait_until_idle()
     conversations = api.services.app.store.conversations
     keys = api.services.app.store.keys.conversation(ConversationId(private_id(alice, bob)))
-    await api.services.app.store.cache.device_contents(Call("DEL", keys))
+    await api.services.app.store.cache.one(Call("DEL", keys))
     read, has_read, may_return = conversations._read_mongo, asyncio.Event(), asyncio.Event()
 
     async def revise_then_replay(*args: Any) -> Any:
@@ -237,7 +237,7 @@ async def test_a_head_loaded_during_a_revision_is_not_cached_stale(
     else:
         revised = await revisions.recall(message, 1)
     assert revised is not None
-    await api.services.app.store.cache.device_contents(revisions.show(revised, 1))
+    await api.services.app.store.cache.one(revisions.show(revised, 1))
     may_return.set()
     head = await load
     assert head is not None
@@ -257,7 +257,7 @@ async def test_the_head_shows_the_newest_revision_in_any_order_of_arrival(api: A
         for number in order:
             version = versions[number]
             assert version is not None
-            await store.cache.device_contents(store.revisions.show(version, 1))
+            await store.cache.one(store.revisions.show(version, 1))
         head = await store.conversations.find(ConversationId(private_id(alice, bob)))
         assert head is not None
         assert head.last is not None
@@ -277,11 +277,11 @@ async def put_back_into_outbox(api: Api, message: Json) -> asyncio.Event:
     (result,) = (await store.messages.find_by_ids([MessageId(int(message["id"][2:]))])).values()
     outbox = store.keys.conversation(result.conversation)[2]
     fields = ("s", result.seq, "n", result.n, "c", result.conversation, "m", result.to_json())
-    entry = await store.cache.device_contents(Call("XADD", (outbox,), ("*", *fields)))
+    entry = await store.cache.one(Call("XADD", (outbox,), ("*", *fields)))
 
     async def remove_entry() -> None:
         await is_delivered.wait()
-        await store.cache.device_contents(Call("XDEL", (outbox,), (entry,)))
+        await store.cache.one(Call("XDEL", (outbox,), (entry,)))
 
     asyncio.get_running_loop().create_task(remove_entry())
     return is_delivered

@@ -42,7 +42,7 @@ async def test_the_mute_of_a_gateway_expires(open_api: OpenApi) -> None:
         assert await api.total_unread(alice) == 0
         device = await api.listen(alice, LIVE_SESSIONS)
         clock.ms = until
-        event = await device.next(has_session=2)
+        event = await device.next()
         assert (event["reason"], conversation_ids(event["sessions"]), event["totalUnread"]) == ("UNMUTE", ["b_shop"], 3)
         assert event["sessions"] == [await api.session(alice, "b_shop")]
         assert await api.total_unread(alice) == 3
@@ -57,7 +57,7 @@ async def test_the_end_of_a_mute_inside_a_sub_biz_updates_the_gateway(open_api: 
         assert (await api.own_session(alice, "b_shop"))["unreadCount"] == 1
         device = await api.listen(alice, LIVE_SESSIONS)
         clock.ms = until
-        event = await device.next(has_session=2)
+        event = await device.next()
         assert (event["reason"], conversation_ids(event["sessions"]), event["totalUnread"]) == (
             "UNMUTE",
             [a, "b_shop"],

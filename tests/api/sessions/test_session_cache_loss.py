@@ -148,7 +148,7 @@ async def test_a_message_refused_after_a_cache_loss_reads_nothing(
         conversation = ConversationId(private_id(alice, bob))
         assert await api.unread(alice, conversation) == 3
         await store.conversations.find(conversation)
-        await store.cache.first(Call("HSET", (store.keys.conversation(conversation)[0],), ("s", 0, "n", 0)))
+        await store.cache.one(Call("HSET", (store.keys.conversation(conversation)[0],), ("s", 0, "n", 0)))
 
         async def unreachable(*_: object) -> None:
             raise Unreachable("for a moment")
