@@ -233,7 +233,7 @@ async def test_the_invalid_session_can_be_changed_like_any_other(api: Api, deplo
         session = await api.own_session(user, sample.group)
         assert (session["status"], session["unreadStatus"], session["unreadCount"]) == ("INVALID", False, 0)
         assert await api.sessions(user) == await api.sessions(user, category="work") == []
-        hard_deleted = await api.delete(user, sample.group, hard_deleted=True)
+        hard_deleted = await api.delete(user, sample.group, hard=True)
         assert (
             hard_deleted["status"],
             hard_deleted["priority"],

@@ -206,9 +206,9 @@ async def test_an_outsider_has_no_session_to_change(api: Api, sample: SampleGrou
 async def test_former_members_can_change_only_their_own_session(api: Api, relation: str) -> None:
     sample = await create_sample_group(api)
     user = getattr(sample, relation)
-    ids = [user for user in sample.users if user != user]
-    snapshot = [await api.session(user, sample.group) for user in ids]
-    groups = [await api.group(user, sample.group) for user in ids]
+    others = [other for other in sample.users if other != user]
+    snapshot = [await api.session(other, sample.group) for other in others]
+    groups = [await api.group(other, sample.group) for other in others]
     for name, (query, variables) in SESSION_MUTATIONS.items():
         before = await api.own_session(user, sample.group)
         await api.data(user, query, **sample.fill_in(variables, user))
@@ -216,8 +216,8 @@ async def test_former_members_can_change_only_their_own_session(api: Api, relati
         assert after["activeTs"] > before["activeTs"], name
         assert after["writeSeq"] == before["writeSeq"], name
         await api.wait_until_idle()
-        assert [await api.session(user, sample.group) for user in ids] == snapshot, name
-        assert [await api.group(user, sample.group) for user in ids] == groups, name
+        assert [await api.session(other, sample.group) for other in others] == snapshot, name
+        assert [await api.group(other, sample.group) for other in others] == groups, name
 
 
 BY_EVERY_FIELD = """query ($group: ID!, $message: ID!, $later: ID!) {

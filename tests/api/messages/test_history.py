@@ -185,8 +185,8 @@ async def test_a_conversation_continues_after_thousands_of_lost_places(
         assert sent == list(range(4_091, 4_103))
         expected = [1, *sent]
         assert [message["seq"] for message in await api.history(bob, conversation)] == expected
-        for page in (1, 5, 12):
-            result = [message["seq"] for message in await api.history(bob, conversation, page)]
+        for size in (1, 5, 12):
+            result = [message["seq"] for message in await api.history(bob, conversation, size)]
             assert result == expected
         page = (await api.data(bob, HISTORY, id=conversation, last=9))["messages"]
         assert seqs(page) == sent[-9:]

@@ -133,8 +133,8 @@ async def stop_server_after(dead_process: Api, monkeypatch: pytest.MonkeyPatch, 
         await dead_process.wait_until_idle()
     else:
         await stopped.wait()
-    for task in list(revisions._tasks):
-        task.cancel()
+    for background_task in list(revisions._tasks):
+        background_task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 

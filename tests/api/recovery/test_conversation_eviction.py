@@ -209,9 +209,9 @@ async def test_keys_evicted_between_load_and_read_are_loaded_again(
     conversation = SampleConversation(api, "group")
     await conversation.create()
     store = api.services.app.store
-    conversation = ConversationId(conversation.id)
-    members = await store.conversations.list_members(conversation)
-    heads = await store.conversations.find_with_member(members[0].user, [conversation])
+    conversation_id = ConversationId(conversation.id)
+    members = await store.conversations.list_members(conversation_id)
+    heads = await store.conversations.find_with_member(members[0].user, [conversation_id])
     await evict(api, conversation.id, *KEYS)
     load, loads = store.conversations._load_batch, []
 
@@ -223,13 +223,13 @@ async def test_keys_evicted_between_load_and_read_are_loaded_again(
         return result
 
     monkeypatch.setattr(store.conversations, "_load_batch", load_and_evict)
-    assert await store.conversations.list_members(conversation) == members
+    assert await store.conversations.list_members(conversation_id) == members
     await evict(api, conversation.id, *KEYS)
     loads.clear()
-    assert await store.conversations.find_with_member(members[0].user, [conversation]) == heads
+    assert await store.conversations.find_with_member(members[0].user, [conversation_id]) == heads
     await evict(api, conversation.id, *KEYS)
     loads.clear()
-    assert await store.conversations.find(conversation) == heads[conversation][0]
+    assert await store.conversations.find(conversation_id) == heads[conversation_id][0]
 
 
 async def test_permanent_eviction_is_unavailable_and_not_a_missing_conversation(

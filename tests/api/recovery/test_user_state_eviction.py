@@ -199,11 +199,11 @@ async def test_concurrent_readers_at_two_servers_load_a_state_once(api: Api, oth
     assert await read_everything(other_api, alice) == before
     stores = [process.services.app.store for process in (api, other_api)]
     await evict(api, alice, *STATE_KEYS)
-    before = sum(store.mongo.trips for store in stores)
+    trips_before = sum(store.mongo.trips for store in stores)
     answers = await gather_all(*(read_everything(process, alice) for process in (api, other_api) for _ in range(25)))
     assert all(answer == before for answer in answers)
     # The rows, the heads, recent ticks, and the queries of housekeeping.
-    assert sum(store.mongo.trips for store in stores) - before <= 10
+    assert sum(store.mongo.trips for store in stores) - trips_before <= 10
 
 
 async def test_housekeeping_restores_evicted_routes_of_a_listening_device(api: Api) -> None:

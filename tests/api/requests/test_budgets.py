@@ -246,9 +246,9 @@ async def test_budget_of_a_page_of_messages_with_delivery(meter: Meter) -> None:
 @pytest.mark.parametrize("members", [2, 120])
 async def test_budget_of_receipts_in_groups_of_any_size(meter: Meter, members: int) -> None:
     alice, *_ = await meter.api.create_users("alice")
-    members = await meter.api.create_many_users(f"receipts{members}", members)
-    group = await meter.api.create_group(alice, *members)
-    messages = [(await meter.api.send(alice, to))["message"] for to in (group, members[0])]
+    recipients = await meter.api.create_many_users(f"receipts{members}", members)
+    group = await meter.api.create_group(alice, *recipients)
+    messages = [(await meter.api.send(alice, to))["message"] for to in (group, recipients[0])]
     query = "query ($id: ID!) { message(id: $id) { receipts(first: 100) { edges { node { status readAt } } } } }"
     for message in messages:
 

@@ -75,10 +75,10 @@ async def test_refusals_do_not_reveal_invisible_objects(users: IsolatedUsers) ->
     api, mallory = users.api, users.mallory
 
     async def answers(conversation: str, group: str, message: str) -> list[Json]:
-        message = {"content": "x", "conversationId": conversation}
+        plain_message = {"content": "x", "conversationId": conversation}
         operations: list[tuple[str, Json]] = [
             (MARK_READ, {"id": conversation}),
-            (SEND, {"input": message}),
+            (SEND, {"input": plain_message}),
             (SEND, {"input": {"content": "x", "conversationId": group}}),
             (SEND, {"input": {"content": "x", "conversationId": group, "replyToId": message}}),
             (SEND, {"input": {"content": "x", "conversationId": group, "mentionAll": True}}),
