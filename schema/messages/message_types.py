@@ -76,7 +76,7 @@ class MessageType(Node):
     @strawberry.field(description="The sender's own key, visible to the sender only.")
     def idempotency_key(self, info: Info) -> str | None:
         key = self.record.key
-        return key if key is not None and info.context.looking.is_(self.record.sender) else None
+        return key if key is not None and info.context.tracked_viewer.is_user(self.record.sender) else None
 
     @strawberry.field(
         description="What the sender's tick shows: READ only when all recipients have read, DELIVERED only when all have "
@@ -84,7 +84,7 @@ class MessageType(Node):
         "sender, for SYSTEM messages, and in channels."
     )
     def delivery(self, info: Info) -> DeliveryType | None:
-        is_sender = info.context.looking.is_(self.record.sender)
+        is_sender = info.context.tracked_viewer.is_user(self.record.sender)
         if not receipts.may_see_receipts(self.record, is_sender=is_sender):
             return None
         progress = info.context.loaders.progress.load(self.record.conversation)
@@ -99,7 +99,7 @@ class MessageType(Node):
     ) -> ReceiptConnection | None:
         context = info.context
         status_name = status.name if status is not None else None
-        is_sender = context.looking.is_(self.record.sender)
+        is_sender = context.tracked_viewer.is_user(self.record.sender)
         page = await receipts.list_receipts(context.app, self.record, first, after, status_name, is_sender=is_sender)
         return receipt_connection(page) if page is not None else None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from resolvers.base.errors import Forbidden, InvalidInput
-from schema.execution.known_documents import reasons_against
+from schema.execution.document_validation import validate_document
 from schema.execution.query_limits import QueryLimits
 from server.settings import Settings, SettingsError, variable
 from subscriptions.transport.engine import (
@@ -126,4 +126,4 @@ def _problems(id: str, text: str, limits: QueryLimits) -> list[str]:
     # A lone surrogate is legal in JSON, and no hash is that of a text with one.
     if digest and hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest() != digest[1]:
         problems.append(f"{id} looks like a SHA-256 hash, and is not that of its text.")
-    return [*problems, *(f"{id}: {reason}" for reason in reasons_against(text, limits))]
+    return [*problems, *(f"{id}: {reason}" for reason in validate_document(text, limits))]

@@ -240,7 +240,7 @@ class Connection:
             self.close(refused.close)
             return
         except StoreError as away:
-            log.warning("the store could not carry it out", connection_id=self.id, reason=str(away))
+            log.warning("store_failed", connection_id=self.id, reason=str(away))
             self.close(close_codes.TRY_AGAIN_LATER)
             return
         except Exception:

@@ -72,7 +72,7 @@ async def test_an_event_that_could_not_be_told_to_some_is_told_to_who_comes_to_i
     load = Loaders._load_users
 
     async def gone_for_events(loaders: Loaders, users: Any) -> Any:
-        return await (gone() if loaders._viewer.is_one_of_many else load(loaders, users))
+        return await (gone() if loaders._viewer.is_shared else load(loaders, users))
 
     with monkeypatch.context() as away:
         away.setattr(Loaders, "user", lambda loaders, user: loaders.users.load(user))
