@@ -11,7 +11,7 @@ from schema.base.nodes import Node
 from schema.base.scalars import CONFIG
 from schema.connections import ConnectionMutations
 from schema.conversations import ConversationQueries, PrivateConversation, SubBizGateway, find_conversation
-from schema.events import Subscription
+from schema.events.subscription import Subscription
 from schema.group_changes import GroupChangeMutations
 from schema.groups import Group, GroupMutations, GroupQueries
 from schema.messages import MessageMutations, MessageQueries, find_message

@@ -37,7 +37,7 @@ from resolvers.users.callers import Caller
 from schema.base.context import Context, Loaders
 from schema.base.errors import NO_REQUEST, ErrorCode, format_error
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
-from schema.events import Source
+from schema.events.source import Source
 from schema.execution.event_rendering import Responses, Selection
 from schema.execution.query_cost import check_cost, page_variables
 from schema.execution.query_limits import QueryLimits, check_shape, parse_limited

@@ -1,0 +1,45 @@
+"""The root type of subscriptions."""
+
+from __future__ import annotations
+
+import strawberry
+
+from resolvers.live import message_events, session_sync
+from schema.base.context import Info
+from schema.base.scalars import Cursor
+from schema.events.registry import message_event_from, message_event_union
+from schema.events.sessions import SyncSessionType
+from schema.events.source import Source
+
+
+@strawberry.type
+class Subscription:
+    @strawberry.subscription(
+        graphql_type=SyncSessionType,
+        description="Session state changes of the caller made on any device, and those made to them (a mute that ended, a group "
+        "that was dismissed, a membership). Not new messages: nothing but message events changes a session without one of "
+        "these. First CATCH_UP, in one or more parts (with since: everything missed; else empty), then live, with no gap and "
+        "no repeat between the two.",
+    )
+    async def sync_session(self, info: Info, since: Cursor | None = None) -> Source:
+        """Subscribe to changes of sessions."""
+        context = info.context
+        stream = await session_sync.sync_session(context.app, context.viewer, since, context.room)
+        return Source(context, stream, SyncSessionType.from_event)
+
+    @strawberry.subscription(
+        graphql_type=message_event_union(),
+        description="New, edited and recalled messages, receipts and typing in all the caller's conversations, or in one; the "
+        "caller's own messages too, for their other devices. With since: first what was missed (messages in order of seq per "
+        "conversation); then, in any case, CaughtUp; then live, with no gap and no repeat. Of a group one has left: what was "
+        "missed while a member, CaughtUp, silence.",
+    )
+    async def message_events(
+        self, info: Info, since: Cursor | None = None, conversation_id: strawberry.ID | None = None
+    ) -> Source:
+        """Subscribe to message events."""
+        context = info.context
+        stream = await message_events.message_events(
+            context.app, context.viewer, since, conversation_id, context.room
+        )
+        return Source(context, stream, message_event_from)
