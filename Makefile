@@ -51,13 +51,16 @@ fuzz: $(VENV)/installed-dev
 
 # Those that bring a Redis of their own are about that, not about a cluster.
 ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_machine.py tests/server/test_event_streams.py \
-	$(addprefix tests/schema/test_,$(addsuffix .py,live resuming two_processes typing budgets session_loss idempotency \
-	eviction_of_states eviction_of_conversations revision_delivery large_groups mute_ending snapshots_and_events))
+	tests/api/live/test_subscriptions.py tests/api/live/test_resuming.py tests/api/live/test_two_processes.py tests/api/live/test_typing.py \
+	tests/api/live/test_snapshots_and_events.py tests/api/requests/test_budgets.py tests/api/sessions/test_session_cache_loss.py \
+	tests/api/sessions/test_mute_expiry.py tests/api/messages/test_idempotency.py tests/api/messages/test_revision_delivery.py \
+	tests/api/groups/test_large_groups.py tests/api/recovery/test_user_state_eviction.py tests/api/recovery/test_conversation_eviction.py
 
 cluster: $(VENV)/installed-dev
 	CONFAB_TEST_REDIS=cluster $(BIN)/python -m pytest $(PARALLEL) $(ON_CLUSTER)
 	CONFAB_TEST_SHARDED=1 $(BIN)/python -m pytest $(PARALLEL) tests/subscriptions \
-		$(addprefix tests/schema/test_,$(addsuffix .py,sending idempotency receipts groups joining editing recalling history sessions))
+		$(addprefix tests/api/,$(addsuffix .py,messages/test_sending messages/test_idempotency messages/test_editing messages/test_recalling \
+		messages/test_history receipts/test_receipts groups/test_groups groups/test_joining sessions/test_sessions))
 
 # In an environment of its own: what it needs is nothing of ours. What can't be looked up counts as found.
 audit: $(BIN)/python

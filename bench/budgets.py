@@ -1,7 +1,7 @@
 """What a change costs: round trips and CPU of some operations, one at a time, and whether the round trips are within budget.
 
 `python -m bench.budgets` takes some ten seconds, and ends with status 1 where an operation waits for more round trips than the
-design allows. Times are told and not judged. tests/schema/test_budgets.py holds the exact numbers of more operations; here they
+design allows. Times are told and not judged. tests/api/requests/test_budgets.py holds the exact numbers of more operations; here they
 are asked for as a frontend asks, in a group of 200 and with a page that is full.
 """
 

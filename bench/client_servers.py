@@ -27,9 +27,9 @@ _NAME = "bench_clients"
 
 _SETTINGS = {
     "introspection": "true",
-    "ws_init_timeout": "1",
-    "ws_ping_interval": "1",
-    "ws_queue": "100",
+    "ws_init_timeout_seconds": "1",
+    "ws_ping_interval_seconds": "1",
+    "ws_max_queued_events": "100",
     "ws_max_connections_per_user": "5",
 }
 """Short ones, so that nobody waits long; those that this version has."""

@@ -181,7 +181,7 @@ async def _main(arguments: argparse.Namespace) -> None:
             with MongoClient[Row](databases.mongo_url) as mongo:
                 insert_people(mongo[_NAME], people)
             settings = {"log_level": "WARNING", "ws_max_connections_per_user": "10000"}
-            settings |= dict.fromkeys(("rate_sends", "rate_connections", "rate_operations"), "0")
+            settings |= dict.fromkeys(("sends_per_minute", "connections_per_minute", "operations_per_minute"), "0")
             settings |= dict(pair.partition("=")[::2] for pair in arguments.set)
             async with AsyncExitStack() as stack:
                 (server,) = await stack.enter_async_context(

@@ -253,7 +253,7 @@ async def _main(arguments: argparse.Namespace) -> None:
         with EmbeddedServers(folder / "databases") as databases:
             with MongoClient[Row](databases.mongo_url) as mongo:
                 insert_people(mongo[_NAME], [_SENDER, *people])
-            settings = {"ws_queue": str(arguments.queue)}
+            settings = {"ws_max_queued_events": str(arguments.queue)}
             serving = serving_processes(databases, 1, folder, _NAME, settings=settings)
             async with serving as (server,), Crowd() as crowd:
                 await _measure(server, crowd, people, arguments)
@@ -268,7 +268,7 @@ if __name__ == "__main__":
     parser.add_argument("--stalling-users", type=int, default=5, help="whose connections the others are")
     parser.add_argument("--rate", type=float, default=20.0, help="messages a second")
     parser.add_argument(
-        "--queue", type=int, default=200, help="CONFAB_WS_QUEUE: events waiting for one connection (1,000)"
+        "--queue", type=int, default=200, help="CONFAB_WS_MAX_QUEUED_EVENTS: events waiting for one connection (1,000)"
     )
     parser.add_argument("--size", type=int, default=4_000, help="characters of a message")
     asyncio.run(_main(parser.parse_args()))

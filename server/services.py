@@ -92,7 +92,10 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
     rates = RatesPerMinute(
-        settings.rate_sends, settings.rate_group_changes, settings.rate_connections, settings.rate_operations
+        settings.sends_per_minute,
+        settings.group_changes_per_minute,
+        settings.connections_per_minute,
+        settings.operations_per_minute,
     )
     spare = FallbackRedisServer()
     told = DeploymentClock(clock or SystemClock())

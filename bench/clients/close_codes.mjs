@@ -112,11 +112,11 @@ const CASES = [
       let times = 0;
       return { connectionParams: async () => {
         times += 1;
-        if (times === 1) await sleep(1500 * Number(deployment.settings.ws_init_timeout ?? 10));
+        if (times === 1) await sleep(1500 * Number(deployment.settings.ws_init_timeout_seconds ?? 10));
         return { Authorization: `Bearer ${deployment.token(user)}` };
       } };
     } },
-  { name: "it answers no ping", code: 4408, retries: true, setting: "ws_ping_interval", overrides: () => ({ disablePong: true }),
+  { name: "it answers no ping", code: 4408, retries: true, setting: "ws_ping_interval_seconds", overrides: () => ({ disablePong: true }),
     provoke: async () => {} },
   { name: "an id twice", code: 4409, retries: false,
     provoke: async ({ reader }) => {

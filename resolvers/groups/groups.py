@@ -103,7 +103,12 @@ async def _announce_members(
     record: dict[str, Any] = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": at, "w": at}
     if sub_biz is not None:
         record["sb"] = sub_biz
-    change = {"c": conversation, "rec": record, "at": at, "e": SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])}
+    change = {
+        "c": conversation,
+        "rec": record,
+        "at": at,
+        "e": SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation]),
+    }
     for start in range(0, len(users), _MEMBERS_AT_ONCE):
         slice_ = users[start : start + _MEMBERS_AT_ONCE]
         answers = await app.store.cache.run([app.store.sessions.change(user, "join", change) for user in slice_])

@@ -63,7 +63,11 @@ class Acknowledgement:
 
     def change(self, at: int) -> tuple[str, dict[str, Any]]:
         """The same for the cached state."""
-        fields = {"c": self.conversation, "at": at, "e": SessionChanged.log_entry(self.reason, [self.conversation], self.receipt())}
+        fields = {
+            "c": self.conversation,
+            "at": at,
+            "e": SessionChanged.log_entry(self.reason, [self.conversation], self.receipt()),
+        }
         if self.kind is ReceiptKind.DELIVERED:
             return "delivered", fields | {"d": self.seq}
         return "read", fields | {"r": self.seq, "rn": self.n}

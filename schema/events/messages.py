@@ -8,12 +8,12 @@ import strawberry
 
 from schema.base.scalars import Cursor
 from schema.events.source import CURSOR
-from schema.messages import MessageType, message_from
+from schema.messages.message_types import MessageType, message_from
 from subscriptions.realtime.events.messages import MessageEvent
 
 
 @strawberry.type
-class MessageEventType:
+class WithMessage:
     """Base of the events that carry a message. Not in the schema itself."""
 
     message: MessageType
@@ -26,15 +26,15 @@ class MessageEventType:
 
 
 @strawberry.type(name="MessageCreated")
-class MessageCreatedType(MessageEventType):
+class MessageCreatedType(WithMessage):
     pass
 
 
 @strawberry.type(name="MessageUpdated")
-class MessageUpdatedType(MessageEventType):
+class MessageUpdatedType(WithMessage):
     pass
 
 
 @strawberry.type(name="MessageRecalled")
-class MessageRecalledType(MessageEventType):
+class MessageRecalledType(WithMessage):
     pass

@@ -9,17 +9,17 @@ import strawberry
 from schema.base.context import Info
 from schema.base.scalars import Cursor
 from schema.events.source import CURSOR
-from schema.receipts import ReceiptStatus
-from schema.users import UserType, load_user
+from schema.messages.receipt_types import ReceiptStatus
+from schema.users.user_types import UserType, load_user
 from store.base.ids import UserId
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 
 
 @strawberry.type(
     name="ReceiptAdvanced",
-    description="One high-water mark: user has received / read everything up to seq. Once per acknowledgement, however many "
+    description="One high-water mark: user has received or read everything up to seq. Sent once per acknowledgement, however many "
     "messages it covers, to the user's own devices and to members who sent a message that it covers. Pushed in groups of up to "
-    "200 members; in larger ones ask receipts.",
+    "200 members; in larger ones query receipts.",
 )
 class ReceiptAdvancedType:
     user_id: strawberry.Private[UserId]

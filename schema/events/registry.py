@@ -5,8 +5,10 @@ A new event kind needs its GraphQL type here and nothing else in this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Union
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Protocol
 
 import strawberry
 
@@ -19,7 +21,16 @@ from subscriptions.realtime.events.messages import MessageCreated, MessageRecall
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from subscriptions.realtime.events.typing import TypingStarted
 
-MESSAGE_EVENT_TYPES: Mapping[type, type] = {
+
+class MessageEventType(Protocol):
+    """A GraphQL type that shows one kind of event."""
+
+    @classmethod
+    def from_event(cls, event: Any) -> object:
+        """Return an event as the API shows it, with CURSOR for the cursor."""
+
+
+MESSAGE_EVENT_TYPES: Mapping[type, type[MessageEventType]] = {
     MessageCreated: MessageCreatedType,
     MessageUpdated: MessageUpdatedType,
     MessageRecalled: MessageRecalledType,
@@ -27,25 +38,21 @@ MESSAGE_EVENT_TYPES: Mapping[type, type] = {
     TypingStarted: TypingStartedType,
     CaughtUp: CaughtUpType,
 }
-"""The GraphQL type of each event, with a class method `from_event`."""
-
-_CONVERSIONS: Mapping[type, Callable[[Any], object]] = {
-    event: getattr(shown, "from_event") for event, shown in MESSAGE_EVENT_TYPES.items()
-}
+"""The GraphQL type of each event."""
 
 
 def message_event_union() -> object:
     """Return the union for the schema."""
     return Annotated[
-        Union[tuple(MESSAGE_EVENT_TYPES.values())],
+        reduce(or_, MESSAGE_EVENT_TYPES.values()),
         strawberry.union(
             "MessageEvent",
-            description="cursor: resume after this event. A client that has applied it holds everything before it. CaughtUp "
-            "marks the moment between what was missed and what is live; reset true: start from syncSessions anew.",
+            description="cursor: resume after this event; a client that has applied it holds everything before it. CaughtUp marks "
+            "the moment between what was missed and what is live; reset: true means: start over from syncSessions.",
         ),
     ]
 
 
 def message_event_from(event: object) -> object:
     """Return an event as the API shows it."""
-    return _CONVERSIONS[type(event)](event)
+    return MESSAGE_EVENT_TYPES[type(event)].from_event(event)

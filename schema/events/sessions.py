@@ -10,7 +10,7 @@ import strawberry
 from resolvers.live.live_stream import SessionSync
 from schema.base.scalars import Cursor
 from schema.events.source import CURSOR
-from schema.sessions import SessionType, session_from
+from schema.sessions.session_types import SessionType, session_from
 from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
 
 
@@ -29,9 +29,7 @@ class SyncReasonType(Enum):
     CATCH_UP = SyncReason.CATCH_UP
 
 
-@strawberry.type(
-    name="SyncSession", description="hasMore: more parts of CATCH_UP follow; false on everything that is live."
-)
+@strawberry.type(name="SyncSession", description="hasMore: further parts of CATCH_UP follow; false for live changes.")
 class SyncSessionType:
     reason: SyncReasonType
     has_more: bool

@@ -16,10 +16,10 @@ from schema.events.source import Source
 class Subscription:
     @strawberry.subscription(
         graphql_type=SyncSessionType,
-        description="Session state changes of the caller made on any device, and those made to them (a mute that ended, a group "
-        "that was dismissed, a membership). Not new messages: nothing but message events changes a session without one of "
-        "these. First CATCH_UP, in one or more parts (with since: everything missed; else empty), then live, with no gap and "
-        "no repeat between the two.",
+        description="Changes to the caller's session state made on any device, and changes made to them (a mute that ended, a "
+        "dismissed group, a membership). Not new messages: only message events change a session without one of these. First "
+        "CATCH_UP in one or more parts (with since: everything missed; without: empty), then live, without gap or repetition "
+        "between the two.",
     )
     async def sync_session(self, info: Info, since: Cursor | None = None) -> Source:
         """Subscribe to changes of sessions."""
@@ -29,17 +29,15 @@ class Subscription:
 
     @strawberry.subscription(
         graphql_type=message_event_union(),
-        description="New, edited and recalled messages, receipts and typing in all the caller's conversations, or in one; the "
-        "caller's own messages too, for their other devices. With since: first what was missed (messages in order of seq per "
-        "conversation); then, in any case, CaughtUp; then live, with no gap and no repeat. Of a group one has left: what was "
-        "missed while a member, CaughtUp, silence.",
+        description="Messages (new, edited, recalled), receipts and typing in all of the caller's conversations, or in one of them. "
+        "Includes the caller's own messages, for their other devices. With since: first what was missed (messages in order of seq "
+        "per conversation), then CaughtUp in any case, then live, without gap or repetition. Of a group the caller has left: what "
+        "was missed while a member, then CaughtUp, then nothing.",
     )
     async def message_events(
         self, info: Info, since: Cursor | None = None, conversation_id: strawberry.ID | None = None
     ) -> Source:
         """Subscribe to message events."""
         context = info.context
-        stream = await message_events.message_events(
-            context.app, context.viewer, since, conversation_id, context.room
-        )
+        stream = await message_events.message_events(context.app, context.viewer, since, conversation_id, context.room)
         return Source(context, stream, message_event_from)

@@ -8,7 +8,7 @@ import strawberry
 
 from schema.base.context import Info
 from schema.base.scalars import Timestamp
-from schema.users import UserType, load_user
+from schema.users.user_types import UserType, load_user
 from store.base.ids import UserId
 from subscriptions.realtime.events.typing import TypingStarted
 
@@ -22,9 +22,7 @@ class TypingStartedType:
     @classmethod
     def from_event(cls, event: TypingStarted) -> Self:
         """Return the event as the API shows it."""
-        return cls(
-            user_id=event.user, conversation_id=strawberry.ID(event.conversation), at=Timestamp(event.at_ms)
-        )
+        return cls(user_id=event.user, conversation_id=strawberry.ID(event.conversation), at=Timestamp(event.at_ms))
 
     @strawberry.field
     def user(self, info: Info) -> UserType:

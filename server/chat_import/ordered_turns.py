@@ -71,10 +71,10 @@ class Turn:
 
 def in_turn(app: Confab) -> Confab:
     """The same parts, for use cases that are called within a turn."""
-    return replace(app, store=replace(app.store, messages=_PlacesInTurn(app.store)))
+    return replace(app, store=replace(app.store, messages=_MessageStoreInTurn(app.store)))
 
 
-class _PlacesInTurn(MessageStore):
+class _MessageStoreInTurn(MessageStore):
     def __init__(self, store: Store) -> None:
         super().__init__(store.mongo, store.cache, store.keys)
 

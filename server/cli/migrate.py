@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from server.cli.errors import CommandError, mongo_failed
+from server.errors import CommandError, mongo_failed
 from server.settings import Settings
 from store.base.errors import StoreError
 from store.deployment.restore import begin_anew

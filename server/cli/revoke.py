@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-from server.cli.errors import CommandError
+from server.errors import CommandError
 from server.settings import Settings
 from store.base.errors import StoreError
 from store.base.ids import UserId, is_user_id

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from server.cli.errors import CommandError, mongo_failed
-from server.settings import Settings, redacted
+from server.errors import CommandError, mongo_failed
+from server.settings import Settings, redact_url
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
 from store.mongo.sharding import SHARD_KEYS, NotSharded, shard, shell_lines
@@ -29,7 +29,7 @@ async def _run(settings: Settings, tell: Callable[[str], None]) -> None:
         noted = await shard(mongo, settings.mongo_database)
     except NotSharded as error:
         raise CommandError(
-            f"MongoDB at {redacted(settings.mongo_url)} is not sharded: --apply needs the address of a mongos. Nothing was changed."
+            f"MongoDB at {redact_url(settings.mongo_url)} is not sharded: --apply needs the address of a mongos. Nothing was changed."
         ) from error
     except Unreachable as error:
         raise mongo_failed(error) from error

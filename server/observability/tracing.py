@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
 from resolvers.base.app import Confab
-from server.observability.operation_metrics import OK, code_of, code_of_errors
+from server.overload.operation_meter import OK, code_of, code_of_errors
 from server.settings import Settings
 from subscriptions.transport.engine import (
     ConnectionContext,
@@ -92,7 +92,7 @@ def tracing(settings: Settings) -> TracerProvider | None:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     exporter = OTLPSpanExporter(endpoint=f"{settings.otel_endpoint.rstrip('/')}/v1/traces")
-    return provider_to(exporter, settings.otel_sample)
+    return provider_to(exporter, settings.otel_sample_ratio)
 
 
 def provider_to(exporter: SpanExporter, sample: float) -> TracerProvider:

@@ -18,9 +18,9 @@ from pymongo.errors import BulkWriteError
 from store.base.clock import Clock
 from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId, ConversationKind, UserId, gateway_id, kind_of, parse_private
-from store.messages.commit_writes import MOST_MENTIONS
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id, sessions_of
+from store.sessions.fields import IN_ROW_AND_RECORD, MOST_MENTIONS
 
 LATE_MS = 60_000
 """How long after its commit began a message may still be on its way to the states of its readers."""
@@ -29,7 +29,6 @@ LATE_PLACES = 500
 """How many of a conversation's newest messages may be so at most."""
 
 _HEADS_AT_ONCE = 2_000
-_KEPT = ("x", "xn", "p", "m", "mu", "us", "ca")
 _HEAD_PROJECTION = {"s": 1, "n": 1, "at": 1, "w": 1, "r0": 1, "r1": 1, "d0": 1, "d1": 1, "sb": 1, "ma": 1,
                     "q0": 1, "m0": 1, "q1": 1, "m1": 1, "dt": 1}  # fmt: skip
 
@@ -189,7 +188,7 @@ def _lasting(head: Document) -> Document:
 
 def _settings_from(row: Document, now_ms: int) -> dict[str, Any]:
     """What the user set. A mute that has ended meanwhile ended when it was to, which moved the session."""
-    rec = {name: row[name] for name in _KEPT if row.get(name) is not None}
+    rec = {f.stored: row[f.stored] for f in IN_ROW_AND_RECORD if row.get(f.stored) is not None}
     rec.setdefault("p", 0)
     rec["a"] = row.get("a", 0)
     ends = rec.pop("mu", None)

@@ -68,7 +68,11 @@ def membership_updates(committed: Committed) -> list[MembershipUpdate]:
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is None:
         return []
-    told = {"c": message.conversation, "at": at_ms, "e": SessionChanged.log_entry(SyncReason.MEMBERSHIP, [message.conversation])}
+    told = {
+        "c": message.conversation,
+        "at": at_ms,
+        "e": SessionChanged.log_entry(SyncReason.MEMBERSHIP, [message.conversation]),
+    }
     # The message that made them a member is among what they have read; it is still to come to their devices.
     record: dict[str, Any] = {
         "s": message.seq, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,

@@ -38,8 +38,8 @@ def test_each_step_applies_and_what_comes_of_it_passes_its_tests(tmp_path: Path)
         run("git", "apply", "-", text=step)
     (tmp_path / "schema" / "schema.graphql").write_text(run(sys.executable, "-m", "server.cli", "schema"))
     new = [
-        "tests/schema/test_nicknames.py",
-        "tests/schema/test_session_rules.py::test_every_device_is_told_once_and_nobody_else[naming]",
+        "tests/api/sessions/test_nicknames.py",
+        "tests/api/sessions/test_session_mutations.py::test_every_device_is_told_once_and_nobody_else[naming]",
     ]
     rules = [
         "tests/schema/test_contract.py",

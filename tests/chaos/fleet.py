@@ -13,7 +13,7 @@ from tests.chaos.databases import Addresses, hold_process
 from tests.chaos.wire import Tally, lines_of
 from tests.processes import ServerProcess, start_server, until_ready
 
-SETTINGS = {"ws_queue": "100", "ws_ping_interval": "5"}
+SETTINGS = {"ws_max_queued_events": "100", "ws_ping_interval_seconds": "5"}
 """Small enough for a stalled device to pass them within the time there is."""
 
 _START_SECONDS = 150.0

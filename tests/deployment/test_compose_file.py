@@ -101,8 +101,10 @@ def test_the_proxys_times_fit_those_of_the_servers() -> None:
     text = (ROOT / "deploy" / "haproxy.cfg").read_text()
     times = {name: int(seconds) for name, seconds in re.findall(r"^ +timeout (\S+) +(\d+)s$", text, re.MULTILINE)}
     # Peers that are alive are heard of more often than that.
-    assert times["tunnel"] > 2 * settings.ws_ping_interval
-    assert min(times["server"], times["client"]) > max(settings.operation_seconds, 2 * StreamLimits().keep_alive)
+    assert times["tunnel"] > 2 * settings.ws_ping_interval_seconds
+    assert min(times["server"], times["client"]) > max(
+        settings.operation_timeout_seconds, 2 * StreamLimits().keep_alive
+    )
     kept = re.search(r"pool-purge-delay (\d+)s", text)
     assert kept is not None
     assert int(kept[1]) < settings.keep_alive_seconds

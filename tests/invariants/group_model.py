@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.api.client import Refusal
 from tests.invariants.ops import Op
 from tests.invariants.room_model import ADMIN, DISMISSED, DISSOLVED, MEMBER, OWNER, Room
-from tests.schema.api import Refusal
 
 if TYPE_CHECKING:
     from tests.invariants.session_model import SessionModel

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.api.client import Refusal
 from tests.invariants.group_model import GROUP_KINDS
 from tests.invariants.message_model import REVISIONS
 from tests.invariants.session_model import Json, Op, SessionModel, gateway, private_room
 from tests.invariants.session_watch import FOLDERS, SUB_BIZ
 from tests.invariants.session_world import DOCUMENTS, World
-from tests.schema.api import Refusal
 
 BURST = ("send", "send", "read", "receive", "delete", "mute", "pin", "remind", "assign")
 GROUP_BURST = (

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from tests.api.client import Refusal
 from tests.invariants import group_model, message_model
 from tests.invariants.ops import Op as Op
 from tests.invariants.room_model import OWNER, Json, Room, Said
-from tests.schema.api import Refusal
 
 Told = tuple[str, str, int, str]
 """What devices hear: what happened, in which conversation, to the message at or up to which seq, and of whom."""

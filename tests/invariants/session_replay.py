@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from subscriptions.transport.engine import RequestRefused
-from tests.invariants.session_device import LIVE_MESSAGES
+from tests.api.client import Refusal, refusal_of
+from tests.invariants.model_device import LIVE_MESSAGES
 from tests.invariants.session_told import Ears
 from tests.invariants.session_watch import Mark, Watch
 from tests.invariants.session_world import World
-from tests.schema.api import Refusal, refusal_of
 
 
 async def replay(world: World, watch: Watch, mark: Mark, name: str | None, process: int) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.api.client import Refusal
 from tests.invariants.group_model import GROUP_KINDS
 from tests.invariants.message_model import REVISIONS
 from tests.invariants.room_model import Room
 from tests.invariants.session_model import Json, Op, SessionModel
 from tests.invariants.session_world import SESSION, SYNC, World
-from tests.schema.api import Refusal
 
 FOLDERS = ("work", "home")
 SUB_BIZ = "shop"

@@ -16,9 +16,9 @@ from redis import Redis
 
 from server.services import open_services
 from server.settings import UNLIMITED, load_settings
+from tests.api.client import PATIENCE_SECONDS, Api, refusal_of
 from tests.clock import ManualClock
 from tests.invariants.session_model import Json, Op, date_time
-from tests.schema.api import PATIENCE_SECONDS, Api, refusal_of
 
 SESSION = """
     id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
@@ -168,7 +168,7 @@ class World:
             await store.deployment.lease(store.ids, 0)
         for api in self.apis:
             await api.services.housekeeper.check_redis()
-            await api.services.app.hub.refresh()
+            await api.services.app.hub.renew_routes()
 
     def lose(self, share: float = 1, seed: int | None = None, marks: dict[str, str] | None = None) -> list[str]:
         """Takes keys from Redis: with a seed, each with that chance, and only such as may go one by one at a quiet moment.

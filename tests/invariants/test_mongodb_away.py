@@ -14,9 +14,9 @@ from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
 from store.base.ids import PARTITIONS
+from tests.api.client import Api, private
+from tests.api.group_calls import LEAVE
 from tests.invariants.conftest import servers_to_hurt
-from tests.schema.api import Api, private
-from tests.schema.group_calls import LEAVE
 
 
 @pytest.fixture(scope="module")

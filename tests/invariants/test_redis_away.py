@@ -14,15 +14,15 @@ from pymongo import MongoClient
 
 from resolvers.users.callers import Caller, CallerRole
 from schema.base.context import Context
-from schema.execution.viewers import Viewer
+from schema.base.viewers import Viewer
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
 from store.base.ids import ConversationId, UserId
 from store.deployment import redis_generations as generations
+from tests.api.client import Api, cancelled, private
 from tests.conftest import own_database
 from tests.invariants.conftest import servers_to_hurt
-from tests.schema.api import Api, cancelled, private
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 from pymongo import MongoClient
 from redis import Redis
 
+from tests.api.client import refusal_of, together
 from tests.invariants.session_acts import BAD, BURST, GROUP_BURST
 from tests.invariants.session_model import Json
 from tests.invariants.session_walk import ANY, HOUR_MS, PROCESS, WHO, Walk
 from tests.invariants.session_watch import FOLDERS, SUB_BIZ
 from tests.invariants.session_world import CREATE_GROUP, World
-from tests.schema.api import refusal_of, together
 
 LONG = int(os.environ.get("CONFAB_TEST_MACHINE_EXAMPLES", "0"))
 """How many examples to run, each another one every time. Without it: a few, always the same."""

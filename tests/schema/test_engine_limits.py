@@ -9,8 +9,8 @@ import pytest
 
 from schema.execution import engine as engine_module
 from subscriptions.transport.engine import RequestRefused
-from tests.schema.api import Api, Json, Refusal, refusal_of
-from tests.schema.conftest import OpenApi
+from tests.api.client import Api, Json, Refusal, refusal_of
+from tests.api.conftest import OpenApi
 
 TOO_COMPLEX = Refusal("QUERY_TOO_COMPLEX")
 

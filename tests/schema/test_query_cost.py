@@ -8,7 +8,7 @@ from graphql import parse, validate
 from schema.execution.query_cost import CostSurvey, check_cost
 from schema.execution.query_limits import QueryLimits
 from schema.root import SCHEMA as SERVED
-from tests.schema.small_schema import LIMITS, SCHEMA, check, doubling, refusal
+from tests.schema.limits_schema import LIMITS, SCHEMA, check, doubling, refusal
 
 
 def cost_refusal(source, variables=None, name=None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.schema.conftest import api, open_api, other_process, places, process
+from tests.api.conftest import api, deployments, open_api, other_process, process
 from tests.server.conftest import serve_app
 
-__all__ = ["api", "open_api", "other_process", "places", "process", "serve_app"]
+__all__ = ["api", "deployments", "open_api", "other_process", "process", "serve_app"]

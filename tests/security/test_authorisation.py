@@ -8,9 +8,9 @@ from graphql import GraphQLObjectType
 from resolvers.users.callers import Caller, CallerRole
 from schema.root import SCHEMA
 from subscriptions.transport.engine import RequestRefused
-from tests.schema.api import Api, Json, caller
-from tests.schema.cast import Cast, perform
-from tests.schema.witness import witness
+from tests.api.client import Api, Json, caller
+from tests.api.group_roles import Cast, perform
+from tests.api.unchanged_state import witness
 from tests.security.authorisation import (
     MEMBERS_NOW,
     NULL,

@@ -14,9 +14,9 @@ from graphql import GraphQLArgument, GraphQLInputField, GraphQLInputObjectType, 
 from schema.base.errors import ErrorCode
 from schema.root import SCHEMA
 from subscriptions.transport.engine import RequestRefused
-from tests.schema.api import SEND, Api, Json, message_to, private
-from tests.schema.cast import Cast, perform
-from tests.schema.witness import witness
+from tests.api.client import SEND, Api, Json, message_to, private
+from tests.api.group_roles import Cast, perform
+from tests.api.unchanged_state import witness
 from tests.security.fuzzed_requests import NASTY
 from tests.server.served_app import ServeApp
 from tests.server.tokens import bearer

@@ -12,8 +12,8 @@ from graphql import GraphQLObjectType, get_named_type
 
 from schema.root import SCHEMA
 from subscriptions.transport.engine import Json
-from tests.schema.api import Api, private
-from tests.schema.cast import perform
+from tests.api.client import Api, private
+from tests.api.group_roles import perform
 from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
 

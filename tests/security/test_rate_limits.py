@@ -14,8 +14,8 @@ from store.base.ids import UserId
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.users.rate_limits import RateLimit
-from tests.schema.api import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_to, private
-from tests.schema.conftest import OpenApi
+from tests.api.client import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_to, private
+from tests.api.conftest import OpenApi
 from tests.server.served_app import ServeApp
 from tests.server.tokens import bearer
 
@@ -137,7 +137,7 @@ async def test_redis_forgets_a_rate_that_is_made_up_for(
 
 @pytest.fixture
 async def strict(open_api: OpenApi) -> AsyncIterator[Api]:
-    async with open_api("strict", rate_sends=A_MINUTE, rate_group_changes=A_MINUTE) as api:
+    async with open_api("strict", sends_per_minute=A_MINUTE, group_changes_per_minute=A_MINUTE) as api:
         yield api
 
 
@@ -213,7 +213,7 @@ async def test_groups_changed_too_often_stay_as_they_are(strict: Api) -> None:
 
 
 async def test_operations_of_any_kind_are_limited_for_each_user(open_api: OpenApi) -> None:
-    async with open_api("operations", rate_operations=A_MINUTE) as api:
+    async with open_api("operations", operations_per_minute=A_MINUTE) as api:
         alice, bob = await api.people("alice", "bob")
         for _ in range(4):
             await api.data(alice, "{ totalUnread }")
@@ -225,7 +225,7 @@ async def test_operations_of_any_kind_are_limited_for_each_user(open_api: OpenAp
 
 
 async def test_who_does_too_much_over_http_is_told_when_to_come_back(serve_app: ServeApp) -> None:
-    async with serve_app(rate_sends=2, rate_operations=8) as app:
+    async with serve_app(sends_per_minute=2, operations_per_minute=8) as app:
         await app.ask("{ me { id } }", "bob")
         send = 'mutation { sendMessage(input: {toUserId: "bob", content: "hello"}) { message { id } } }'
         await app.data(send, "alice")
@@ -240,7 +240,7 @@ async def test_who_does_too_much_over_http_is_told_when_to_come_back(serve_app: 
 
 
 async def test_who_opens_too_many_sockets_and_streams_is_told_when_to_come_back(serve_app: ServeApp) -> None:
-    async with serve_app(rate_connections=4) as app:
+    async with serve_app(connections_per_minute=4) as app:
         await app.signed_in("alice")
         stream = await app.ask("{ me { id } }", "alice", accept="text/event-stream")
         assert stream.status_code == 200
@@ -259,5 +259,5 @@ async def test_limits_are_in_force_unless_they_are_turned_off(monkeypatch: pytes
     for rate in ("SENDS", "GROUP_CHANGES", "CONNECTIONS", "OPERATIONS"):
         monkeypatch.delenv(f"CONFAB_RATE_{rate}")
     settings = Settings()
-    assert (settings.rate_sends, settings.rate_group_changes) == (6_000, 1_200)
-    assert (settings.rate_connections, settings.rate_operations) == (1_200, 60_000)
+    assert (settings.sends_per_minute, settings.group_changes_per_minute) == (6_000, 1_200)
+    assert (settings.connections_per_minute, settings.operations_per_minute) == (1_200, 60_000)

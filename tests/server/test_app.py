@@ -169,7 +169,9 @@ async def test_a_body_past_the_limit_that_is_set_is_413(serve_app: ServeApp) -> 
 
 async def test_the_websocket_keeps_to_the_limits_that_are_set(serve_app: ServeApp) -> None:
     limits = {"ws_max_connections": 2, "ws_max_connections_per_user": 1, "ws_max_subscriptions": 1}
-    async with serve_app(**limits, max_body_bytes=70_000, ws_init_timeout=0.5, ws_ping_interval=0.5) as app:
+    async with serve_app(
+        **limits, max_body_bytes=70_000, ws_init_timeout_seconds=0.5, ws_ping_interval_seconds=0.5
+    ) as app:
         alice = await app.signed_in("alice")
         again = await app.socket()
         await again.send(
@@ -214,7 +216,7 @@ async def test_sockets_are_closed_1012_when_the_server_stops(serve_app: ServeApp
 
 
 @dataclass
-class Mutations:
+class ShieldedMutations:
     """Mutations that begin, and wait at a gate."""
 
     begun: asyncio.Event
@@ -222,8 +224,8 @@ class Mutations:
 
 
 @pytest.fixture
-def mutations(monkeypatch: pytest.MonkeyPatch) -> Mutations:
-    held = Mutations(asyncio.Event(), asyncio.Event())
+def mutations(monkeypatch: pytest.MonkeyPatch) -> ShieldedMutations:
+    held = ShieldedMutations(asyncio.Event(), asyncio.Event())
     execute = Engine.execute
 
     async def waiting(self: Engine, prepared: Any, request: GraphQLRequest, context: ConnectionContext) -> Json:
@@ -237,7 +239,7 @@ def mutations(monkeypatch: pytest.MonkeyPatch) -> Mutations:
 
 
 async def test_a_server_that_stops_sees_its_clients_off_and_answers_what_has_begun(
-    serve_app: ServeApp, mutations: Mutations
+    serve_app: ServeApp, mutations: ShieldedMutations
 ) -> None:
     async with serve_app() as app:
         await app.data("{ me { id } }", "bob")
@@ -268,7 +270,7 @@ async def test_a_server_that_stops_sees_its_clients_off_and_answers_what_has_beg
 
 @pytest.mark.parametrize("way", ["http", "websocket"])
 async def test_a_server_that_stops_carries_out_the_mutations_that_have_begun(
-    serve_app: ServeApp, mutations: Mutations, settings: Settings, way: str
+    serve_app: ServeApp, mutations: ShieldedMutations, settings: Settings, way: str
 ) -> None:
     async with serve_app() as app:
         # Past this uvicorn gives up the request, and the application alone looks after the mutation.

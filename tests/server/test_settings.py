@@ -1,4 +1,4 @@
-"""Settings: what is accepted, and what is said about what isn't."""
+"""Settings: accepted values, and the messages about values that are refused."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from server.settings import (
     SettingsError,
     check_fit_to_serve,
     load_settings,
-    redacted,
+    redact_url,
     variable,
 )
+from server.settings.fields import RENAMED
 
 GOOD_SECRET = "s" * MIN_SECRET_BYTES
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.upper().startswith("CONFAB_")]:
         monkeypatch.delenv(name)
 
@@ -34,7 +35,7 @@ def problems(**overrides: object) -> list[str]:
     return caught.value.problems
 
 
-def test_nothing_set_gives_the_defaults() -> None:
+def test_settings_have_defaults() -> None:
     settings = load_settings()
     assert settings.mongo_url == "mongodb://127.0.0.1:27017/?replicaSet=rs0"
     assert settings.port == 8000
@@ -42,7 +43,7 @@ def test_nothing_set_gives_the_defaults() -> None:
     assert not settings.model_fields_set
 
 
-def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     jwks = tmp_path / "keys.json"
     jwks.touch()
     given = {
@@ -67,27 +68,27 @@ def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_pat
         "max_query_depth": "3",
         "max_query_aliases": "0",
         "max_query_cost": "1",
-        "ws_init_timeout": "0.5",
-        "ws_ping_interval": "3600",
+        "ws_init_timeout_seconds": "0.5",
+        "ws_ping_interval_seconds": "3600",
         "ws_max_connections": "1",
         "ws_max_connections_per_user": "1",
         "ws_max_subscriptions": "1",
         "ws_drain_seconds": "0",
-        "ws_queue": "1",
+        "ws_max_queued_events": "1",
         "sse_max_streams": "1",
         "sse_max_streams_per_user": "1",
-        "rate_sends": "0",
-        "rate_group_changes": "1",
-        "rate_connections": "1000000",
-        "rate_operations": "2",
+        "sends_per_minute": "0",
+        "group_changes_per_minute": "1",
+        "connections_per_minute": "1000000",
+        "operations_per_minute": "2",
         "otel_endpoint": "http://127.0.0.1:4318",
-        "otel_sample": "1",
+        "otel_sample_ratio": "1",
         "migrate": "false",
         "metrics_port": "9464",
         "metrics_host": "::1",
-        "metrics_ports": "2",
+        "metrics_port_count": "2",
         "max_operations": "1",
-        "operation_seconds": "0.5",
+        "operation_timeout_seconds": "0.5",
         "keep_alive_seconds": "1",
         "max_group_members": "3",
         "recall_seconds": "0",
@@ -107,12 +108,12 @@ def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert settings.introspection is False
 
 
-def test_what_the_caller_gives_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overrides_take_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONFAB_PORT", "9000")
     assert load_settings(port=9001).port == 9001
 
 
-def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONFAB_JWT_SECRET", "")
     assert load_settings().jwt_secret is None
 
@@ -146,49 +147,58 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
         ),
         ("introspection", "perhaps", "true or false"),
         ("max_body_bytes", "1023", "a whole number from 1024 to 67108864"),
-        ("ws_init_timeout", "0", "a number above 0 to 300"),
-        ("ws_ping_interval", "soon", "a number above 0 to 3600"),
+        ("ws_init_timeout_seconds", "0", "a number above 0 to 300"),
+        ("ws_ping_interval_seconds", "soon", "a number above 0 to 3600"),
         ("ws_max_connections", "0", "a whole number from 1 to 1000000"),
         ("ws_max_connections_per_user", "many", "a whole number from 1 to 1000000"),
         ("data_center", "32", "a whole number from 0 to 31"),
         ("log_level", "LOUD", "one of DEBUG, INFO, WARNING, ERROR"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_variable_and_what_is_accepted(
+def test_message_names_the_variable_and_the_accepted_values(
     monkeypatch: pytest.MonkeyPatch, field: str, value: str, accepted: str
 ) -> None:
     monkeypatch.setenv(variable(field), value)
     assert problems() == [f"{variable(field)} is {value!r}, but should be {accepted}."]
 
 
-def test_all_that_is_wrong_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_problems_are_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONFAB_PORT", "x")
     monkeypatch.setenv("CONFAB_LOG_LEVEL", "x")
     assert len(problems(data_center=-1)) == 3
 
 
-def test_a_misspelt_variable_is_refused_with_the_name_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misspelt_variable_is_refused_with_the_closest_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONFAB_MAX_BODY_BITES", "5")
-    assert problems() == ["CONFAB_MAX_BODY_BITES is no setting of Confab: did you mean CONFAB_MAX_BODY_BYTES?"]
+    assert problems() == ["CONFAB_MAX_BODY_BITES is not a setting of Confab: did you mean CONFAB_MAX_BODY_BYTES?"]
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_former_name_is_refused_with_the_new_name(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+    monkeypatch.setenv(variable(old), "1")
+    assert problems() == [f"{variable(old)} was renamed: set {variable(new)} instead."]
+    monkeypatch.delenv(variable(old))
+    assert problems(**{old: 1}) == [f"{old} was renamed: set {new} instead."]
+    assert new in Settings.model_fields
 
 
 @pytest.mark.parametrize("url", ["http://id.example.org/jwks", "https://", "file:///etc/passwd", "https://host:http/"])
-def test_public_keys_come_over_an_authenticated_way_only(url: str) -> None:
+def test_public_keys_are_not_fetched_over_insecure_urls(url: str) -> None:
     (problem,) = problems(jwks_url=url)
     assert problem.startswith(f"CONFAB_JWKS_URL is {url!r}, but should be an https:// URL")
 
 
-def test_public_keys_may_come_over_plain_http_from_this_machine() -> None:
+def test_public_keys_may_be_fetched_over_http_from_this_machine() -> None:
     assert load_settings(jwks_url="http://127.0.0.1:9000/jwks").jwks_url == "http://127.0.0.1:9000/jwks"
 
 
-def test_a_short_secret_is_refused_and_not_printed() -> None:
+def test_short_secret_is_refused_without_printing_it() -> None:
     (problem,) = problems(jwt_secret="hunter2")
     assert problem.startswith("CONFAB_JWT_SECRET should be at least 32 bytes")
     assert "hunter2" not in problem
 
 
-def test_length_of_the_secret_is_counted_in_bytes() -> None:
+def test_length_of_a_secret_is_counted_in_bytes() -> None:
     assert load_settings(jwt_secret="é" * (MIN_SECRET_BYTES // 2)).jwt_secret is not None
 
 
@@ -210,11 +220,11 @@ def test_two_kinds_of_key_together_are_refused(keys: tuple[str, str], tmp_path: 
     (problem,) = problems(**{key: values[key] for key in keys})
     assert (
         problem
-        == f"{variable(keys[0])} and {variable(keys[1])} are set together: set the one that tokens are signed for."
+        == f"{variable(keys[0])} and {variable(keys[1])} are set together: set only the one that your tokens are signed with."
     )
 
 
-def test_the_secret_may_lie_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_is_read_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "secret"
     monkeypatch.setenv("CONFAB_JWT_SECRET_FILE", str(file))
     file.write_text(f"{GOOD_SECRET}\n")
@@ -224,7 +234,7 @@ def test_the_secret_may_lie_in_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
     check_fit_to_serve(load_settings())
     file.write_text("hunter2\n")
     (problem,) = problems()
-    assert problem.startswith("What CONFAB_JWT_SECRET_FILE names should hold at least 32 bytes")
+    assert problem.startswith("The file of CONFAB_JWT_SECRET_FILE should contain at least 32 bytes")
     assert "hunter2" not in problem
     file.write_text(DEVELOPMENT_SECRET)
     (problem,) = problems()
@@ -234,13 +244,13 @@ def test_the_secret_may_lie_in_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "should be a file that exists and can be read" in problem
 
 
-def test_the_development_secret_is_good_for_development_only() -> None:
+def test_development_secret_is_refused_outside_development() -> None:
     assert load_settings(jwt_secret=DEVELOPMENT_SECRET, development=True).development
     (problem,) = problems(jwt_secret=DEVELOPMENT_SECRET)
     assert problem.startswith("CONFAB_JWT_SECRET is the development secret")
 
 
-def test_to_serve_takes_a_key_and_no_development_mode() -> None:
+def test_serving_needs_a_key_and_no_development_mode() -> None:
     check_fit_to_serve(load_settings(jwt_secret=GOOD_SECRET))
     with pytest.raises(SettingsError, match="No key to check tokens with"):
         check_fit_to_serve(load_settings())
@@ -248,7 +258,7 @@ def test_to_serve_takes_a_key_and_no_development_mode() -> None:
         check_fit_to_serve(load_settings(jwt_secret=DEVELOPMENT_SECRET, development=True))
 
 
-def test_secrets_and_passwords_do_not_show_when_settings_are_printed() -> None:
+def test_printed_settings_contain_no_secrets() -> None:
     settings = load_settings(
         jwt_secret=GOOD_SECRET, mongo_url="mongodb://u:opensesame@host", redis_url="redis://:opensesame@host"
     )
@@ -258,7 +268,7 @@ def test_secrets_and_passwords_do_not_show_when_settings_are_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "redacted"),
     [
         ("mongodb://u:pass@host:1/db?x=y", "mongodb://***@host:1/db"),
         ("mongodb://u:p@ss/w?rd@host/db", "mongodb://***@host/db"),
@@ -267,23 +277,23 @@ def test_secrets_and_passwords_do_not_show_when_settings_are_printed() -> None:
         ("redis://host/0", "redis://host/0"),
     ],
 )
-def test_a_url_is_shown_without_its_credentials(url: str, shown: str) -> None:
-    assert redacted(url) == shown
+def test_url_is_redacted_to_scheme_host_and_path(url: str, redacted: str) -> None:
+    assert redact_url(url) == redacted
 
 
-def test_a_refused_url_is_shown_without_its_password() -> None:
+def test_message_about_a_url_contains_no_password() -> None:
     (problem,) = problems(mongo_url="postgres://u:opensesame@host/db")
     assert "'postgres://***@host/db'" in problem
     assert "opensesame" not in problem
 
 
-def test_settings_cannot_be_changed_once_read() -> None:
+def test_settings_are_immutable() -> None:
     settings = load_settings()
     with pytest.raises(ValidationError):
         settings.port = 1  # type: ignore[misc]
 
 
-def test_a_dotenv_file_lying_around_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_dotenv_file_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("CONFAB_PORT=9999\n")
     monkeypatch.chdir(tmp_path)
     assert load_settings().port == 8000

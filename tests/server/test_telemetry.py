@@ -57,7 +57,7 @@ def names_below(root: ReadableSpan, spans: tuple[ReadableSpan, ...]) -> set[str]
 
 def test_without_a_collector_there_is_no_tracing(settings_with: Callable[..., Settings]) -> None:
     assert tracing(settings_with()) is None
-    provider = tracing(settings_with(otel_endpoint="http://127.0.0.1:1", otel_sample=0))
+    provider = tracing(settings_with(otel_endpoint="http://127.0.0.1:1", otel_sample_ratio=0))
     assert provider is not None
     provider.shutdown()
 

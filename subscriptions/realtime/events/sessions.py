@@ -77,9 +77,7 @@ class SessionChanged(Event):
     @classmethod
     def parse_entry(cls, fields: Fields) -> LogEntry:
         """Return a reference to the sessions."""
-        return SessionReference(
-            SyncReason(fields["r"]), tuple(map(ConversationId, fields["c"])), _receipt_in(fields)
-        )
+        return SessionReference(SyncReason(fields["r"]), tuple(map(ConversationId, fields["c"])), _receipt_in(fields))
 
     @property
     def message_event(self) -> MessageStreamEvent | None:

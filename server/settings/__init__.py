@@ -1,0 +1,19 @@
+"""All settings of the process: read once from CONFAB_ variables, checked, then frozen."""
+
+from server.settings.checks import check_fit_to_serve
+from server.settings.errors import SettingsError
+from server.settings.fields import DEVELOPMENT_SECRET, UNLIMITED, Settings, variable
+from server.settings.loading import load_settings
+from server.settings.validators import MIN_SECRET_BYTES, redact_url
+
+__all__ = [
+    "DEVELOPMENT_SECRET",
+    "MIN_SECRET_BYTES",
+    "UNLIMITED",
+    "Settings",
+    "SettingsError",
+    "check_fit_to_serve",
+    "load_settings",
+    "redact_url",
+    "variable",
+]

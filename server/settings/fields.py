@@ -1,0 +1,160 @@
+"""Every setting: its type, default, bounds and meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from server.settings import validators as check
+
+ENV_PREFIX = "CONFAB_"
+
+DEVELOPMENT_SECRET = "confab-development-secret-known-to-everybody"
+"""Default secret of `confab dev`. It is public, so `confab serve` refuses it."""
+
+
+class Settings(BaseSettings):
+    """All settings. Create it with `load_settings`, which explains each problem in a sentence.
+
+    `repr` shows neither secrets nor the two database URLs, which may contain passwords.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, validate_default=False
+    )
+
+    # Databases
+    mongo_url: Annotated[str, AfterValidator(check.check_mongo_url)] = Field(
+        "mongodb://127.0.0.1:27017/?replicaSet=rs0", repr=False
+    )
+    mongo_database: Annotated[str, AfterValidator(check.check_database_name)] = "confab"
+    mongo_driver: Literal["pymongo", "motor"] = "pymongo"
+    redis_url: Annotated[str, AfterValidator(check.check_redis_url)] = Field("redis://127.0.0.1:6379/0", repr=False)
+    redis_prefix: Annotated[str, AfterValidator(check.check_key_prefix)] = ""
+    data_center: int = Field(0, ge=0, le=31)
+    migrate: bool = True
+    """Servers migrate stored data to the newest version in the background. If false, run `confab migrate --run`."""
+
+    # Address
+    host: str = Field("127.0.0.1", min_length=1)
+    port: int = Field(8000, ge=1, le=65535)
+    keep_alive_seconds: int = Field(75, ge=1, le=3600)
+    """How long an idle HTTP connection stays open. Must be longer than the idle timeout of the proxy in front."""
+
+    # Tokens
+    jwt_secret: Annotated[SecretStr, AfterValidator(check.check_secret)] | None = None
+    jwt_secret_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
+    """File that contains `jwt_secret`; surrounding white space is ignored. For secrets that containers mount as files."""
+    jwks_url: Annotated[str, AfterValidator(check.check_jwks_url)] | None = None
+    jwks_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
+    jwt_audience: str | None = None
+    jwt_issuer: str | None = None
+
+    # Browsers
+    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(check.parse_origins)] = ()
+    """Origins whose pages may call the API from a browser, in addition to the server's own. Separated by commas."""
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(check.parse_host_names)] = ()
+    """Host names that the server answers to, in addition to localhost and IP addresses. Empty: any name, except in
+    `confab dev`."""
+    introspection: bool = False
+    """Anybody may query the schema, also without a token. On in `confab dev`, like `graphiql`."""
+    graphiql: bool = False
+    """Browsers get GraphiQL at /graphql. It needs `introspection`."""
+    demo: bool = False
+    """Browsers get the demo chat at /demo. On in `confab dev`, where one click signs in."""
+
+    # Operations
+    operations_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
+    """Persisted operations: a JSON object of documents by id, or an Apollo manifest (ADR 29)."""
+    operations_only: bool = False
+    """Refuse operations that are not in `operations_file`."""
+    max_body_bytes: int = Field(1_048_576, ge=1024, le=67_108_864)
+    max_query_depth: int = Field(15, ge=1, le=1000)
+    max_query_aliases: int = Field(30, ge=0, le=10_000)
+    max_query_cost: int = Field(10_000, ge=1, le=1_000_000_000)
+    max_operations: int = Field(500, ge=1, le=100_000)
+    """Operations that a process runs at once; fewer while it is overloaded. More are refused with UNAVAILABLE."""
+    operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
+    """Time limit of an operation. After it the client gets UNAVAILABLE."""
+
+    # WebSockets
+    ws_init_timeout_seconds: float = Field(10.0, gt=0, le=300)
+    """How long a client may take to send ConnectionInit."""
+    ws_ping_interval_seconds: float = Field(25.0, gt=0, le=3600)
+    ws_max_connections: int = Field(20_000, ge=1, le=1_000_000)
+    """WebSockets that a process keeps open at once."""
+    ws_max_connections_per_user: int = Field(100, ge=1, le=1_000_000)
+    """WebSockets of one user that a process keeps open at once."""
+    ws_max_subscriptions: int = Field(100, ge=1, le=10_000)
+    """Operations that run at once on one connection."""
+    ws_drain_seconds: float = Field(5.0, ge=0, le=300)
+    """Time over which a stopping server closes its connections."""
+    ws_max_queued_events: int = Field(1000, ge=1, le=1_000_000)
+    """Events that wait for one connection. If there are more, the client has to sync."""
+
+    # Event streams
+    sse_max_streams: int = Field(5_000, ge=1, le=1_000_000)
+    """Event streams that a process keeps open at once. More are refused with UNAVAILABLE."""
+    sse_max_streams_per_user: int = Field(100, ge=1, le=1_000_000)
+    """Event streams of one user that a process keeps open at once. More are refused with RATE_LIMITED."""
+
+    # Rates of one user over all servers. Half of the number is allowed at once; 0 means no limit.
+    sends_per_minute: int = Field(6_000, ge=0, le=1_000_000)
+    """Messages that a user sends, edits and recalls."""
+    group_changes_per_minute: int = Field(1_200, ge=0, le=1_000_000)
+    """Groups that a user creates and changes."""
+    connections_per_minute: int = Field(1_200, ge=0, le=1_000_000)
+    """WebSockets and event streams that a user opens."""
+    operations_per_minute: int = Field(60_000, ge=0, le=1_000_000)
+    """Operations of any kind."""
+
+    # Product rules
+    max_group_members: int = Field(5000, ge=3, le=1_000_000)
+    recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
+    """How long a sender may recall their own message."""
+
+    # Observability
+    otel_endpoint: Annotated[str, AfterValidator(check.check_http_url)] | None = None
+    """OTLP collector over HTTP that receives traces, such as http://127.0.0.1:4318. Needs confab[otel]."""
+    otel_sample_ratio: float = Field(0.01, ge=0, le=1)
+    """Ratio of operations that are traced, from 0 to 1."""
+    metrics_port: int | None = Field(None, ge=1, le=65535)
+    """Port of /metrics for Prometheus. Without it there are no metrics."""
+    metrics_host: str = Field("127.0.0.1", min_length=1)
+    metrics_port_count: int = Field(1, ge=1, le=256)
+    """Number of ports from `metrics_port` on; each process takes one. Set by `confab serve --workers`."""
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(check.to_upper)] = "INFO"
+    log_format: Annotated[Literal["json", "console"], BeforeValidator(check.to_lower)] = "json"
+    development: bool = False
+    """Set by `confab dev`: accepts the development secret, and allows the demo data."""
+
+
+UNLIMITED = {
+    "sends_per_minute": 0,
+    "group_changes_per_minute": 0,
+    "connections_per_minute": 0,
+    "operations_per_minute": 0,
+}
+"""Settings for programs that act for many people as one user: imports, benchmarks, tests."""
+
+RENAMED = {
+    "ws_init_timeout": "ws_init_timeout_seconds",
+    "ws_ping_interval": "ws_ping_interval_seconds",
+    "ws_queue": "ws_max_queued_events",
+    "rate_sends": "sends_per_minute",
+    "rate_group_changes": "group_changes_per_minute",
+    "rate_connections": "connections_per_minute",
+    "rate_operations": "operations_per_minute",
+    "operation_seconds": "operation_timeout_seconds",
+    "otel_sample": "otel_sample_ratio",
+    "metrics_ports": "metrics_port_count",
+}
+"""Former names of settings. They are refused with a message that contains the new name."""
+
+
+def variable(field: str) -> str:
+    """Return the environment variable that sets a field."""
+    return ENV_PREFIX + field.upper()

@@ -1,0 +1,142 @@
+"""Fixtures: one process for each test module, with its own database and key prefix."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from redis import Redis
+
+from server.services import open_services
+from server.settings import Settings, load_settings
+from store.base.clock import Clock
+from tests.api.client import Api, Json
+from tests.conftest import drop_soon
+
+OpenApi = Callable[..., AbstractAsyncContextManager[Api]]
+"""Opens a process. Processes opened with the same name share their databases."""
+
+
+class Deployments:
+    """The databases and key prefixes of a module's deployments, by name. `remove` deletes their contents."""
+
+    def __init__(self, mongo_url: str, redis_url: str, mongo: MongoClient[Json], redis: Redis) -> None:
+        self._urls = {"mongo_url": mongo_url, "redis_url": redis_url}
+        self._redis = redis
+        self._names: dict[str, str] = {}
+        self.mongo = mongo
+
+    def settings(self, name: str, **overrides: Any) -> Settings:
+        """Return settings for the deployment of this name."""
+        mark = self._names.setdefault(name, secrets.token_hex(6))
+        return load_settings(**self._urls, mongo_database=f"test_{mark}", redis_prefix=f"t{mark}:", **overrides)
+
+    def keys(self, name: str, pattern: str) -> list[bytes]:
+        """Return the Redis keys of one deployment that match a pattern."""
+        return list(self._redis.scan_iter(match=f"t{self._names[name]}:{pattern}", count=1000))
+
+    def flush_redis(self, name: str) -> None:
+        """Delete all keys of one deployment, as flushing its Redis would."""
+        keys = self.keys(name, "*")
+        if keys:
+            self._redis.delete(*keys)
+
+    def redis_dump(self, name: str) -> list[bytes]:
+        """Return the serialized values of all keys of one deployment."""
+        return [self._redis.dump(key) or b"" for key in self.keys(name, "*")]
+
+    def evict_user_state(self, name: str, user: str) -> None:
+        """Delete all keys of one user but their routes, as Redis would when it evicts keys."""
+        keys = self.keys(name, f"*{{u:{user}}}:*")
+        assert keys
+        self._redis.delete(*(key for key in keys if not key.endswith(b":routes")))
+
+    def remove(self) -> None:
+        """Delete the databases and keys of all deployments."""
+        for name, mark in self._names.items():
+            self.flush_redis(name)
+            drop_soon(self.mongo, f"test_{mark}")
+
+
+@pytest.fixture(scope="module")
+def deployments(
+    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _redis_janitor: Redis
+) -> Iterator[Deployments]:
+    deployments = Deployments(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
+    yield deployments
+    deployments.remove()
+
+
+@pytest.fixture(scope="module")
+def open_api(deployments: Deployments) -> OpenApi:
+    @asynccontextmanager
+    async def opened(name: str, clock: Clock | None = None, **overrides: Any) -> AsyncIterator[Api]:
+        settings = deployments.settings(name, **overrides)
+        async with open_services(settings, clock) as services:
+            api = Api(services, deployments.mongo, settings.mongo_database)
+            try:
+                yield api
+            finally:
+                await api.stop_listening()
+
+    return opened
+
+
+@pytest.fixture(scope="module")
+async def process(open_api: OpenApi) -> AsyncIterator[Api]:
+    async with open_api("main") as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+async def other_process(process: Api, open_api: OpenApi) -> AsyncIterator[Api]:
+    """A second process of the same deployment."""
+    async with open_api("main") as api:
+        yield api
+
+
+@pytest.fixture
+async def api(process: Api) -> AsyncIterator[Api]:
+    """The module's process. Its subscriptions end with the test."""
+    yield process
+    await process.settled()
+    await process.stop_listening()
+
+
+class Lane:
+    """What holds back the delivery to members of a large group beyond the first, as a lane that is far behind would."""
+
+    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._delivery: Any = api.services.app.delivery
+        self._push = self._delivery._push
+        self._held: list[tuple[Any, ...]] = []
+        monkeypatch.setattr(self._delivery, "_push", self._hold)
+
+    def _hold(self, stage: str, *rest: Any) -> None:
+        if stage == "lane":
+            self._held.append((stage, *rest))
+        else:
+            self._push(stage, *rest)
+
+    def release(self) -> None:
+        """Lets go what was held back."""
+        while self._held:
+            self._push(*self._held.pop(0))
+
+
+@pytest.fixture
+def lane(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lane]:
+    held = Lane(api, monkeypatch)
+    yield held
+    held.release()
+
+
+@pytest.fixture
+async def other_api(other_process: Api) -> AsyncIterator[Api]:
+    yield other_process
+    await other_process.settled()
+    await other_process.stop_listening()

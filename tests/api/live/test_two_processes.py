@@ -1,0 +1,155 @@
+"""Two processes of one deployment: whoever is connected to either is told the same."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, eventually, private, together
+from tests.api.conftest import OpenApi
+
+
+async def test_a_message_sent_on_one_reaches_subscribers_on_both_once(api: Api, other_api: Api) -> None:
+    alice, bob = await api.people("alice", "bob")
+    devices = [await process.listen(user) for process in (api, other_api) for user in (alice, bob)]
+    for process in (api, other_api):
+        sent = await process.send(alice, bob)
+        for device in devices:
+            event = await device.next()
+            assert event["message"]["id"] == sent["message"]["id"]
+    for device in devices:
+        await device.none(0.05)
+
+
+async def test_a_subscriber_elsewhere_sees_what_the_sender_sees(api: Api, other_api: Api) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol)
+    first = (await api.send(bob, group, "first"))["message"]["id"]
+    here, there = await api.listen(carol), await other_api.listen(carol)
+    await api.send(
+        alice, group, "é🙂\u2028", mentions=[bob], mentionAll=True, replyToId=first, contentType="BOT_COMMAND"
+    )
+    assert await here.next() == await there.next()
+
+
+async def test_order_is_kept_though_each_message_takes_another_way(api: Api, other_api: Api) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol)
+    devices = [await process.listen(user) for process in (api, other_api) for user in (alice, carol)]
+    for number in range(20):
+        await (api, other_api)[number % 2].send((alice, bob)[number % 3 == 0], group, f"{number}")
+    for device in devices:
+        events = [event for event in await device.take(20) if event["__typename"] == "MessageCreated"]
+        while len(events) < 20:
+            event = await device.next()
+            events += [event] if event["__typename"] == "MessageCreated" else []
+        assert [event["message"]["seq"] for event in events] == list(range(1, 21))
+
+
+async def test_many_at_once_through_both_are_all_there_and_counted(api: Api, other_api: Api) -> None:
+    people = await api.people(*"abcd")
+    group = await api.create_group(*people)
+    devices = [await (api, other_api)[i % 2].listen(user) for i, user in enumerate(people)]
+    sent = await together(*((api, other_api)[i % 2].send(people[i % 4], group) for i in range(40)))
+    assert sorted(payload["message"]["seq"] for payload in sent) == list(range(1, 41))
+    for device in devices:
+        seqs: list[int] = []
+        while len(seqs) < 40:
+            event = await device.next()
+            seqs += [event["message"]["seq"]] if event["__typename"] == "MessageCreated" else []
+        assert sorted(seqs) == list(range(1, 41))
+    for user in people:
+        own = max(p["message"]["seq"] for p in sent if p["message"]["sender"]["id"] == user)
+        for process in (api, other_api):
+            assert await process.unread(user, group) == await process.total_unread(user) == 40 - own
+            assert [m["seq"] for m in await process.history(user, group)] == list(range(1, 41))
+
+
+async def test_reading_on_one_clears_the_device_on_the_other_and_tells_the_sender(api: Api, other_api: Api) -> None:
+    alice, bob = await api.people("alice", "bob")
+    await api.send(alice, bob)
+    synced = await other_api.listen(bob, LIVE_SESSIONS)
+    sender = await other_api.listen(alice)
+    session = await api.mark_read(bob, private(alice, bob))
+    event = await synced.next()
+    assert (event["reason"], event["sessions"], event["totalUnread"]) == ("READ", [session], 0)
+    receipt = await sender.next()
+    assert (receipt["__typename"], receipt["user"]["id"], receipt["seq"]) == ("ReceiptAdvanced", bob, 1)
+
+
+async def test_devices_on_both_that_read_at_once_end_at_the_furthest(api: Api, other_api: Api) -> None:
+    alice, bob = await api.people("alice", "bob")
+    conversation = private(alice, bob)
+    for _ in range(6):
+        await api.send(alice, bob)
+    synced = await api.listen(bob, LIVE_SESSIONS)
+    await together(*((api, other_api)[seq % 2].mark_read(bob, conversation, seq) for seq in (5, 2, 6, 1, 3, 4)))
+    session = await other_api.session(bob, conversation)
+    assert session is not None
+    assert (session["readSeq"], session["unreadCount"]) == (6, 0)
+    await asyncio.sleep(0.05)
+    positions = [event["sessions"][0] for event in synced.arrived()]
+    assert [p["activeTs"] for p in positions] == sorted({p["activeTs"] for p in positions})
+    assert positions[-1] == session
+
+
+async def test_who_is_invited_on_one_is_told_and_served_on_the_other(api: Api, other_api: Api) -> None:
+    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    group = await api.create_group(alice, bob, carol)
+    synced, live = await other_api.listen(dave, LIVE_SESSIONS), await other_api.listen(dave)
+    await api.invite(alice, group, dave)
+    event = await synced.next()
+    assert (event["reason"], event["sessions"][0]["conversation"]["id"]) == ("MEMBERSHIP", group)
+    assert (await live.next())["message"]["contentType"] == "SYSTEM"
+    assert (await other_api.send(dave, group))["message"]["seq"] == 2
+    assert await api.unread(alice, group) == 1
+
+
+async def test_a_group_made_on_one_is_there_on_the_other_at_once(api: Api, other_api: Api) -> None:
+    alice, bob, carol = await api.people("alice", "bob", "carol")
+    assert await other_api.sessions(bob) == []
+    group = await api.create_group(alice, bob, carol)
+    assert [session["conversation"]["id"] for session in await other_api.sessions(bob)] == [group]
+    assert (await other_api.send(bob, group))["message"]["seq"] == 1
+
+
+async def test_a_device_moves_from_a_process_that_ends_to_another(api: Api, open_api: OpenApi) -> None:
+    alice, bob = await api.people("alice", "bob")
+    async with open_api("main") as ending:
+        live = await ending.listen(alice)
+        await api.send(bob, alice, "seen")
+        cursor = (await live.next())["cursor"]
+    await api.send(bob, alice, "missed")
+    moved = await api.subscribe(alice, LIVE_MESSAGES, since=cursor)
+    assert (await moved.next())["message"]["content"] == "missed"
+    assert (await moved.next())["__typename"] == "CaughtUp"
+    await api.send(bob, alice, "live")
+    assert (await moved.next())["message"]["content"] == "live"
+
+
+@pytest.mark.parametrize("frames", ["lost", "late"])
+async def test_what_the_bus_between_them_does_not_carry_is_read_from_the_log(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, frames: str
+) -> None:
+    alice, bob = await api.people("alice", "bob")
+    live = await other_api.listen(alice)
+    bus = other_api.services.app.bus
+    take, kept = bus._receive, list[bytes]()
+    monkeypatch.setattr(bus, "_receive", kept.append)
+    await api.send(bob, alice, "1")
+    await api.send(bob, alice, "2")
+
+    async def both_came() -> bool:
+        return len(kept) >= 2
+
+    await eventually(both_came)
+    monkeypatch.setattr(bus, "_receive", take)
+    if frames == "late":
+        for data in reversed(kept):
+            take(data)
+    await api.send(bob, alice, "3")
+    assert [event["message"]["content"] for event in await live.take(3)] == ["1", "2", "3"]
+    await live.none(0.1)
+    delta = (await other_api.data(alice, SYNC))["syncSessions"]
+    assert delta["totalUnread"] == 3

@@ -1,0 +1,156 @@
+"""Page sizes and cursors that can't be: an error for pages, a reset for synchronisation."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from resolvers.base.cursors import decode_sync, encode_sync
+from store.base.ids import UserId
+from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal
+
+FORWARD = {
+    "sessions": "query ($id: ID, $size: Int, $at: String) { sessions(first: $size, after: $at) { cursor } x: node(id: $id) { id } }",
+    "messages": "query ($id: ID!, $size: Int, $at: String) { messages(conversationId: $id, first: $size, after: $at) { edges { cursor } } }",
+    "myGroups": "query ($id: ID, $size: Int, $at: String) { myGroups(first: $size, after: $at) { edges { cursor } } x: node(id: $id) { id } }",
+    "members": "query ($id: ID!, $size: Int, $at: String) { group(id: $id) { members(first: $size, after: $at) { edges { cursor } } } }",
+}
+BACKWARD = "query ($id: ID!, $size: Int, $at: String) { messages(conversationId: $id, last: $size, before: $at) { edges { cursor } } }"
+FORWARD = {name: query.replace("$id: ID,", "$id: ID!,") for name, query in FORWARD.items()}
+SYNC_SIZE = "query ($id: ID!, $size: Int) { syncSessions(first: $size) { cursor } x: node(id: $id) { id } }"
+
+
+def encoded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+@pytest.fixture(scope="module")
+async def group(process: Api) -> tuple[str, str]:
+    """Somebody, and a group of theirs with messages."""
+    alice, bob, carol = await process.people("alice", "bob", "carol")
+    made = await process.create_group(alice, bob, carol)
+    for number in range(3):
+        await process.send(alice, made, f"message {number}")
+    return alice, made
+
+
+@pytest.mark.parametrize("size", [0, 101, -1, 2_147_483_647, -2_147_483_648])
+@pytest.mark.parametrize("name", [*FORWARD, "messages last", "syncSessions"])
+async def test_a_page_has_1_to_100_entries(api: Api, group: tuple[str, str], name: str, size: int) -> None:
+    alice, made = group
+    query = FORWARD | {"messages last": BACKWARD, "syncSessions": SYNC_SIZE}
+    field = "last" if name == "messages last" else "first"
+    assert await api.refusal(alice, query[name], id=made, size=size) == Refusal("INVALID_INPUT", field)
+
+
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize("name", [*FORWARD, "messages last", "syncSessions"])
+async def test_both_ends_of_that_are_well(api: Api, group: tuple[str, str], name: str, size: int) -> None:
+    alice, made = group
+    query = FORWARD | {"messages last": BACKWARD, "syncSessions": SYNC_SIZE}
+    assert await api.data(alice, query[name], id=made, size=size)
+
+
+@pytest.mark.parametrize("size", ["1", 1.5, 2_147_483_648, True, []], ids=str)
+async def test_a_page_size_is_a_whole_number(api: Api, group: tuple[str, str], size: object) -> None:
+    alice, made = group
+    assert (await api.refusal(alice, FORWARD["messages"], id=made, size=size)).code == "INVALID_INPUT"
+
+
+async def test_first_and_last_together_are_refused(api: Api, group: tuple[str, str]) -> None:
+    alice, made = group
+    query = "query ($id: ID!) { messages(conversationId: $id, first: 1, last: 1) { edges { cursor } } }"
+    assert (await api.refusal(alice, query, id=made)).code == "INVALID_INPUT"
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "", " ", "x", "nonsense", "====", "%%%", "é", "\ud800", "\x00", "A" * 5_000, "bQ", "bQox\n", " bQox",
+        encoded("m"), encoded("m\n"), encoded("m\nx"), encoded("m\n-1"), encoded("m\n1\n2"), encoded("m\n1.5"),
+        encoded("m\n" + "9" * 20), encoded("m\n٣"), encoded("\n"), encoded("s\nx\ng_1"), encoded("s\n1"),
+        encoded("s\n-1\ng_1"), encoded("s\n" + "9" * 20 + "\ng_1"), encoded("s\n1\ng_1\nx"), encoded("g"), encoded("u"),
+        encoded("g\na\nb"), encoded("u\na\nb"), encoded("c1\nx\ny\nz\n1\n"), base64.b64encode(b"\xff\xfe").decode(),
+    ],
+    ids=ascii,
+)  # fmt: skip
+async def test_a_malformed_page_cursor_is_an_error(api: Api, group: tuple[str, str], cursor: str) -> None:
+    alice, made = group
+    for query in FORWARD.values():
+        assert await api.refusal(alice, query, id=made, size=1, at=cursor) == Refusal("INVALID_INPUT", "after")
+    assert await api.refusal(alice, BACKWARD, id=made, size=1, at=cursor) == Refusal("INVALID_INPUT", "before")
+
+
+async def test_a_cursor_of_one_list_is_no_cursor_of_another(api: Api, group: tuple[str, str]) -> None:
+    alice, made = group
+    cursors = {
+        "sessions": (await api.data(alice, "{ sessions { edges { cursor } } }"))["sessions"]["edges"][0]["cursor"],
+        "messages": (await api.data(alice, FORWARD["messages"], id=made, size=1))["messages"]["edges"][0]["cursor"],
+        "myGroups": (await api.data(alice, "{ myGroups { edges { cursor } } }"))["myGroups"]["edges"][0]["cursor"],
+        "members": (await api.data(alice, FORWARD["members"], id=made, size=1))["group"]["members"]["edges"][0][
+            "cursor"
+        ],
+        "synchronisation": (await api.data(alice, "{ sessions { cursor } }"))["sessions"]["cursor"],
+    }
+    for taken_from, cursor in cursors.items():
+        for name, query in FORWARD.items():
+            if name != taken_from:
+                refusal = await api.refusal(alice, query, id=made, size=1, at=cursor)
+                assert refusal == Refusal("INVALID_INPUT", "after"), (taken_from, name)
+
+
+# --- synchronisation never fails for its cursor
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "empty",
+        "nonsense",
+        "of a page",
+        "somebody else's",
+        "of the future",
+        "long",
+        "half a character",
+        "another deployment's",
+    ],
+)
+async def test_a_cursor_that_can_not_be_resumed_resets(api: Api, group: tuple[str, str], kind: str) -> None:
+    alice, made = group
+    (stranger,) = await api.people("stranger")
+    own = (await api.data(alice, SYNC))["syncSessions"]["cursor"]
+    deployment = api.services.app.store.deployment.name
+    position = decode_sync(deployment, UserId(alice), own)
+    assert position is not None
+
+    def at(tick: int) -> str:
+        return encode_sync(deployment, UserId(alice), position._replace(tick=tick))
+
+    since = {
+        "empty": "",
+        "nonsense": "nonsense",
+        "of a page": (await api.data(alice, FORWARD["messages"], id=made, size=1))["messages"]["edges"][0]["cursor"],
+        "somebody else's": (await api.data(stranger, SYNC))["syncSessions"]["cursor"],
+        "of the future": at(position.tick + 60_000),
+        "long": own * 100,
+        "half a character": "\ud800",
+        "another deployment's": encode_sync("elsewhere", UserId(alice), position),
+    }[kind]
+    whole = (await api.data(alice, SYNC))["syncSessions"]
+    assert len(whole["sessions"]) == 1
+
+    delta = (await api.data(alice, SYNC, since=since))["syncSessions"]
+    assert delta == whole | {"reset": True}
+
+    synced = await api.subscribe(alice, LIVE_SESSIONS, since=since)
+    first = await synced.next()
+    assert (first["reason"], first["reset"], first["hasMore"]) == ("CATCH_UP", True, False)
+    assert (first["sessions"], first["totalUnread"]) == (whole["sessions"], 0)
+
+    live = await api.subscribe(alice, LIVE_MESSAGES, since=since)
+    first = await live.next()
+    assert (first["__typename"], first["reset"]) == ("CaughtUp", True)
+    await api.send(alice, made, f"after a reset: {kind}")
+    assert (await live.next())["message"]["content"] == f"after a reset: {kind}"
+    await synced.none(0.02)

@@ -1,0 +1,175 @@
+"""Users: how they come to exist, how they are shown, who may make them be otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from resolvers.users.callers import CallerRole
+from tests.api.client import UPSERT_USERS, Api, Json, Refusal, caller, private, together
+
+USER = "query ($id: ID!) { user(id: $id) { id displayName avatarUrl isBot } node(id: $id) { __typename id } }"
+ME = "{ me { id displayName avatarUrl isBot } }"
+
+
+async def found(api: Api, user: str) -> Json | None:
+    (asking,) = await api.people("asking")
+    shown: Json | None = (await api.data(asking, USER, id=user))["user"]
+    return shown
+
+
+async def test_a_first_request_makes_the_user(api: Api) -> None:
+    (mark,) = await api.people("mark")
+    newcomer = f"new.{mark}"
+    assert await found(api, newcomer) is None
+    assert (await api.data(newcomer, ME))["me"] == {
+        "id": newcomer,
+        "displayName": newcomer,
+        "avatarUrl": None,
+        "isBot": False,
+    }
+    assert (await api.data(mark, USER, id=newcomer))["node"] == {"__typename": "User", "id": newcomer}
+
+
+async def test_the_token_fills_in_what_is_not_set_and_changes_nothing_that_is(api: Api) -> None:
+    (user,) = await api.people("user")
+    assert (await api.data(caller(user, name="First"), ME))["me"]["displayName"] == "First"
+    assert (await api.data(caller(user, name="Second"), ME))["me"]["displayName"] == "First"
+    assert (await api.data(user, ME))["me"]["displayName"] == "First"
+
+
+async def test_a_user_who_signs_in_on_many_devices_at_once_is_one(api: Api, other_api: Api) -> None:
+    (mark,) = await api.people("mark")
+    user = caller(f"new.{mark}", name="New")
+    answers = await together(*(process.data(user, ME) for process in (api, other_api) * 8))
+    assert {answer["me"]["displayName"] for answer in answers} == {"New"}
+
+
+@pytest.mark.parametrize("role", [CallerRole.SERVICE, CallerRole.ADMIN])
+async def test_services_and_admins_make_users_be_as_given(api: Api, role: CallerRole) -> None:
+    one, two = await api.people("one", "two")
+    made = f"made.{one}"
+    given: list[Json] = [
+        {"id": made, "displayName": "Mäde 🤖", "avatarUrl": "https://example.org/a.png", "isBot": True},
+        {"id": one, "displayName": "x" * 100},
+    ]
+    answer = (await api.data(caller("boss", role), UPSERT_USERS, input=given))["upsertUsers"]
+    assert answer == [given[0], given[1] | {"avatarUrl": None, "isBot": False}]
+    for user in answer:
+        assert await found(api, user["id"]) == user
+    # Whom a service made can be written to before they ever came.
+    assert (await api.send(two, made))["session"]["conversation"]["title"] == "Mäde 🤖"
+
+
+async def test_a_changed_name_shows_everywhere_and_on_every_server(api: Api, other_api: Api) -> None:
+    alice, bob = await api.people("alice", "bob")
+    await api.send(alice, bob)
+    assert (await other_api.sessions(bob))[0]["conversation"]["title"] == alice
+    await api.upsert_users({"id": alice, "displayName": "Alice"})
+    for process in (api, other_api):
+        for _ in range(100):
+            (session,) = await process.sessions(bob)
+            if session["conversation"]["title"] == "Alice":
+                break
+            await asyncio.sleep(0.01)
+        assert session["conversation"]["title"] == "Alice"
+        assert (await process.history(bob, private(alice, bob)))[0]["sender"]["displayName"] == "Alice"
+
+
+async def test_upserting_again_replaces_all_of_it(api: Api) -> None:
+    (user,) = await api.people("user")
+    await api.upsert_users({"id": user, "displayName": "One", "avatarUrl": "https://example.org/1", "isBot": True})
+    await api.upsert_users({"id": user, "displayName": "Two"})
+    assert await found(api, user) == {"id": user, "displayName": "Two", "avatarUrl": None, "isBot": False}
+
+
+async def test_upserting_nobody_is_no_error(api: Api) -> None:
+    assert await api.upsert_users() == []
+
+
+async def test_a_name_a_service_gave_is_not_taken_back_by_a_token(api: Api) -> None:
+    (mark,) = await api.people("mark")
+    user = f"made.{mark}"
+    await api.upsert_users({"id": user, "displayName": "By a service"})
+    assert (await api.data(caller(user, name="By a token"), ME))["me"]["displayName"] == "By a service"
+
+
+async def test_ordinary_callers_change_nobody_not_even_themselves(api: Api) -> None:
+    (user,) = await api.people("user")
+    stored = await api.stored()
+    refusal = await api.refusal(user, UPSERT_USERS, input=[{"id": user, "displayName": "Boss"}])
+    assert refusal == Refusal("FORBIDDEN")
+    assert await api.refusal(user, UPSERT_USERS, input=[]) == Refusal("FORBIDDEN")
+    assert await api.stored() == stored
+    assert (await api.data(user, ME))["me"]["displayName"] == user
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"id": "under_score"}, "id"),
+        ({"id": ""}, "id"),
+        ({"id": "-dash"}, "id"),
+        ({"id": "x" * 65}, "id"),
+        ({"id": "new\n"}, "id"),
+        ({"id": "\ud800"}, "id"),
+        ({"displayName": ""}, "displayName"),
+        ({"displayName": " \u3000"}, "displayName"),
+        ({"displayName": "x" * 101}, "displayName"),
+        ({"displayName": "a\x00b"}, "displayName"),
+        ({"displayName": "a\nb"}, "displayName"),
+        ({"displayName": "a\ud800"}, "displayName"),
+        ({"avatarUrl": ""}, "avatarUrl"),
+        ({"avatarUrl": "javascript:alert(1)"}, "avatarUrl"),
+        ({"avatarUrl": "https://example.org/" + "x" * 2_048}, "avatarUrl"),
+        ({"avatarUrl": "https://example.org/\n"}, "avatarUrl"),
+        ({"avatarUrl": "https://example.org/\ud800"}, "avatarUrl"),
+    ],
+    ids=ascii,
+)
+async def test_a_bad_one_among_good_ones_changes_nothing(api: Api, change: Json, field: str) -> None:
+    one, two, three = await api.people("one", "two", "three")
+    users = [{"id": user, "displayName": "Changed"} for user in (one, two, three)]
+    users[1] |= change
+    boss = caller("service", CallerRole.SERVICE)
+    await api.run(boss, ME)
+    stored = await api.stored()
+    assert await api.refusal(boss, UPSERT_USERS, input=users) == Refusal("INVALID_INPUT", field)
+    assert await api.stored() == stored
+    assert (await found(api, one) or {})["displayName"] == one
+
+
+async def test_a_user_named_twice_in_one_call_is_refused(api: Api) -> None:
+    (user,) = await api.people("user")
+    twice = [{"id": user, "displayName": "One"}, {"id": user, "displayName": "Two"}]
+    refusal = await api.refusal(caller("service", CallerRole.SERVICE), UPSERT_USERS, input=twice)
+    assert refusal.code == "INVALID_INPUT"
+    assert (await found(api, user) or {})["displayName"] == user
+
+
+@pytest.mark.parametrize("user", ["a", "0", "A.b@c-d", "x" * 64, "user@example.org", "UPPER"])
+async def test_every_id_the_contract_allows_can_be_used(api: Api, user: str) -> None:
+    (other,) = await api.people("other")
+    assert (await api.data(user, ME))["me"]["id"] == user
+    conversation = (await api.send(user, other))["message"]["conversationId"]
+    assert conversation == private(user, other)
+    await api.send(other, conversation)
+    session = await api.mark_read(user, conversation)
+    assert session["id"] == f"s_{user}_{conversation}"
+    node = await api.data(user, "query ($id: ID!) { node(id: $id) { id } }", id=session["id"])
+    assert node == {"node": {"id": session["id"]}}
+
+
+async def test_users_whose_ids_begin_alike_are_kept_apart(api: Api) -> None:
+    (mark,) = await api.people("mark")
+    alike = [mark, f"{mark}-", f"{mark}.", f"{mark}@", f"{mark}0", f"{mark[:-1]}", mark.upper()]
+    (sender,) = await api.people("sender")
+    for user in alike:
+        await api.data(user, ME)
+    for user in alike:
+        await api.send(sender, user, f"for {user}")
+    for user in alike:
+        (session,) = await api.sessions(user)
+        assert session["lastMessage"]["content"] == f"for {user}"
+    assert len(await api.sessions(sender)) == len(alike)

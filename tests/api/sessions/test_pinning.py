@@ -1,0 +1,175 @@
+"""Pinning: where pinned sessions stand, and what it moves."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.api.client import LIVE_SESSIONS, Api, Json, Refusal, private
+from tests.api.conftest import Deployments, OpenApi
+from tests.api.session_calls import PIN
+
+
+async def talks(api: Api, count: int) -> tuple[str, list[str], list[str]]:
+    """Somebody to whom others wrote, the last of them last. Answers them, the others, and where."""
+    alice, *others = await api.people("alice", *(f"u{number}" for number in range(count)))
+    for other in others:
+        await api.send(other, alice)
+    return alice, others, [private(alice, other) for other in others]
+
+
+def clocks(session: Json) -> tuple[int, int]:
+    return session["activeTs"], session["writeTs"]
+
+
+async def a_moment() -> None:
+    """So that what moves, moves to another millisecond."""
+    await asyncio.sleep(0.002)
+
+
+async def test_pinned_sessions_come_first_the_highest_priority_at_the_top(api: Api) -> None:
+    alice, (a, b, c, d, e), conversations = await talks(api, 5)
+    for conversation, priority in ((1, 2), (0, 1000), (3, 3)):
+        await api.pin(alice, conversations[conversation], priority)
+    assert await api.titles(alice) == [a, d, b, e, c]
+    await api.send(c, alice)
+    assert await api.titles(alice) == [a, d, b, c, e]
+    await api.pin(alice, conversations[1], 4)
+    assert await api.titles(alice) == [a, b, d, c, e]
+
+
+async def test_those_of_one_priority_stand_by_what_was_written_last(api: Api) -> None:
+    alice, (a, b, c), conversations = await talks(api, 3)
+    for conversation in (conversations[2], conversations[0]):
+        await api.pin(alice, conversation, 5)
+        await a_moment()
+    assert await api.titles(alice) == [a, c, b]
+    await api.send(alice, c)
+    assert await api.titles(alice) == [c, a, b]
+    await api.send(b, alice)
+    assert await api.titles(alice) == [c, a, b]
+
+
+async def test_a_priority_outweighs_any_time(api: Api) -> None:
+    alice, (a, b), conversations = await talks(api, 2)
+    await api.pin(alice, conversations[0], 2)
+    await api.pin(alice, conversations[1], 1)
+    await api.send(b, alice)
+    assert await api.titles(alice) == [a, b]
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+async def test_pages_of_any_size_make_up_a_list_with_pinned_ones(api: Api, page: int) -> None:
+    alice, (a, b, c, d, e), conversations = await talks(api, 5)
+    for conversation, priority in ((0, 3), (1, 3), (2, 1000)):
+        await api.pin(alice, conversations[conversation], priority)
+        await a_moment()
+    assert await api.titles(alice, page) == [c, b, a, e, d]
+
+
+async def test_without_a_priority_it_is_one(api: Api) -> None:
+    alice, _, (conversation,) = await talks(api, 1)
+    query = "mutation ($id: ID!) { pinSession(conversationId: $id) { priority } }"
+    assert await api.data(alice, query, id=conversation) == {"pinSession": {"priority": 1}}
+    assert (await api.own(alice, conversation))["priority"] == 1
+
+
+@pytest.mark.parametrize("priority", [0, 1, 999, 1000])
+async def test_every_priority_in_range_is_kept(api: Api, priority: int) -> None:
+    alice, _, (conversation,) = await talks(api, 1)
+    await api.pin(alice, conversation, 500)
+    assert (await api.pin(alice, conversation, priority))["priority"] == priority
+    assert (await api.own(alice, conversation))["priority"] == priority
+
+
+@pytest.mark.parametrize("priority", [-1, 1001, -(2**31), 2**31 - 1, None])
+async def test_a_priority_out_of_range_is_refused(api: Api, priority: int | None) -> None:
+    alice, _, (conversation,) = await talks(api, 1)
+    await api.pin(alice, conversation, 7)
+    device = await api.listen(alice, LIVE_SESSIONS)
+    before, stored = await api.session(alice, conversation), await api.stored()
+    refusal = await api.refusal(alice, PIN, id=conversation, priority=priority)
+    assert refusal == Refusal("INVALID_INPUT", "priority")
+    assert await api.stored() == stored
+    assert await api.session(alice, conversation) == before
+    await device.none(0.02)
+
+
+async def test_pinning_moves_both_times_and_unpinning_one(api: Api) -> None:
+    alice, _, (conversation,) = await talks(api, 1)
+    seen = [clocks(await api.own(alice, conversation))]
+    for priority in (3, 9, 1):
+        await a_moment()
+        seen.append(clocks(await api.pin(alice, conversation, priority)))
+        assert seen[-1][0] > seen[-2][0] and seen[-1][1] > seen[-2][1]
+    await a_moment()
+    unpinned = clocks(await api.pin(alice, conversation, 0))
+    assert unpinned[0] > seen[-1][0]
+    assert unpinned[1] == seen[-1][1]
+
+
+async def test_what_was_unpinned_stands_where_it_was_written_or_pinned_last(api: Api) -> None:
+    alice, (a, b, c), conversations = await talks(api, 3)
+    await a_moment()
+    await api.pin(alice, conversations[0], 1)
+    await api.pin(alice, conversations[0], 0)
+    assert await api.titles(alice) == [a, c, b]
+    await api.send(b, alice)
+    assert await api.titles(alice) == [b, a, c]
+
+
+async def test_pinning_as_it_is_changes_nothing_but_another_priority_does(api: Api) -> None:
+    alice, _, (conversation,) = await talks(api, 1)
+    first = await api.pin(alice, conversation, 3)
+    await a_moment()
+    assert await api.pin(alice, conversation, 3) == first
+    assert (await api.pin(alice, conversation, 2))["activeTs"] > first["activeTs"]
+    unpinned = await api.pin(alice, conversation, 0)
+    assert await api.pin(alice, conversation, 0) == unpinned
+
+
+async def test_pinning_reads_and_mutes_nothing_and_is_nobody_elses(api: Api) -> None:
+    alice, (bob, _), conversations = await talks(api, 2)
+    await api.mute(alice, conversations[1])
+    bobs = await api.session(bob, conversations[0])
+    for conversation in conversations:
+        before = await api.own(alice, conversation)
+        after = await api.pin(alice, conversation, 4)
+        changed = {name for name in before if before[name] != after[name]}
+        assert changed <= {"priority", "activeTs", "writeTs"}
+    assert await api.total_unread(alice) == 1
+    assert await api.session(bob, conversations[0]) == bobs
+
+
+async def test_devices_are_told_of_pinning_and_unpinning(api: Api, other_api: Api) -> None:
+    alice, _, (conversation,) = await talks(api, 1)
+    devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
+    for priority, reason in ((2, "PIN"), (1, "PIN"), (0, "UNPIN"), (1, "PIN")):
+        session = await api.pin(alice, conversation, priority)
+        for device in devices:
+            event = await device.next()
+            assert (event["reason"], event["sessions"], event["totalUnread"]) == (reason, [session], 1)
+
+
+async def test_the_order_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deployments: Deployments) -> None:
+    async with open_api("lost") as api:
+        alice, others, conversations = await talks(api, 6)
+        for conversation, priority in ((1, 5), (3, 5), (0, 9), (4, 2), (5, 3)):
+            await api.pin(alice, conversations[conversation], priority)
+            await a_moment()
+        await api.pin(alice, conversations[4], 0)
+        await a_moment()
+        await api.send(others[2], alice)
+        await api.send(others[1], alice)
+        await api.settled()
+        before = [(s["id"], s["priority"], s["writeTs"]) for s in await api.sessions(alice)]
+        expected = [others[number] for number in (0, 1, 3, 5, 2, 4)]
+        assert await api.titles(alice) == expected
+        deployments.flush_redis("lost")
+        assert await api.titles(alice, 2) == expected
+        assert [(s["id"], s["priority"], s["writeTs"]) for s in await api.sessions(alice)] == before
+        await api.pin(alice, conversations[0], 0)
+        await api.settled()
+        deployments.flush_redis("lost")
+        assert await api.titles(alice) == [others[number] for number in (1, 3, 5, 2, 4, 0)]
