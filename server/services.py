@@ -66,7 +66,7 @@ class Services:
         """Which databases answer within two seconds: None, or a short reason why not. And `start`, until this process has all that it
         needs of them once."""
         store = self.app.store
-        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.knock()))
+        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.check_health()))
         found = {"mongodb": mongo, "redis": redis}
         if not self.opened.is_set():
             found["start"] = "not all is there yet that the first requests need"
@@ -97,9 +97,9 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         settings.connections_per_minute,
         settings.operations_per_minute,
     )
-    spare = FallbackRedisServer()
+    fallback = FallbackRedisServer()
     told = DeploymentClock(clock or SystemClock())
-    store = build_store(mongo, cache, told, settings.data_center, rates=rates, spare=spare)
+    store = build_store(mongo, cache, told, settings.data_center, rates=rates, fallback=fallback)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
@@ -149,9 +149,8 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await store.rate_limits.close()
         await store.deployment.indexes.close()
         await _release(store, settings.data_center)
-        await store.deployment.close()
-        await spare.close()
         await cache.close()
+        await fallback.close()
         await mongo.close()
 
 

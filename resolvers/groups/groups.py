@@ -69,11 +69,11 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
             shown = True
             return first
         await _announce_members(app, conversation, new.sub_biz, [member.user for member in members], now)
-        shown = app.store.cache.spare is None
+        shown = app.store.cache.is_shared
     finally:
         if not shown:
             # It may be stored, and nothing else tells of that.
-            app.store.owed.add_conversation(conversation)
+            app.store.stale_caches.add_conversation(conversation)
     access = await access_conversation(app, creator, conversation)
     assert access is not None
     return access

@@ -134,11 +134,11 @@ class Bus:
     async def _send(self, frames: Sequence[Call], ticks: Sequence[Tick], calls: Sequence[Call]) -> None:
         try:
             if frames and ticks:
-                await self._cache.run_aside(frames)
+                await self._cache.run_in_background(frames)
                 frames = ()
             await self._rows.keep_ticks(ticks)
             if frames or calls:
-                await self._cache.run_aside([*frames, *calls])
+                await self._cache.run_in_background([*frames, *calls])
         except StoreError as error:
             # Hubs find what did not arrive; entries that stay in the outbox are finished later.
             _log.warning("bus_send_failed", reason=str(error))
@@ -183,7 +183,7 @@ class Bus:
 
     async def _listen_once(self) -> None:
         own = self._keys.channel(self._hub.server)
-        url = await self._cache.url_of(own)
+        url = await self._cache.find_url(own)
         # A client of its own: its blocking read must not time out, and the client must not retry by itself.
         client: Any = Redis.from_url(url, socket_timeout=None, retry=Retry(NoBackoff(), 0))
         pubsub = client.pubsub()
@@ -195,7 +195,7 @@ class Bus:
             while True:
                 message = await pubsub.get_message(timeout=_CHECK_NODE_SECONDS if self._cache.is_cluster else None)
                 if message is None:
-                    if not self._cache.is_at(own, url):
+                    if not self._cache.is_owner(own, url):
                         raise RedisConnectionError("another node holds the channel")
                 else:
                     self._handle(message)

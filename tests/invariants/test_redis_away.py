@@ -43,12 +43,12 @@ class Deployment:
     async def lose_redis(self) -> None:
         """It is away, and both servers know."""
         self.redis._child("redis").kill()
-        await self.until(lambda api: api.services.app.store.cache.spare is not None)
+        await self.until(lambda api: api.services.app.uses_fallback)
 
     async def bring_redis_back(self) -> None:
         """As a restart does, empty, and both servers know."""
         await self.start_redis()
-        await self.until(lambda api: api.services.app.store.cache.spare is None)
+        await self.until(lambda api: api.services.app.store.cache.is_shared)
 
     async def start_redis(self) -> None:
         child = self.redis._child("redis")
@@ -66,7 +66,7 @@ class Deployment:
 async def deployment(
     mongo_url: str, _mongo_janitor: MongoClient[Any], redis: EmbeddedServers, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Deployment]:
-    monkeypatch.setattr(generations, "UNSEEN_MS", 1_500)
+    monkeypatch.setattr(generations, "AWAY_AFTER_MS", 1_500)
     with own_database(_mongo_janitor) as database:
         settings = load_settings(mongo_url=mongo_url, mongo_database=database, redis_url=redis.redis_url)
         async with open_services(settings) as services, open_services(settings) as others:
@@ -166,7 +166,7 @@ async def test_what_was_written_without_redis_by_who_did_not_know_yet_that_it_is
     late = other.services.housekeeper
     await late.close()
     await deployment.start_redis()
-    await deployment.until(lambda api: api is other or api.services.app.store.cache.spare is None)
+    await deployment.until(lambda api: api is other or api.services.app.store.cache.is_shared)
     assert await one.unread(bob, talk) == 1
     await other.send(alice, bob, "from who was late")
     # At once: who is answered by one server may ask another.
@@ -202,7 +202,7 @@ async def test_what_was_recalled_without_redis_by_who_did_not_know_yet_that_it_i
     late = other.services.housekeeper
     await late.close()
     await deployment.start_redis()
-    await deployment.until(lambda api: api is other or api.services.app.store.cache.spare is None)
+    await deployment.until(lambda api: api is other or api.services.app.store.cache.is_shared)
     assert (await one.own(bob, talk))["lastMessage"]["content"] == "regretted"
     listening = await one.listen(bob)
     await other.recall(alice, sent["message"]["id"])

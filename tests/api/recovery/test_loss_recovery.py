@@ -70,7 +70,7 @@ async def test_what_dead_servers_stored_and_showed_to_nobody_is_shown_after_redi
             c: s["unreadCount"] for c, s in warm.items()
         }
         await api.services.housekeeper.check_redis()
-        assert api.services.app.store.deployment.generations.mend_from_ms is None
+        assert api.services.app.store.deployment.generations.recover_from_ms is None
         # Alice has read what there was, which Bob is told; nothing else.
         await asyncio.sleep(SILENCE_SECONDS)
         assert {event["__typename"] for event in listening.arrived()} <= {"ReceiptAdvanced"}
@@ -88,7 +88,7 @@ async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through
         deployments.flush_redis("lost twice")
         for _ in range(2):
             await keeper.check_redis()
-        list_page = store.unshown.list_page
+        list_page = store.incomplete_deliveries.list_page
 
         async def lose_meanwhile(*args: Any) -> list[Message]:
             page = await list_page(*args)
@@ -98,13 +98,13 @@ async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through
             return page
 
         with monkeypatch.context() as patch:
-            patch.setattr(store.unshown, "list_page", lose_meanwhile)
+            patch.setattr(store.incomplete_deliveries, "list_page", lose_meanwhile)
             await keeper._mender.mend()
         await keeper.check_redis()
-        assert store.deployment.generations.mend_from_ms is not None
+        assert store.deployment.generations.recover_from_ms is not None
         await keeper._mender.mend()
         await keeper.check_redis()
-        assert store.deployment.generations.mend_from_ms is None
+        assert store.deployment.generations.recover_from_ms is None
 
 
 async def test_a_message_that_was_stored_on_shards_and_not_noted_is_found_by_its_id(
