@@ -109,7 +109,7 @@ class Engine:
         self._schema = SCHEMA._schema
         self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
         self._characters = 0
-        self._kept = PlanCache()
+        self._plan_cache = PlanCache()
         self._selections: WeakValueDictionary[tuple[str, str], Selection] = WeakValueDictionary()
 
     def prepare(self, request: GraphQLRequest) -> PreparedOperation:
@@ -133,7 +133,9 @@ class Engine:
             all(name.startswith("__") for name in roots),
             bool(roots & {"__schema", "__type"}),
             selection_text(document, operation) if kind == "subscription" else None,
-            compile_operation(SCHEMA, document, request.operation_name, hide_suggestions=True, kept=self._kept),
+            compile_operation(
+                SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=self._plan_cache
+            ),
             page_variables(document),
         )
         if len(request.query) <= _LONGEST_CACHED:
