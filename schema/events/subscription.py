@@ -29,10 +29,11 @@ class Subscription:
 
     @strawberry.subscription(
         graphql_type=message_event_union(),
-        description="Messages (new, edited, recalled), receipts and typing in all of the caller's conversations, or in one of them. "
-        "Includes the caller's own messages, for their other devices. With since: first what was missed (messages in order of seq "
-        "per conversation), then CaughtUp in any case, then live, without gap or repetition. Of a group the caller has left: what "
-        "was missed while a member, then CaughtUp, then nothing.",
+        description="Messages (new, edited, recalled), receipts, reactions and typing in all of the caller's private conversations, "
+        "groups and followed threads, or in one of them, and mentions in channels. Includes the caller's own messages, for their "
+        "other devices. With since: first what was missed (messages in order of seq per conversation), then CaughtUp in any case, "
+        "then live, without gap or repetition. Of a group the caller has left: what was missed while a member, then CaughtUp, then "
+        "nothing.",
     )
     async def message_events(
         self, info: Info, since: Cursor | None = None, conversation_id: strawberry.ID | None = None
