@@ -39,7 +39,7 @@ from schema.base.errors import NO_REQUEST, ErrorCode, format_error
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, Viewer
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
-from schema.events import Source
+from schema.events.source import Source
 from schema.execution.event_rendering import Responses, Selection
 from schema.execution.query_cost import check_cost, page_variables
 from schema.execution.query_limits import QueryLimits, check_shape, parse_limited
