@@ -33,7 +33,7 @@ class ConversationObjects(Protocol):
 class Context:
     """One operation's context. One is made for every operation, and for every rendering of a subscription's event.
 
-    `connection` is the WebSocket connection; None over HTTP. `room` bounds the events that wait in the mailboxes of that
+    `connection` is the WebSocket connection; None over HTTP. `queue_budget` bounds the events that wait in the mailboxes of that
     connection's subscriptions.
     """
 
@@ -43,7 +43,7 @@ class Context:
     loaders: Loaders
     conversation_types: Mapping[ConversationKind, ConversationObjects]
     connection: LiveConnection | None = None
-    room: QueueBudget = field(default_factory=QueueBudget)
+    queue_budget: QueueBudget = field(default_factory=QueueBudget)
 
     @property
     def caller(self) -> Caller | None:

@@ -104,7 +104,12 @@ def refusal_by(failure: Exception) -> RequestRefused:
     if isinstance(failure, RequestRefused):
         # A new exception: a raised one keeps its frames alive, and this may be raised for many subscribers.
         return RequestRefused(failure.errors)
-    return RequestRefused([format_error(GraphQLError(str(failure), original_error=failure), NO_REQUEST)])
+    return refused([GraphQLError(str(failure), original_error=failure)])
+
+
+def refused(errors: list[GraphQLError]) -> RequestRefused:
+    """Return the refusal of an operation that was not started."""
+    return RequestRefused([format_error(error, NO_REQUEST) for error in errors])
 
 
 def _field_at_fault(message: str) -> str | None:

@@ -54,7 +54,7 @@ class Loaders:
 
     @cached_property
     def progress(self) -> DataLoader[ConversationId, GroupProgress]:
-        """How far the recipients of a conversation have received and read."""
+        """The delivered and read positions of a conversation's recipients."""
         return DataLoader(self._load_progress)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The user for whom an operation is executed, and what of that user the result depended on."""
+"""The viewer: the user who asks. Records which facts about the viewer a result depends on."""
 
 from __future__ import annotations
 

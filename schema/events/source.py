@@ -17,7 +17,7 @@ CURSOR = Cursor(secrets.token_hex(16))
 
 
 class Source(AsyncIterator[Any]):
-    """What a subscription's field returns."""
+    """The value of a subscription's field: a stream of events, and how to convert an event to GraphQL."""
 
     __slots__ = ("_app", "_user", "convert", "stream")
 

@@ -24,7 +24,7 @@ class Subscription:
     async def sync_session(self, info: Info, since: Cursor | None = None) -> Source:
         """Subscribe to changes of sessions."""
         context = info.context
-        stream = await session_sync.sync_session(context.app, context.viewer, since, context.room)
+        stream = await session_sync.sync_session(context.app, context.viewer, since, context.queue_budget)
         return Source(context, stream, SyncSessionType.from_event)
 
     @strawberry.subscription(
@@ -40,5 +40,7 @@ class Subscription:
     ) -> Source:
         """Subscribe to message events."""
         context = info.context
-        stream = await message_events.message_events(context.app, context.viewer, since, conversation_id, context.room)
+        stream = await message_events.message_events(
+            context.app, context.viewer, since, conversation_id, context.queue_budget
+        )
         return Source(context, stream, message_event_from)

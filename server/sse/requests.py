@@ -72,7 +72,7 @@ class StreamRequests:
         stream = self._streams.open(_caller_of(context))
         try:
             operation = stream.reserve(None, context.request_id)
-            context = replace(context, room=stream.room)
+            context = replace(context, queue_budget=stream.room)
             stream.attach(operation, await begin(self._engine, prepared, asked, context, self._mutations))
         except BaseException:
             stream.close()

@@ -234,7 +234,7 @@ class SingleConnections:
         request_id = question["request_id"]
         try:
             request = request_of(parse_json(question["parameters"].encode(), "The request"))
-            context = ConnectionContext(_caller_from(question["caller"]), request_id, room=stream.room)
+            context = ConnectionContext(_caller_from(question["caller"]), request_id, queue_budget=stream.room)
             return await begin(self._engine, self._engine.prepare(request), request, context, self._mutations)
         except RequestRefused:
             raise

@@ -257,7 +257,7 @@ class Connection:
         if self._closing is not None:
             return
         socket_of(self._websocket).limit_messages(self._limits.max_message_bytes)
-        self._context = ConnectionContext(authenticated.caller, self.id, connection=self, room=self._room)
+        self._context = ConnectionContext(authenticated.caller, self.id, connection=self, queue_budget=self._room)
         self._keep_alive.start()
         await self._acknowledge()
 
