@@ -32,6 +32,7 @@ from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
@@ -106,7 +107,8 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     receipts = ReceiptNotifier(store, bus)
     delivery = MessageDelivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
-    typing = TypingNotifier(store, hub, bus)
+    ephemeral = EphemeralDelivery(store, hub, bus)
+    typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
     app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, limits)
@@ -141,7 +143,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await revisions.close()
         await delivery.close()
         await receipts.close()
-        await typing.close()
+        await ephemeral.close()
         await hub.close()
         await bus.close()
         await store.rate_limits.close()

@@ -39,7 +39,7 @@ from schema.base.errors import NO_REQUEST, ErrorCode, format_error
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, Viewer
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
-from schema.events import Source
+from schema.events.source import Source
 from schema.execution.event_rendering import Responses, Selection
 from schema.execution.query_cost import check_cost, page_variables
 from schema.execution.query_limits import QueryLimits, check_shape, parse_limited
@@ -109,7 +109,7 @@ class Engine:
         self._schema = SCHEMA._schema
         self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
         self._characters = 0
-        self._kept = PlanCache()
+        self._plan_cache = PlanCache()
         self._selections: WeakValueDictionary[tuple[str, str], Selection] = WeakValueDictionary()
 
     def prepare(self, request: GraphQLRequest) -> PreparedOperation:
@@ -133,7 +133,9 @@ class Engine:
             all(name.startswith("__") for name in roots),
             bool(roots & {"__schema", "__type"}),
             selection_text(document, operation) if kind == "subscription" else None,
-            compile_operation(SCHEMA, document, request.operation_name, hide_suggestions=True, kept=self._kept),
+            compile_operation(
+                SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=self._plan_cache
+            ),
             page_variables(document),
         )
         if len(request.query) <= _LONGEST_CACHED:

@@ -55,7 +55,7 @@ class Housekeeper:
                 (1.0, "outbox", self._sweep_slice),
                 (15.0, "lease", self._lease),
                 (1.0, "mend", self._mender.mend),
-                (30.0, "routes", self._hub.refresh),
+                (30.0, "routes", self._hub.renew_routes),
                 (0.2, "mutes", self._hub.end_mutes),
             )
         ]

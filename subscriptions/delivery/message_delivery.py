@@ -31,8 +31,9 @@ from subscriptions.delivery.fanout_batch import FanoutBatch
 from subscriptions.delivery.in_flight_messages import InFlightMessage, Sent, shown_order
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.recipients import RecipientSlice, membership_updates, recipients_of, slice_recipients
-from subscriptions.realtime.bus import Bus, OutgoingEvents
-from subscriptions.realtime.events import MessageCreated
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.events.messages import MessageCreated
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _log = structlog.get_logger()
 
@@ -365,14 +366,14 @@ class MessageDelivery:
             outcome = applied(effect.user, answer)
             outcomes.append((effect.user, outcome))
             changed = effect.session_event(outcome)
-            parcel.add(changed, [(effect.user, outcome)], told_at=at_ms, own_times=not effect.is_end)
+            parcel.add(changed, [(effect.user, outcome)], stored_at=at_ms, has_own_write_ts=not effect.is_end)
         assert parcelled.event is not None
         parcel.add_message(parcelled.event, shown, at_ms)
         outcomes += shown.others
         sender = next((o for user, o in shown.others if user == parcelled.reserved.message.sender), NOT_CACHED)
         if parcelled.recovered:
             # Whoever died may have applied the message and not told: let those who listen look at their clocks.
-            parcel.remind([pair for pair in outcomes if not pair[1].changed])
+            parcel.add_positions([pair for pair in outcomes if not pair[1].changed])
         return sender
 
     def _publish(self, parcel: OutgoingEvents, done: Sequence[InFlightMessage]) -> None:

@@ -14,8 +14,9 @@ from store.receipts.receipt_store import Mark, ReceiptKind
 from store.redis.request_scope import RequestScope
 from store.sessions.session_store import ApplyResult, applied
 from store.store import Store
-from subscriptions.realtime.bus import Bus, OutgoingEvents
-from subscriptions.realtime.events import ReceiptAdvanced, log_receipt
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.events.receipts import ReceiptAdvanced
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _log = structlog.get_logger()
 
@@ -164,7 +165,7 @@ class ReceiptNotifier:
             "s": receipt.seq,
             "k": receipt.kind.value,
             "at": now,
-            "e": log_receipt(receipt),
+            "e": receipt.log_entry(),
             "peer": int(_is_private(conversation)),
         }
         answers = await store.cache.run_in_background(

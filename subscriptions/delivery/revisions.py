@@ -24,8 +24,9 @@ from store.redis.single_flight import retry_until_true
 from store.sessions.session_store import applied
 from store.store import Store
 from subscriptions.delivery.message_delivery import FIRST_MEMBERS, MessageDelivery
-from subscriptions.realtime.bus import Bus, OutgoingEvents
-from subscriptions.realtime.events import log_revision, revised
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.events.messages import REVISION_EVENTS
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _log = structlog.get_logger()
 
@@ -227,7 +228,7 @@ class Revisions:
             "c": message.conversation,
             "s": message.seq,
             "at": telling.at_ms,
-            "e": log_revision(telling.revision.kind, message),
+            "e": REVISION_EVENTS[telling.revision.kind].log_entry(message),
             "again": int(self._is_shared(telling)),
         }
         return [self._store.sessions.change(user, "revise", change) for user in users]
@@ -249,11 +250,11 @@ class Revisions:
         outcomes = [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)]
         parcel = OutgoingEvents()
         present = await self._find(telling.revision)
-        event = revised(telling.revision.kind, present) if present is not None else None
-        parcel.add(event, outcomes, told_at=telling.told_at)
+        event = REVISION_EVENTS[telling.revision.kind].present(present) if present is not None else None
+        parcel.add(event, outcomes, stored_at=telling.told_at)
         if self._is_shared(telling):
             # Whoever died may have applied it and not told: let those who listen look at their clocks.
-            parcel.remind([pair for pair in outcomes if not pair[1].changed])
+            parcel.add_positions([pair for pair in outcomes if not pair[1].changed])
         self._bus.send(parcel, [] if telling.rest else [self._store.revisions.clear(telling.revision)])
 
     async def _find(self, revision: Revision) -> Message | None:

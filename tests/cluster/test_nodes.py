@@ -19,7 +19,7 @@ from store.base.ids import UserId, partition_of, private_id
 from store.redis.cache import Cache, Call
 from store.redis.cluster_url import parse_cluster_url
 from store.redis.keys import Keys
-from subscriptions.realtime.events import MessageCreated
+from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Delivered, QueueBudget
 from tests.cluster.nodes import OwnCluster
 from tests.conftest import of_one_redis
