@@ -170,7 +170,7 @@ async def _open(
             return
         except NewerData as newer:
             _log.critical("refusing to serve", reason=str(newer))
-            store.mongo.shut()
+            store.mongo.refuse_calls()
             refused.set()
             raise
         except StoreError as error:
