@@ -15,7 +15,7 @@ from schema.base.scalars import CONFIG
 from schema.conversations.conversation_queries import ConversationQueries
 from schema.conversations.conversation_types import PrivateConversation, SubBizGateway
 from schema.conversations.typing_mutations import TypingMutations
-from schema.events import Subscription
+from schema.events.subscription import Subscription
 from schema.groups.group_mutations import GroupMutations
 from schema.groups.group_queries import GroupQueries
 from schema.groups.group_types import Group

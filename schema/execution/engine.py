@@ -39,7 +39,7 @@ from schema.base.errors import NO_REQUEST, ErrorCode, format_error
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, Viewer
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
-from schema.events import Source
+from schema.events.source import Source
 from schema.execution.event_rendering import Responses, Selection
 from schema.execution.query_cost import check_cost, page_variables
 from schema.execution.query_limits import QueryLimits, check_shape, parse_limited
@@ -109,7 +109,7 @@ class Engine:
         self._schema = SCHEMA._schema
         self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
         self._characters = 0
-        self._kept = PlanCache()
+        self._plan_cache = PlanCache()
         self._selections: WeakValueDictionary[tuple[str, str], Selection] = WeakValueDictionary()
 
     def prepare(self, request: GraphQLRequest) -> PreparedOperation:
@@ -133,7 +133,9 @@ class Engine:
             all(name.startswith("__") for name in roots),
             bool(roots & {"__schema", "__type"}),
             selection_text(document, operation) if kind == "subscription" else None,
-            compile_operation(SCHEMA, document, request.operation_name, hide_suggestions=True, kept=self._kept),
+            compile_operation(
+                SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=self._plan_cache
+            ),
             page_variables(document),
         )
         if len(request.query) <= _LONGEST_CACHED:
@@ -159,19 +161,19 @@ class Engine:
         """Runs a query or mutation to its end."""
         assert isinstance(prepared, PreparedOperation)
         self._check(prepared, request, context)
-        around = self._app.is_around
+        used_fallback = self._app.uses_fallback
         response = await self._execute(prepared, request, context)
-        if around or self._app.is_around:
+        if used_fallback or self._app.uses_fallback:
             try:
-                is_seen = await self._app.settle_around()
+                is_away = await self._app.settle_fallback()
             except StoreError as error:
                 raise _refused([GraphQLError(str(error), original_error=error)]) from error
-            if not is_seen and prepared.kind == "query":
+            if not is_away and prepared.kind == "query":
                 response = await self._execute(prepared, request, context)
         return response
 
     async def _execute(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> Json:
-        with self._app.scope():
+        with self._app.request_scope():
             if prepared.compiled is not None:
                 outcome: Any = prepared.compiled.execute(request.variables, None, self._context(context))
             else:
@@ -201,7 +203,7 @@ class Engine:
         )
         if isinstance(executor, list):
             raise _refused(executor)
-        with self._app.scope():
+        with self._app.request_scope():
             source: Any = create_source_event_stream(executor)
             if hasattr(source, "__await__"):
                 source = await source
@@ -230,7 +232,7 @@ class Engine:
         request_id = uuid.uuid4().hex
         while True:
             context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
-            with self._app.scope():
+            with self._app.request_scope():
                 response = await _response(execution(shown, context), request_id)
             if not _is_unavailable(response):
                 return encode(response)

@@ -34,7 +34,7 @@ class AuthGuard:
         self._revocations = revocations
         self._endings: list[CloseWhere] = []
         self._task: asyncio.Task[None] | None = None
-        revocations.on_news(self._end_revoked)
+        revocations.on_change(self._end_revoked)
 
     async def authenticate(self, token: str) -> Caller:
         """The caller a token speaks for. Whoever keeps them past a wait, to let them stay, asks `check` again.

@@ -126,13 +126,13 @@ class Metrics(Collector):
 
     def _databases(self) -> Iterator[Metric]:
         store = self._parts.app.store
-        trips = {"mongodb": store.mongo.trips, "redis": store.cache.trips, "redis_aside": store.cache.aside}
+        trips = {"mongodb": store.mongo.trips, "redis": store.cache.trips, "redis_aside": store.cache.background_trips}
         yield _counters(
             "confab_round_trips", "Round trips that were waited for; aside: after the answer.", "database", trips
         )
         failed = {database: failures[database] for database in ("mongodb", "redis")}
         yield _counters("confab_database_failures", "Calls that failed.", "database", failed)
-        yield _gauge("confab_redis_waiting", "Callers whose commands were not sent yet.", store.cache.waiting)
+        yield _gauge("confab_redis_waiting", "Callers whose commands were not sent yet.", store.cache.queued)
         looked: dict[str, HitCounter] = {
             "state": store.sessions.looked,
             "head": store.conversations.heads,

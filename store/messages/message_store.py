@@ -91,7 +91,7 @@ class MessageStore:
         )
         keys = self._keys.conversation(message.conversation)
         if message.key is not None:
-            keys = (*keys, self._keys.placed(message.conversation, message.id))
+            keys = (*keys, self._keys.reservation(message.conversation, message.id))
         answer, epoch, record = await self._cache.run(
             [
                 Call("reserve", keys, args),
@@ -139,7 +139,7 @@ class MessageStore:
         """How long ago, by Redis's own time, the oldest message was reserved that is not delivered yet; 0 where there is none. One
         round trip that nobody waits for."""
         streams = [Call("XRANGE", (self._keys.outbox(p),), ("-", "+", "COUNT", 1)) for p in range(PARTITIONS)]
-        (seconds, micros), *found = await self._cache.run_aside([Call("TIME", ()), *streams])
+        (seconds, micros), *found = await self._cache.run_in_background([Call("TIME", ()), *streams])
         oldest = [int(entries[0][0].partition(b"-")[0]) for entries in found if entries]
         return max(0, int(seconds) * 1000 + int(micros) // 1000 - min(oldest)) if oldest else 0
 
