@@ -32,6 +32,7 @@ from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
@@ -74,7 +75,7 @@ class Services:
         Until `opened` is set, `start` has a reason too.
         """
         store = self.app.store
-        mongo, redis = await asyncio.gather(_probe(store.mongo.ping()), _probe(store.cache.knock()))
+        mongo, redis = await asyncio.gather(_probe(store.mongo.ping()), _probe(store.cache.check_health()))
         checks = {"mongodb": mongo, "redis": redis}
         if not self.opened.is_set():
             checks["start"] = "indexes, worker number or Redis scripts are not ready yet"
@@ -107,7 +108,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     )
     fallback_redis = FallbackRedisServer()
     deployment_clock = DeploymentClock(clock or SystemClock())
-    store = build_store(mongo, cache, deployment_clock, settings.data_center, rates=rates, spare=fallback_redis)
+    store = build_store(mongo, cache, deployment_clock, settings.data_center, rates=rates, fallback=fallback_redis)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
@@ -115,7 +116,8 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     receipts = ReceiptNotifier(store, bus)
     delivery = MessageDelivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
-    typing = TypingNotifier(store, hub, bus)
+    ephemeral = EphemeralDelivery(store, hub, bus)
+    typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
     app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, limits)
@@ -150,15 +152,15 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await revisions.close()
         await delivery.close()
         await receipts.close()
-        await typing.close()
+        await ephemeral.close()
         await hub.close()
         await bus.close()
         await store.rate_limits.close()
         await store.deployment.indexes.close()
         await _release(store, settings.data_center)
-        await store.deployment.close()
-        await fallback_redis.close()
         await cache.close()
+        await fallback_redis.close()
+        await fallback.close()
         await mongo.close()
 
 
@@ -181,7 +183,7 @@ async def _open(
             return
         except NewerData as newer:
             _log.critical("data_version_too_new", reason=str(newer))
-            store.mongo.shut()
+            store.mongo.refuse_calls()
             data_is_newer.set()
             raise
         except StoreError as error:

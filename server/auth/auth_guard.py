@@ -34,7 +34,7 @@ class AuthGuard:
         self._revocations = revocations
         self._closers: list[CloseWhere] = []
         self._recheck_task: asyncio.Task[None] | None = None
-        revocations.on_news(self._close_revoked)
+        revocations.on_change(self._close_revoked)
 
     async def authenticate(self, token: str) -> Caller:
         """Return the caller of a token.

@@ -122,11 +122,11 @@ class Metrics(Collector):
 
     def _collect_databases(self) -> Iterator[Metric]:
         store = self._sources.app.store
-        trips = {"mongodb": store.mongo.trips, "redis": store.cache.trips, "redis_aside": store.cache.aside}
+        trips = {"mongodb": store.mongo.trips, "redis": store.cache.trips, "redis_aside": store.cache.background_trips}
         yield _counters("confab_round_trips", "Round trips. aside: after the response.", "database", trips)
         failed = {database: failures[database] for database in ("mongodb", "redis")}
         yield _counters("confab_database_failures", "Failed calls.", "database", failed)
-        yield _gauge("confab_redis_waiting", "Callers whose commands are not sent yet.", store.cache.waiting)
+        yield _gauge("confab_redis_waiting", "Callers whose commands are not sent yet.", store.cache.queued)
         counters: dict[str, HitCounter] = {
             "state": store.sessions.looked,
             "head": store.conversations.heads,

@@ -26,7 +26,7 @@ from store.base.errors import StoreError
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
 from store.deployment.event_streams import MOST_WAITING, EventStreamStore, QueueOutcome
-from subscriptions.realtime.server_calls import Calls
+from subscriptions.realtime.server_calls import ServerCalls
 from subscriptions.transport.engine import (
     ConnectionContext,
     EventStream,
@@ -56,7 +56,7 @@ class SingleConnections:
         mutations: ShieldedMutations,
         store: EventStreamStore,
         server: str,
-        calls: Calls,
+        calls: ServerCalls,
     ) -> None:
         """Create the object. `server` is this server's name on the bus."""
         self._engine = engine

@@ -137,7 +137,7 @@ async def test_a_server_that_was_not_told_notices_by_itself(
         tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await until(lambda: known.is_revoked(ALICE, 1.9))
         assert not known.is_revoked(ALICE, 2.0)
-    monkeypatch.setattr("subscriptions.realtime.revocations.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("subscriptions.realtime.revocations.CHECK_SECONDS", 0.05)
     async with open_services(settings) as services:
         rows, known = services.app.store.revocations, services.revocations
         assert known.is_revoked(ALICE, 1.9)

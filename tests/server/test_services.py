@@ -30,7 +30,7 @@ def short_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def until_failing(services: Services, *names: str) -> None:
     """Wait until exactly these checks fail: on a busy machine a check of a healthy database may time out."""
-    while {name for name, reason in (await services.check()).items() if reason is not None} != set(names):
+    while {name for name, reason in (await services.check()).items() if reason is not None} != set(names):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 
