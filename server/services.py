@@ -160,7 +160,6 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await _release(store, settings.data_center)
         await cache.close()
         await fallback_redis.close()
-        await fallback.close()
         await mongo.close()
 
 

@@ -17,7 +17,6 @@ from store.deployment.deployment import Deployment
 from store.redis.cache import Call
 from store.redis.scripts import read_scripts
 
-
 TIMEOUT_SECONDS = 60
 """Ends a test that hangs."""
 
