@@ -33,8 +33,8 @@ class ConversationObjects(Protocol):
 class Context:
     """One operation's context. One is made for every operation, and for every rendering of a subscription's event.
 
-    `connection` is the WebSocket connection; None over HTTP. `queue_budget` bounds the events that wait in the mailboxes of that
-    connection's subscriptions.
+    `connection` is the WebSocket connection; None over HTTP. `queue_budget` bounds the events that wait in the
+    mailboxes of that connection's subscriptions.
     """
 
     app: Confab

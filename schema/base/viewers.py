@@ -13,7 +13,7 @@ from store.base.ids import UserId
 NEEDS_TOKEN = (
     "this needs a token: Authorization: Bearer <token>, as a header, on a WebSocket in the payload of connection_init"
 )
-"""The error message for requests without a token. It says where the token belongs, for clients that put it elsewhere."""
+"""The error message for requests without a token. It also says where a token belongs."""
 
 
 class ViewerDependency(Protocol):
@@ -61,7 +61,8 @@ IDENTITY = ViewerIdentity()
 class TrackedViewer:
     """The only access of resolvers to the viewer. Records every fact that they use in `dependencies`.
 
-    The result is the same for all viewers with the same values of the dependencies. Subscribers share results on this ground.
+    The result is the same for all viewers with the same values of the dependencies. This is
+    why subscribers can share results.
     """
 
     __slots__ = ("_caller", "dependencies", "is_shared")
@@ -71,8 +72,8 @@ class TrackedViewer:
 
         Args:
             caller: None without a token.
-            is_shared: Other viewers may get the same result. Resolvers then prefer facts that are equal for many viewers to
-                the viewer's identity.
+            is_shared: Other viewers may get the same result. Resolvers then prefer facts that are equal for many
+                viewers to the viewer's identity.
         """
         self._caller = caller
         self.is_shared = is_shared

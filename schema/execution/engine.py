@@ -183,7 +183,7 @@ class Engine:
 
     def _check_cost(self, prepared: PreparedOperation, request: GraphQLRequest) -> None:
         variables = request.variables or {}
-        # Null and a missing variable differ: null takes the default of the argument, a missing one that of the variable.
+        # A variable that is null takes the default of the argument; a missing one takes the default of the variable.
         sizes = tuple([variables.get(name, _NOT_GIVEN) for name in prepared.page_variables])
         can_remember = all(size is None or size is _NOT_GIVEN or type(size) is int for size in sizes)
         if can_remember and sizes in prepared.accepted_page_sizes:

@@ -1,8 +1,9 @@
 """Renders each event once for all subscribers that get the same response.
 
-A `SharedSelection` stands for all subscriptions of this process with the same selection, a `Rendering` for one event as that
-selection shows it. The result of an execution holds for every caller for whom the recorded dependencies on the viewer have
-the same values (`schema.base.viewers`). Only the cursor differs for every subscriber: it is filled in afterwards.
+A `SharedSelection` stands for all subscriptions of this process with the same selection, a `Rendering` for one event as
+that selection shows it. The result of an execution holds for every caller with the same values of the recorded
+dependencies on the viewer (`schema.base.viewers`). Only the cursor differs for every subscriber: it is filled in
+afterwards.
 """
 
 from __future__ import annotations

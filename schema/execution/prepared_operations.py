@@ -27,8 +27,8 @@ from schema.execution.selection_keys import SelectionKey, selection_key
 from schema.root import SCHEMA
 from subscriptions.transport.engine import GraphQLRequest, OperationKind, RequestRefused, error
 
-# The budget of the rule that compares overlapping fields. Documents within the limits need a fraction of it; without it a
-# hostile document could occupy the process for a second.
+# The budget of the rule that compares overlapping fields. Documents within the limits need a fraction of it. Without
+# it, a hostile document could occupy the process for a second.
 overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 50_000
 
 _MAX_CACHED_DOCUMENTS = 2_000

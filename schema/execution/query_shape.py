@@ -1,4 +1,4 @@
-"""Limits the shape of a document: depth, width, repetition and directives. Works on documents that are not valid too."""
+"""Limits the shape of a document, valid or not: depth, width, repetition and directives."""
 
 from __future__ import annotations
 
