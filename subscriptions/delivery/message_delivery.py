@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from store.base.errors import Away, StoreError, Superseded, Unreachable
+from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
 from store.messages.idempotency_claims import Claim
@@ -216,7 +216,7 @@ class MessageDelivery:
             try:
                 return await attempt(again)
             except StoreError as error:
-                if isinstance(error, Away) or loop.time() + pause > deadline:
+                if isinstance(error, NotAttempted) or loop.time() + pause > deadline:
                     for parcelled in batch:
                         self._give_up(parcelled, error)
                     return None
