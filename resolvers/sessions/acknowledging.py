@@ -104,7 +104,7 @@ async def acknowledge(
 def _tell_senders(app: Confab, each: Acknowledgement, *, keep: bool) -> None:
     receipt = each.receipt()
     if receipt is not None and (keep or each.may_cover):
-        app.receipts.advance(receipt, each.after, keep=keep)
+        app.receipts.notify(receipt, each.after, store_mark=keep)
 
 
 async def find_session(app: Confab, user: UserId, conversation: ConversationId) -> Session:

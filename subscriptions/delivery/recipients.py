@@ -1,4 +1,4 @@
-"""What a durable message, or a change of a group, does to whose sessions, and what their devices are told."""
+"""The recipients of a durable message: their order, and what the message changes in their sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
 
 @dataclass(frozen=True, slots=True)
 class MembershipUpdate:
-    """A change of one user's cached state, other than by a message. Their devices are told that the session changed, and why."""
+    """The change of one user's session when they join, leave, or their group ends. Their devices get SessionChanged."""
 
     user: UserId
     kind: str
@@ -27,23 +27,24 @@ class MembershipUpdate:
 
     @property
     def is_end(self) -> bool:
-        """Whether it is the group that ends, not somebody's membership."""
+        """Whether the group ends, and not only this membership."""
         return self.kind == "dissolve"
 
     def call(self, store: Store) -> Call:
-        """The call that carries it out."""
+        """Return the call that makes the change."""
         return store.sessions.change(self.user, self.kind, self.change)
 
     def session_event(self, outcome: ApplyResult) -> SessionChanged:
-        """What the user's devices are told of it."""
+        """Return the event for the user's devices."""
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
-async def recipients_of(store: Store, committed: Committed, most: int) -> tuple[list[UserId], list[UserId]]:
-    """Whom it reaches: those in the conversation when it took its place; all who ever were, where the group ends with it. At most so
-    many of them first, the sender before all, and the others.
+async def list_recipients(store: Store, committed: Committed, most: int) -> tuple[list[UserId], list[UserId]]:
+    """Return up to `most` recipients to be served first, and the others.
 
-    Who comes first does not depend on who sends, the senders apart: nobody else hears a message before one that was there before it.
+    Recipients are the members when the message was reserved; everybody who was ever a member if the group ends with it.
+    The sender is first. The order of the others does not depend on the sender, so that each of them gets the messages of a
+    conversation in order.
     """
     reserved = committed.reserved
     message, change = reserved.message, reserved.change
@@ -64,72 +65,69 @@ async def recipients_of(store: Store, committed: Committed, most: int) -> tuple[
 
 
 def membership_updates(committed: Committed) -> list[MembershipUpdate]:
-    """The sessions of those who join and leave with it: before the message, so that it finds them so."""
+    """Return the updates for users who join or leave with a message. They are applied before it."""
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is None:
         return []
-    told = {
+    common = {
         "c": message.conversation,
         "at": at_ms,
         "e": SessionChanged.log_entry(SyncReason.MEMBERSHIP, [message.conversation]),
     }
-    # The message that made them a member is among what they have read; it is still to come to their devices.
+    # The message that made them a member counts as read. `g`: it has not been applied yet.
     record: dict[str, Any] = {
         "s": message.seq, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
         "g": [message.seq, message.seq], "p": 0, "a": at_ms, "w": at_ms,
     }  # fmt: skip
     if change.sub_biz:
         record["sb"] = change.sub_biz
-    joins = [MembershipUpdate(user, "join", told | {"rec": record}) for user in change.joined]
-    return joins + [MembershipUpdate(user, "leave", told | {"f": message.seq - 1}) for user in change.left]
+    joins = [MembershipUpdate(user, "join", common | {"rec": record}) for user in change.joined]
+    return joins + [MembershipUpdate(user, "leave", common | {"f": message.seq - 1}) for user in change.left]
 
 
 @dataclass(frozen=True, slots=True)
 class RecipientSlice:
-    """Some of those whom a message reaches: whose sessions it changes otherwise, and after that to whom it is shown."""
+    """A part of a message's recipients: membership updates first, then the users who get the message."""
 
     committed: Committed
-    effects: Sequence[MembershipUpdate]
+    updates: Sequence[MembershipUpdate]
     users: Sequence[UserId]
 
     @property
     def conversation(self) -> ConversationId:
-        """The message's."""
+        """The message's conversation."""
         return self.committed.reserved.message.conversation
 
-    @property
-    def show(self) -> MessageDelta:
-        """The message as it is shown to the users."""
+    def message_delta(self) -> MessageDelta:
+        """Return the message as it is applied to the users' sessions."""
         message = self.committed.reserved.message
         kinds: dict[UserId, MessageKind] = {}
         if message.kind.countable:
             kinds = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
             kinds[message.sender] = "own"
-        event = MessageCreated.log_entry(message)
         return MessageDelta(
             message.conversation,
             message.seq,
             message.n,
             message.kind.countable,
             self.committed.at_ms,
-            event,
+            MessageCreated.log_entry(message),
             self.users,
             kinds,
         )
 
 
 def slice_recipients(
-    committed: Committed, users: Sequence[UserId], before: Sequence[MembershipUpdate] = ()
+    committed: Committed, users: Sequence[UserId], updates: Sequence[MembershipUpdate] = ()
 ) -> RecipientSlice:
-    """What it does to some of those whom it reaches, after what it did to others."""
+    """Return a slice of recipients. If the group ends with the message, they get the end of the group instead of it."""
     change = committed.reserved.change
     if change is not None and not change.told:
-        return RecipientSlice(committed, [*before, *_end_updates(committed, users)], ())
-    return RecipientSlice(committed, before, users)
+        return RecipientSlice(committed, [*updates, *_end_updates(committed, users)], ())
+    return RecipientSlice(committed, updates, users)
 
 
 def _end_updates(committed: Committed, users: Sequence[UserId]) -> list[MembershipUpdate]:
-    """The sessions of a group that ends with it, at some of those who were ever in it."""
-    gone = {"c": committed.reserved.message.conversation, "at": committed.at_ms}
-    gone["e"] = SessionChanged.log_entry(SyncReason.DELETE, [committed.reserved.message.conversation])
-    return [MembershipUpdate(user, "dissolve", gone, SyncReason.DELETE) for user in users]
+    change = {"c": committed.reserved.message.conversation, "at": committed.at_ms}
+    change["e"] = SessionChanged.log_entry(SyncReason.DELETE, [committed.reserved.message.conversation])
+    return [MembershipUpdate(user, "dissolve", change, SyncReason.DELETE) for user in users]
