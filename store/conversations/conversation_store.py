@@ -164,7 +164,7 @@ class ConversationStore:
             CONVERSATIONS, [{"$match": {"_id": {"$in": list(conversations)}}}, {"$lookup": newest}]
         )
         groups = [c for c in conversations if kind_of(c) is ConversationKind.GROUP] if with_members else []
-        results = await self._mongo.together(heads, *(self._mongo.find(MEMBERS, members_of(c)) for c in groups))
+        results = await self._mongo.gather(heads, *(self._mongo.find(MEMBERS, members_of(c)) for c in groups))
         rows = {ConversationId(row["_id"]): row for row in results[0]}
         return rows, dict(zip(groups, results[1:], strict=True))
 
@@ -208,7 +208,7 @@ class ConversationStore:
         people = parse_private(conversation)
         assert people is not None
         fresh = {"r": 0, "rn": 0, "d": 0, "a": 0, "w": 0}
-        await self._mongo.together(
+        await self._mongo.gather(
             self._mongo.bulk_write(
                 SESSIONS,
                 [

@@ -210,12 +210,12 @@ class MessageStore:
 
         all_new = [Committed(reserved, at_ms) for reserved, at_ms in zip(batch, stamps, strict=True)]
         if not careful:
-            await self._mongo.together(insert(), *origins, *self._effects(all_new))
+            await self._mongo.gather(insert(), *origins, *self._effects(all_new))
             return await self._resolve(batch, taken, stamps) if taken else (all_new, [])
-        await self._mongo.together(insert(), *origins)
+        await self._mongo.gather(insert(), *origins)
         durable, again = await self._resolve(batch, taken, stamps) if taken else (all_new, [])
         if durable:
-            await self._mongo.together(*self._effects(durable))
+            await self._mongo.gather(*self._effects(durable))
         return durable, again
 
     def _effects(self, durable: Sequence[Committed]) -> list[Awaitable[Any]]:
@@ -347,7 +347,7 @@ class MessageStore:
             )
             for i in range(0, len(spans), _SPANS)
         ]
-        found = await self._mongo.together(*reads) if reads else []
+        found = await self._mongo.gather(*reads) if reads else []
         rows = sorted((row for part in found for row in part), key=itemgetter("_id"), reverse=True)
         return [message_from(row) for row in rows[:limit]]
 

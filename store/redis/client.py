@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
-from store.base.errors import Unreachable, translated
+from store.base.errors import Unreachable, translate_errors
 from store.redis.admission import ConnectionAdmission
 from store.redis.calls import Call
 from store.redis.cluster import ClusterNodes
@@ -84,7 +84,7 @@ class RedisClient:
             await self.ping()
             return
         client = Redis.from_url(self.url, socket_timeout=TIMEOUT_SECONDS, retry=Retry(NoBackoff(), 0))
-        with translated():
+        with translate_errors():
             try:
                 await client.ping()
             finally:
@@ -101,7 +101,7 @@ class RedisClient:
     async def find_url(self, channel: str) -> str:
         """Return the URL of the Redis to subscribe to a channel at. Raises Unreachable."""
         if isinstance(self._redis, ClusterNodes):
-            with translated():
+            with translate_errors():
                 return await self._redis.find_url(channel)
         return self.url
 
@@ -111,7 +111,7 @@ class RedisClient:
 
     async def _send(self, calls: Sequence[Call]) -> list[Any]:
         redis = self._redis
-        with translated():
+        with translate_errors():
             if isinstance(redis, RedisNode):
                 return await redis.enqueue(calls, len(calls)).replies
             return await redis.run(calls)

@@ -60,7 +60,7 @@ class SessionRows:
         names = [name for name in rows if kind_of(name) is not ConversationKind.SUB_BIZ]
         chunks = [names[i : i + _HEADS_AT_ONCE] for i in range(0, len(names), _HEADS_AT_ONCE)]
         read = [self._mongo.find(CONVERSATIONS, {"_id": {"$in": c}}, projection=_HEAD_PROJECTION) for c in chunks]
-        heads = {head["_id"]: head for part in await self._mongo.together(*read) for head in part} if read else {}
+        heads = {head["_id"]: head for part in await self._mongo.gather(*read) for head in part} if read else {}
         records = [(c, record_from(user, c, rows[c], heads[c], now)) for c in names if c in heads]
         known = {conversation: rec["a"] for conversation, rec in records}
         _move_late(records, now)
@@ -96,7 +96,7 @@ class SessionRows:
                 raise Fenced(f"{user} was changed by a later holder of the lock")
 
         try:
-            await self._mongo.together(guarded(), *also)
+            await self._mongo.gather(guarded(), *also)
         except BulkWriteError as error:
             # Two upserts of one mark met. Repeating is safe.
             raise Unreachable("marks of one reader collided") from error
@@ -104,7 +104,7 @@ class SessionRows:
     async def keep_ticks(self, ticks: Sequence[Tick]) -> None:
         """Makes sure that sessions, loaded anew, have moved at least as late as this. Not counted: nobody waits for it."""
         if ticks:
-            await self._mongo.bulk_write_aside(SESSIONS, [_tick_update(tick) for tick in ticks])
+            await self._mongo.bulk_write_in_background(SESSIONS, [_tick_update(tick) for tick in ticks])
 
 
 def _guarded(user: UserId, conversation: ConversationId, fence: int, update: Mapping[str, Any]) -> UpdateOne:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from store.base.errors import Away, StoreError, Superseded, Unreachable
+from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
 from store.base.tasks import end_tasks
 from store.messages.message_store import Committed, Refused
 from store.messages.records import Reserved
@@ -148,7 +148,7 @@ class CommitStage:
             try:
                 return await write(again)
             except StoreError as error:
-                if isinstance(error, Away) or loop.time() + pause > deadline:
+                if isinstance(error, NotAttempted) or loop.time() + pause > deadline:
                     for message in batch:
                         self._in_flight.give_up(message, error)
                     return None

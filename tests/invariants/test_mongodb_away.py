@@ -33,7 +33,7 @@ async def api(mongod: EmbeddedServers, redis_url: str, redis_prefix: str) -> Asy
     )
     with MongoClient[dict[str, Any]](mongod.mongo_url) as client:
         async with open_services(settings) as services:
-            services.app.store.mongo._primary._patience = 1.2
+            services.app.store.mongo._primary._grace_seconds = 1.2
             api = Api(services, client, "away")
             yield api
             await api.stop_subscriptions()
