@@ -14,7 +14,7 @@ from schema.base.scalars import DateTime
 from schema.conversations import Conversation, ConversationType
 from schema.users import UserType, load_user
 from store.base.ids import UserId
-from store.conversations.records import Head, Member
+from store.conversations.conversation import Head, Member
 
 
 @strawberry.enum

@@ -12,6 +12,7 @@ from resolvers.base.pages import Page
 from resolvers.messages import history, receipts, revising
 from resolvers.messages import offline_queue as offline
 from resolvers.messages import sending as use_cases
+from resolvers.messages.new_messages import NewMessage
 from schema.base.context import Context, Info
 from schema.base.nodes import Node, PageInfo, page_info
 from schema.base.scalars import DateTime
@@ -19,7 +20,7 @@ from schema.compiler import then
 from schema.receipts import DeliveryType, ReceiptConnection, ReceiptStatus, delivery_from, receipt_connection
 from schema.users import UserType, load_user, user_from
 from store.base.ids import ConversationId, message_id
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 from store.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class MessageType(Node):
         if not receipts.may_see_receipts(self.record, is_sender=is_sender):
             return None
         progress = info.context.loaders.progress.load(self.record.conversation)
-        return then(progress, lambda known: delivery_from(known.of(self.record.seq)))
+        return then(progress, lambda known: delivery_from(known.summarize(self.record.seq)))
 
     @strawberry.field(
         description="One row a recipient (those who were members when it was sent, less the sender), in groups of any size; "
@@ -271,8 +272,8 @@ class MessageMutations:
         return message_from(await revising.recall_message(info.context.app, info.context.viewer, message_id))
 
 
-def _new_message(input: SendMessageInput) -> use_cases.NewMessage:
-    return use_cases.NewMessage(
+def _new_message(input: SendMessageInput) -> NewMessage:
+    return NewMessage(
         to_user=input.to_user_id,
         conversation=input.conversation_id,
         content=input.content,

@@ -14,7 +14,7 @@ from schema.base.scalars import DateTime
 from schema.users import UserType, load_user
 from store.base.ids import UserId
 from store.receipts import receipt_store as receipts
-from store.receipts.receipt_store import ReceiptKind
+from store.receipts.receipt_marks import ReceiptKind
 
 
 @strawberry.enum

@@ -17,7 +17,7 @@ from resolvers.conversations.access import access_conversation
 from resolvers.sessions.session_lists import changed_since
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message
+from store.messages.message import Message
 from store.redis.fallback import FallbackScope
 from store.sessions.session import Session
 from subscriptions.realtime.events import (

@@ -63,7 +63,7 @@ class Metrics(Collector):
             self._age_at = now
             try:
                 async with asyncio.timeout(_AGE_PATIENCE):
-                    self._age_ms = await self._parts.app.store.messages.outbox_age_ms()
+                    self._age_ms = await self._parts.app.store.outbox.oldest_age_ms()
             except (StoreError, TimeoutError):
                 self._age_ms = None
         return generate_latest(self._registry)
@@ -110,9 +110,9 @@ class Metrics(Collector):
 
     def _writing(self) -> Iterator[Metric]:
         app = self._parts.app
-        messages = app.store.messages
-        yield _histogram("confab_commit_messages", "Messages that were stored together.", messages.commit_sizes)
-        yield _histogram("confab_commit_seconds", "What storing them took.", messages.commit_seconds)
+        commits = app.store.commits
+        yield _histogram("confab_commit_messages", "Messages that were stored together.", commits.sizes)
+        yield _histogram("confab_commit_seconds", "What storing them took.", commits.seconds)
         depths = dict(zip(("commit", "show", "lane", "all"), app.delivery.depths, strict=True))
         yield _gauges("confab_messages_waiting", "Messages on their way, by what they wait for.", "stage", depths)
         after = {"bus": app.bus.under_way, "receipts": app.receipts.under_way}

@@ -106,7 +106,7 @@ def provider_to(exporter: SpanExporter, sample: float) -> TracerProvider:
 def trace_parts(app: Confab, tracer: Tracer) -> None:
     """Spans for commits, round trips to Redis and MongoDB's commands of this process from now on."""
     store = app.store
-    _wrap(store.messages, "commit", tracer, "commit", lambda batch, *_: {"confab.messages": len(batch)})
+    _wrap(store.commits, "commit", tracer, "commit", lambda batch, *_: {"confab.messages": len(batch)})
     _wrap(store.cache, "attempt", tracer, "redis", _of_calls, kind=SpanKind.CLIENT)
     for method in (
         "find",

@@ -43,7 +43,7 @@ class LossRecovery:
             _log.warning("messages are shown that were stored and left when Redis was lost", messages=shown)
 
     async def _show_from(self, from_ms: int) -> int:
-        unshown, shown = self._store.unshown, 0
+        unshown, shown = self._store.incomplete_deliveries, 0
         after: MessageId | None = None
         while page := await unshown.list_page(from_ms, after, _PAGE):
             after = page[-1].id

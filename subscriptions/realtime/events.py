@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 
 from store.base.ids import ConversationId, UserId
-from store.messages.records import Message, message_from
+from store.messages.message import Message, message_from
 from store.messages.revision_store import RevisionKind
-from store.receipts.receipt_store import ReceiptKind
+from store.receipts.receipt_marks import ReceiptKind
 from store.sessions.session import Session
 
 

@@ -70,7 +70,7 @@ class TypingNotifier:
             return False
         by_server = self._by_server(others, routes)
         if not by_server:
-            self._bus.send(OutgoingEvents(), [self._store.typing.give_back(event.user, event.conversation)])
+            self._bus.send(OutgoingEvents(), [self._store.typing.release_window_call(event.user, event.conversation)])
             return False
         self._bus.tell(_FRAME, {server: _frame(event, users=users) for server, users in by_server.items()})
         return True

@@ -92,4 +92,4 @@ class Slowly:
 
 async def waiting(api: Api) -> int:
     """Entries in all outboxes."""
-    return len(await api.services.app.store.messages.list_outbox(EVERYWHERE, -60_000, 100))
+    return len(await api.services.app.store.outbox.list_waiting(EVERYWHERE, -60_000, 100))

@@ -10,7 +10,8 @@ import pytest
 from redis.crc import key_slot
 
 from resolvers.messages.history import list_messages
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
 from server.services import open_services
 from server.settings import Settings

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from store.base.ids import UserId
-from store.messages.records import Message
+from store.messages.message import Message
 from tests.api.client import RECALL, SILENCE_SECONDS, Api, private
 from tests.api.conftest import Deployments, OpenApi
 from tests.targeting import as_sharded
@@ -88,7 +89,7 @@ async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through
         deployments.flush_redis("lost twice")
         for _ in range(2):
             await keeper.check_redis()
-        list_page = store.unshown.list_page
+        list_page = store.incomplete_deliveries.list_page
 
         async def lose_meanwhile(*args: Any) -> list[Message]:
             page = await list_page(*args)
@@ -98,7 +99,7 @@ async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through
             return page
 
         with monkeypatch.context() as patch:
-            patch.setattr(store.unshown, "list_page", lose_meanwhile)
+            patch.setattr(store.incomplete_deliveries, "list_page", lose_meanwhile)
             await keeper._mender.mend()
         await keeper.check_redis()
         assert store.deployment.generations.mend_from_ms is not None
