@@ -183,7 +183,7 @@ async def test_confab_migrate_tells_what_is_pending_and_does_it(mongo: Mongo, se
 async def test_a_server_waits_for_the_index_of_places_and_not_for_others(
     mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.indexes._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("store.mongo.indexes._PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr("server.services._CHECK_SECONDS", 0.3)
     built, gates, ensure = [], {name: asyncio.Event() for name in ("messages", "claims")}, Mongo.ensure_indexes
 

@@ -193,7 +193,7 @@ async def test_a_caller_of_much_holds_up_nobody_who_asks_little(cache: Cache, re
 
 
 async def test_scripts_that_redis_has_forgotten_are_given_to_it_again(cache: Cache) -> None:
-    claim = Call("claim", (f"{cache.keys.space}{{u:anna}}:claim",), ("mine", 60_000))
+    claim = Call("claim_key", (f"{cache.keys.space}{{u:anna}}:claim",), ("mine", 60_000))
     await cache.one(Call("SCRIPT", (), ("FLUSH",)))
     trips = cache.trips
     assert await cache.run([echo("first"), claim, echo("last")]) == [b"first", b"", b"last"]

@@ -178,7 +178,7 @@ async def day(
 ) -> AsyncIterator[Day]:
     name, group = "day", ""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("store.ids.BUCKET_SIZE", BUCKET)
+        patch.setattr("store.base.ids.BUCKET_SIZE", BUCKET)
         async with open_api(name) as api:
             made = await api.people(*(who.replace(" ", "-") for who in PEOPLE))
             users = dict(zip(PEOPLE, made, strict=True))

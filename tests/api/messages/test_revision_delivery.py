@@ -38,7 +38,7 @@ async def test_a_message_is_revised_when_all_have_it(api: Api, lane: Lane) -> No
 async def test_another_process_waits_for_it_too_and_gives_up_in_the_end(
     api: Api, other_api: Api, lane: Lane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.loading._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("store.redis.single_flight._PATIENCE_SECONDS", 0.2)
     (mark,) = await api.people("crowd")
     people = await api.crowd(mark, 230)
     group = await api.create_group(*people)
