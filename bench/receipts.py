@@ -28,7 +28,7 @@ from bench.session_data import Row
 from bench.storage import settle
 from server.chat_import.command import import_chat
 from server.chat_import.log_file import read_chat
-from server.chat_import.people import make_plan
+from server.chat_import.plan import make_plan
 from server.embedded import EmbeddedServers
 from server.services import Services, open_services
 from server.settings import UNLIMITED, load_settings

@@ -18,30 +18,30 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from resolvers.base.app import Confab
 from resolvers.base.rate_limits import check_rate
-from server.auth.admission import Admission
+from server.auth.auth_guard import AuthGuard
 from server.auth.authenticator import Authenticator
 from server.auth.websocket import socket_authenticate
 from server.demo.sign_in import hands_out_tokens, sign_in_routes
-from server.http.endpoint import GraphQLHTTP
+from server.graphql_endpoint import GraphQLHTTP
 from server.http.origins import OriginGuard
+from server.http.overload_responses import LoadSheddingMiddleware
 from server.http.persisted_operations import PersistedOperationsEngine, load_persisted_operations
 from server.http.request import TOKEN_HEADER
-from server.http.request_log import REQUEST_ID_HEADER, RequestLog
+from server.http.request_log import REQUEST_ID_HEADER, RequestLogMiddleware
 from server.http.response import DIRECT_KEY
 from server.http.static_pages import demo_routes, playground
 from server.observability.health import health_routes
 from server.observability.logs import configure_logging
-from server.observability.operation_metrics import OperationMeter
 from server.overload.admission_control import AdmissionControl
-from server.overload.http_refusals import SheddingHTTP
-from server.overload.load_shedding import LEAST_OPERATIONS, SHEDDING_STATE, Shedding
-from server.overload.shielded_mutations import Mutations
+from server.overload.load_shedding import LEAST_OPERATIONS, LOAD_SHEDDING_STATE, LoadShedding
+from server.overload.operation_meter import OperationMeter
+from server.overload.shielded_mutations import ShieldedMutations
 from server.process.fd_limits import max_sockets
 from server.process.gc_tuning import tune_garbage_collection
-from server.process.graceful_shutdown import STOPPING_STATE, GracefulShutdown
+from server.process.graceful_shutdown import SHUTDOWN_STATE, GracefulShutdown
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
-from server.sse.serving import event_streams
+from server.sse.setup import open_event_streams
 from subscriptions.transport.engine import GraphQLEngine
 from subscriptions.transport.websocket import TransportLimits, TransportWS
 
@@ -67,9 +67,9 @@ def create_app(settings: Settings | None = None) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, object]]:
         async with AsyncExitStack() as stack:
             services = await stack.enter_async_context(open_services(settings))
-            admission = Admission(authenticator, services.revocations)
+            admission = AuthGuard(authenticator, services.revocations)
             stopping = GracefulShutdown()
-            shedding = Shedding(settings.max_operations, LEAST_OPERATIONS)
+            shedding = LoadShedding(settings.max_operations, LEAST_OPERATIONS)
             if registered is not None:
                 services = replace(services, engine=PersistedOperationsEngine(services.engine, registered))
             app.router.routes = await _routes(application, settings, services, admission, stopping, shedding, stack)
@@ -77,7 +77,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
             stack.callback(shedding.close)
             refusing = asyncio.create_task(_end_once(services.refused))
             stack.callback(refusing.cancel)
-            yield {STOPPING_STATE: stopping, SHEDDING_STATE: shedding}
+            yield {SHUTDOWN_STATE: stopping, LOAD_SHEDDING_STATE: shedding}
 
     application = _Application(
         lifespan=lifespan, middleware=_middleware(settings), shares_origins=bool(settings.cors_origins)
@@ -95,9 +95,12 @@ class _Application(Starlette):
         self._shares_origins = shares_origins
         self._straight: dict[str, ASGIApp] = {}
 
-    def go_straight(self, http: ASGIApp, websocket: ASGIApp, shedding: Shedding) -> None:
+    def go_straight(self, http: ASGIApp, websocket: ASGIApp, shedding: LoadShedding) -> None:
         """From now on."""
-        self._straight = {"http": SheddingHTTP(RequestLog(http), shedding), "websocket": RequestLog(websocket)}
+        self._straight = {
+            "http": LoadSheddingMiddleware(RequestLogMiddleware(http), shedding),
+            "websocket": RequestLogMiddleware(websocket),
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         straight = self._straight.get(scope["type"]) if scope.get("path") == GRAPHQL_PATH else None
@@ -113,13 +116,13 @@ async def _routes(
     application: _Application,
     settings: Settings,
     services: Services,
-    admission: Admission,
+    admission: AuthGuard,
     stopping: GracefulShutdown,
-    shedding: Shedding,
+    shedding: LoadShedding,
     stack: AsyncExitStack,
 ) -> list[BaseRoute]:
     graphiql = playground() if settings.graphiql else None
-    mutations = Mutations()
+    mutations = ShieldedMutations()
     app = services.app
     shedding.behind = lambda: app.delivery.depths[2] + app.bus.under_way + app.receipts.under_way
     meter = OperationMeter()
@@ -130,7 +133,7 @@ async def _routes(
     if settings.otel_endpoint is not None:
         engine = _traced(engine, app, settings, stack)
     streams, events = await stack.enter_async_context(
-        event_streams(settings, services, engine, mutations, most_streams, check=admission.check)
+        open_event_streams(settings, services, engine, mutations, most_streams, check=admission.check)
     )
     http = GraphQLHTTP(
         engine,
@@ -165,11 +168,11 @@ async def _routes(
     stopping.drain_by(streams.drain)
     if settings.metrics_port is not None:
         # Not loaded where nobody wants it.
-        from server.observability.metrics import Metrics, Parts
+        from server.observability.metrics import Metrics, MetricSources
         from server.observability.metrics_server import serving_metrics
 
         metrics = Metrics(
-            Parts(
+            MetricSources(
                 app,
                 meter,
                 shedding,
@@ -200,7 +203,7 @@ async def _routes(
     guarded_socket = OriginGuard(socket.asgi, settings.cors_origins, hosts)
     application.go_straight(guarded_http, guarded_socket, shedding)
     return [
-        Route(GRAPHQL_PATH, SheddingHTTP(guarded_http, shedding)),
+        Route(GRAPHQL_PATH, LoadSheddingMiddleware(guarded_http, shedding)),
         WebSocketRoute(GRAPHQL_PATH, guarded_socket),
         *(graphiql.routes() if graphiql is not None else ()),
         *(demo_routes() if settings.demo else ()),
@@ -233,7 +236,7 @@ def _traced(engine: GraphQLEngine, app: Confab, settings: Settings, stack: Async
 
 
 def _middleware(settings: Settings) -> list[Middleware]:
-    middleware = [Middleware(RequestLog)]
+    middleware = [Middleware(RequestLogMiddleware)]
     if settings.cors_origins:
         middleware.append(
             Middleware(

@@ -32,6 +32,7 @@ from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
@@ -65,7 +66,7 @@ class Services:
         """Which databases answer within two seconds: None, or a short reason why not. And `start`, until this process has all that it
         needs of them once."""
         store = self.app.store
-        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.knock()))
+        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.check_health()))
         found = {"mongodb": mongo, "redis": redis}
         if not self.opened.is_set():
             found["start"] = "not all is there yet that the first requests need"
@@ -96,9 +97,9 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         settings.connections_per_minute,
         settings.operations_per_minute,
     )
-    spare = FallbackRedisServer()
+    fallback = FallbackRedisServer()
     told = DeploymentClock(clock or SystemClock())
-    store = build_store(mongo, cache, told, settings.data_center, rates=rates, spare=spare)
+    store = build_store(mongo, cache, told, settings.data_center, rates=rates, fallback=fallback)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
@@ -106,7 +107,8 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     receipts = ReceiptNotifier(store, bus)
     delivery = MessageDelivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
-    typing = TypingNotifier(store, hub, bus)
+    ephemeral = EphemeralDelivery(store, hub, bus)
+    typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
     app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, limits)
@@ -141,15 +143,14 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await revisions.close()
         await delivery.close()
         await receipts.close()
-        await typing.close()
+        await ephemeral.close()
         await hub.close()
         await bus.close()
         await store.rate_limits.close()
         await store.deployment.indexes.close()
         await _release(store, settings.data_center)
-        await store.deployment.close()
-        await spare.close()
         await cache.close()
+        await fallback.close()
         await mongo.close()
 
 
@@ -169,7 +170,7 @@ async def _open(
             return
         except NewerData as newer:
             _log.critical("refusing to serve", reason=str(newer))
-            store.mongo.shut()
+            store.mongo.refuse_calls()
             refused.set()
             raise
         except StoreError as error:

@@ -20,7 +20,7 @@ from store.conversations.conversation import GroupSnapshot, Member
 from store.conversations.group_change import ProposedChange
 from store.messages.message import Message, MessageKind
 from store.messages.outbox_store import Refusal
-from store.redis.single_flight import until_settled
+from store.redis.single_flight import retry_until_true
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ async def carry_out(
         Unreachable: Others keep changing the group.
     """
     attempt = partial(_try_to_carry_out, app, actor, group, others, decide, argument)
-    await until_settled(attempt, "the group is being changed by many at once")
+    await retry_until_true(attempt, "the group is being changed by many at once")
 
 
 async def _try_to_carry_out(

@@ -35,11 +35,11 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
     pause = _FIRST_PAUSE_SECONDS
     while True:
         result = await app.store.claims.claim(message.sender, message.key, claim)
-        redis_away, existing = result.epoch is None, result.existing
-        if not redis_away and result.epoch != app.store.deployment.redis_epoch:
+        uses_fallback, existing = result.epoch is None, result.existing
+        if not uses_fallback and result.epoch != app.store.deployment.redis_epoch:
             await app.store.deployment.check_redis()
         if existing is None:
-            return await _check_mongo(app, message, claim, redis_away=redis_away)
+            return await _check_mongo(app, message, claim, uses_fallback=uses_fallback)
         if existing.digest != claim.digest:
             raise _conflict()
         original = await _find_original(app, existing)
@@ -49,7 +49,7 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
         is_late = waited > _UNRESERVED_PATIENCE_SECONDS and not await _has_place(app, existing)
         if waited > _PATIENCE_SECONDS or is_late:
             # The earlier request may have died before it checked MongoDB.
-            return await _check_mongo(app, message, existing, redis_away=redis_away)
+            return await _check_mongo(app, message, existing, uses_fallback=uses_fallback)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
@@ -88,18 +88,18 @@ async def _find_original(app: Confab, claim: Claim) -> Message | None:
     return await app.store.messages.find_in(claim.conversation, claim.message)
 
 
-async def _check_mongo(app: Confab, message: Message, claim: Claim, *, redis_away: bool) -> Message | MessageId:
+async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fallback: bool) -> Message | MessageId:
     """Look for the key in MongoDB while Redis is away, and for a day after it lost its claims.
 
     Return the message that the sender stored under the key; else the id of one that was claimed while Redis was away;
     else the claim's id. Raises IdempotencyConflict if the stored message came from another input.
     """
     store, day_ago = app.store, app.store.clock.now_ms() - CLAIM_MS
-    if message.key is None or not (redis_away or store.deployment.redis_lost_at_ms >= day_ago):
+    if message.key is None or not (uses_fallback or store.deployment.redis_lost_at_ms >= day_ago):
         return claim.message
     original = await store.messages.find_by_key(message.conversation, message.sender, message.key, day_ago)
     if original is None or original.digest is None:
-        stored = None if redis_away else await store.claims.find_in_mongo(message.sender, message.key)
+        stored = None if uses_fallback else await store.claims.find_in_mongo(message.sender, message.key)
         return stored.message if stored is not None and stored.digest == claim.digest else claim.message
     found = Claim(original.id, original.conversation, original.digest, original.seq)
     await store.claims.replace(message.sender, message.key, found)

@@ -22,7 +22,7 @@ from store.base.ids import MessageId, UserId
 from store.messages.idempotency_claims import Claim
 from store.messages.message import Message, MessageKind, ReservedMessage
 from store.messages.outbox_store import Refusal
-from store.redis.single_flight import until_settled
+from store.redis.single_flight import retry_until_true
 from store.sessions.session import Session
 
 _ATTEMPTS = 4
@@ -100,13 +100,11 @@ async def _find_sender_session(app: Confab, message: Message) -> Session | None:
 
 
 async def _send(app: Confab, message: Message, *, opens: bool) -> SendResult:
-    if app.store.cache.spare is None:
-        return await _send_now(app, message, opens=opens)
-    async with app.store.turns.take(message.conversation):
-        return await _send_now(app, message, opens=opens)
+    async with app.store.cache.turn(message.conversation):
+        return await _send_in_turn(app, message, opens=opens)
 
 
-async def _send_now(app: Confab, message: Message, *, opens: bool) -> SendResult:
+async def _send_in_turn(app: Confab, message: Message, *, opens: bool) -> SendResult:
     with app.delivery.coming:
         reserved = await _reserve(app, message, opens=opens)
     if reserved is None:
@@ -150,7 +148,7 @@ async def _reserve_when_settled(app: Confab, message: Message) -> ReservedMessag
         place = await app.store.outbox.reserve(message, by_moderator=message.mentions_all)
         return place is not Refusal.BUSY
 
-    await until_settled(attempt, "the sender or a mentioned user is just joining the group")
+    await retry_until_true(attempt, "the sender or a mentioned user is just joining the group")
     return place
 
 

@@ -34,16 +34,17 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import Forbidden, InvalidInput, RateLimited, Unauthenticated
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
-from schema.base.context import Context, Loaders
+from schema.base.context import Context
 from schema.base.errors import NO_REQUEST, ErrorCode, format_error
+from schema.base.loaders import Loaders
+from schema.base.viewers import NEEDS_TOKEN, Viewer
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
-from schema.events import Source
+from schema.events.source import Source
 from schema.execution.event_rendering import Responses, Selection
 from schema.execution.query_cost import check_cost, page_variables
 from schema.execution.query_limits import QueryLimits, check_shape, parse_limited
 from schema.execution.selections import SelectionText, selection_text
-from schema.execution.viewers import NEEDS_TOKEN, Viewer
-from schema.root import SCHEMA
+from schema.root import CONVERSATION_TYPES, SCHEMA
 from store.base.errors import StoreError
 from subscriptions.transport.engine import (
     ConnectionContext,
@@ -108,7 +109,7 @@ class Engine:
         self._schema = SCHEMA._schema
         self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
         self._characters = 0
-        self._kept = PlanCache()
+        self._plan_cache = PlanCache()
         self._selections: WeakValueDictionary[tuple[str, str], Selection] = WeakValueDictionary()
 
     def prepare(self, request: GraphQLRequest) -> PreparedOperation:
@@ -132,7 +133,9 @@ class Engine:
             all(name.startswith("__") for name in roots),
             bool(roots & {"__schema", "__type"}),
             selection_text(document, operation) if kind == "subscription" else None,
-            compile_operation(SCHEMA, document, request.operation_name, hide_suggestions=True, kept=self._kept),
+            compile_operation(
+                SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=self._plan_cache
+            ),
             page_variables(document),
         )
         if len(request.query) <= _LONGEST_CACHED:
@@ -158,19 +161,19 @@ class Engine:
         """Runs a query or mutation to its end."""
         assert isinstance(prepared, PreparedOperation)
         self._check(prepared, request, context)
-        around = self._app.is_around
+        used_fallback = self._app.uses_fallback
         response = await self._execute(prepared, request, context)
-        if around or self._app.is_around:
+        if used_fallback or self._app.uses_fallback:
             try:
-                is_seen = await self._app.settle_around()
+                is_away = await self._app.settle_fallback()
             except StoreError as error:
                 raise _refused([GraphQLError(str(error), original_error=error)]) from error
-            if not is_seen and prepared.kind == "query":
+            if not is_away and prepared.kind == "query":
                 response = await self._execute(prepared, request, context)
         return response
 
     async def _execute(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> Json:
-        with self._app.scope():
+        with self._app.request_scope():
             if prepared.compiled is not None:
                 outcome: Any = prepared.compiled.execute(request.variables, None, self._context(context))
             else:
@@ -200,7 +203,7 @@ class Engine:
         )
         if isinstance(executor, list):
             raise _refused(executor)
-        with self._app.scope():
+        with self._app.request_scope():
             source: Any = create_source_event_stream(executor)
             if hasattr(source, "__await__"):
                 source = await source
@@ -228,8 +231,8 @@ class Engine:
         deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
         request_id = uuid.uuid4().hex
         while True:
-            context = Context(self._app, viewer, request_id, Loaders(self._app, viewer))
-            with self._app.scope():
+            context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
+            with self._app.request_scope():
                 response = await _response(execution(shown, context), request_id)
             if not _is_unavailable(response):
                 return encode(response)
@@ -240,7 +243,9 @@ class Engine:
     def _context(self, context: ConnectionContext) -> Context:
         viewer = Viewer(context.caller if isinstance(context.caller, Caller) else None)
         loaders = Loaders(self._app, viewer)
-        return Context(self._app, viewer, context.request_id, loaders, context.connection, context.room)
+        return Context(
+            self._app, viewer, context.request_id, loaders, CONVERSATION_TYPES, context.connection, context.room
+        )
 
     def _check(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> None:
         """Raises RequestRefused: what is not to be told is asked, or nobody asks, or too often, or too much is asked for."""

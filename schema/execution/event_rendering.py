@@ -14,11 +14,11 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from resolvers.live.live_streams import LiveEvent, LivePayload
+from resolvers.live.live_stream import LiveEvent, LivePayload
 from resolvers.users.callers import Caller
 from schema.base.errors import refusal_by
-from schema.events import CURSOR, Source
-from schema.execution.viewers import WHOLE, Question, Viewer
+from schema.base.viewers import WHOLE, Question, Viewer
+from schema.events.source import CURSOR, Source
 from subscriptions.transport.engine import RequestRefused, StreamEnded
 
 _log = structlog.get_logger()
@@ -266,7 +266,7 @@ class Responses:
         rendering = self._rendering
         if rendering is not None:
             return None
-        rendering = self._selection.rendering(told.what, source.show)
+        rendering = self._selection.rendering(told.payload, source.convert)
         body = rendering.body(self.caller)
         if body is None:
             self._rendering = rendering

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from resolvers.base.errors import RateLimited, Unauthenticated, Unavailable
 from resolvers.users.callers import Caller
 from server.auth.authenticator import bearer_token
-from server.overload.load_shedding import Shedding
+from server.overload.load_shedding import LoadShedding
 from subscriptions.transport.close_codes import FORBIDDEN, TRY_AGAIN_LATER
 from subscriptions.transport.engine import Json
 from subscriptions.transport.websocket import Authenticate, Authenticated, ConnectionRefusedByAuth
@@ -18,7 +18,7 @@ OVERLOADED = TRY_AGAIN_LATER.because("Try again later: overloaded")
 def socket_authenticate(
     authenticate: Callable[[str], Awaitable[Caller]],
     sign_in: Callable[[Caller], Awaitable[None]],
-    shedding: Shedding,
+    shedding: LoadShedding,
     count: Callable[[Caller], None] = lambda caller: None,
 ) -> Authenticate:
     """Judges the payload of a connection_init by its `Authorization` (or `authorization`): "Bearer <token>".

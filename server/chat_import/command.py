@@ -21,9 +21,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from resolvers.base.checks import LONGEST_CONTENT, check_name
 from server.chat_import.group import ImportedPeople, open_group
 from server.chat_import.log_file import ChatFile, read_chat
-from server.chat_import.people import IMPORTER, ImportPlan, Say, make_plan
-from server.chat_import.replay import Counts, Replay
-from server.cli.errors import CommandError
+from server.chat_import.plan import IMPORTER, ImportPlan, SendStep, make_plan
+from server.chat_import.runner import ImportCounts, ImportRunner
+from server.errors import CommandError
 from server.services import Services, open_services
 from server.settings import UNLIMITED, Settings
 from store.base.errors import StoreError
@@ -36,21 +36,21 @@ _SWEEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ImportSummary:
     """An import that is through. `counts` is what this run added; it took `seconds`, 0 where all had been there already."""
 
     group: ConversationId
     plan: ImportPlan
-    counts: Counts = field(default_factory=Counts)
+    counts: ImportCounts = field(default_factory=ImportCounts)
     seconds: float = 0.0
 
     @property
     def messages(self) -> int:
         """Messages of the log, whichever run sent them."""
-        return sum(isinstance(step, Say) for step in self.plan.steps)
+        return sum(isinstance(step, SendStep) for step in self.plan.steps)
 
 
-async def run_import(settings: Settings, path: Path, group: str) -> Summary:
+async def run_import(settings: Settings, path: Path, group: str) -> ImportSummary:
     """Imports a log and tells about it on the terminal: progress and trouble on stderr, the summary on stdout.
 
     Raises CommandError and ConfabError, and says how far it came. When cancelled, what is under way is finished first.
@@ -83,7 +83,7 @@ async def run_import(settings: Settings, path: Path, group: str) -> Summary:
 
 async def import_chat(
     services: Services, chat: ChatFile, plan: ImportPlan, name: str, tell: Callable[[int], None]
-) -> Summary:
+) -> ImportSummary:
     """Brings a log into the group of a name, or what is missing of it. `tell` hears how many lines are durable.
 
     Raises CommandError, ConfabError, StoreError: whatever was sent stays, and the next import goes on from there.
@@ -95,7 +95,7 @@ async def import_chat(
     before = await imports.find_progress(known, chat.digest) if known else None
     if known and before and before.done >= chat.length:
         tell(chat.length)
-        return Summary(known, plan)
+        return ImportSummary(known, plan)
     people = ImportedPeople(app, imports)
     await people.make(plan.names_after(before.done if before else 0))
     group, members = await open_group(app, imports, name, plan.starters)
@@ -103,7 +103,7 @@ async def import_chat(
     progress = await imports.insert_progress(group, chat.digest, head.seq if head else 0)
     if before:
         await _finish_left_over(services, group)
-    replay = Replay(
+    replay = ImportRunner(
         app,
         group,
         chat.digest,
@@ -115,7 +115,7 @@ async def import_chat(
         tell=tell,
     )
     await replay.run(plan.steps, chat.length)
-    return Summary(group, plan, replay.counts, time.monotonic() - began)
+    return ImportSummary(group, plan, replay.counts, time.monotonic() - began)
 
 
 async def _finish_left_over(services: Services, group: ConversationId) -> None:
@@ -155,7 +155,7 @@ def _say_stopped(console: Console, reached: int, chat: ChatFile) -> None:
     )
 
 
-def _print_summary(summary: Summary, path: Path, group: str) -> None:
+def _print_summary(summary: ImportSummary, path: Path, group: str) -> None:
     console = Console(highlight=False, markup=False)
     plan, counts = summary.plan, summary.counts
     where = f"{group} ({summary.group})"

@@ -13,8 +13,8 @@ from resolvers.groups.group_changes import invite_members
 from resolvers.groups.groups import NewGroup, create_group, find_group, list_groups
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import MOST_USERS, upsert_users
-from server.chat_import.people import IMPORTER
-from server.cli.errors import CommandError
+from server.chat_import.plan import IMPORTER
+from server.errors import CommandError
 from store.base.ids import ConversationId, UserId
 from store.deployment.chat_imports import ImportStore
 from store.users.user import User

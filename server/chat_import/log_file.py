@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from server.cli.errors import CommandError
+from server.errors import CommandError
 
 _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessageLine:
     """Somebody wrote something, to somebody where the log says so. Lines are numbered from 1."""
 
     line: int
@@ -25,7 +25,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinLine:
     """Somebody came in."""
 
     line: int
@@ -33,7 +33,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
+class RenameLine:
     """Somebody goes by another nick from now on."""
 
     line: int
@@ -41,7 +41,7 @@ class Renamed:
     to: str
 
 
-ChatLine = Said | Joined | Renamed
+ChatLine = MessageLine | JoinLine | RenameLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ def _lines(path: Path, rows: list[bytes]) -> Iterator[ChatLine]:
         if row.strip():
             try:
                 yield _line(number, row)
-            except _Wrong as wrong:
+            except _InvalidLine as wrong:
                 raise CommandError(f"Line {number} of {path} {wrong}; nothing was imported.") from wrong
 
 
-class _Wrong(Exception):
+class _InvalidLine(Exception):
     """What is wrong with a line, to be read after its number."""
 
 
@@ -88,39 +88,39 @@ def _line(number: int, row: bytes) -> ChatLine:
         # Not orjson: that refuses escaped lone surrogates, which real logs hold.
         fields = json.loads(row.decode())
     except UnicodeDecodeError as error:
-        raise _Wrong("is not UTF-8 text") from error
+        raise _InvalidLine("is not UTF-8 text") from error
     except (ValueError, RecursionError) as error:
-        raise _Wrong("is not JSON") from error
+        raise _InvalidLine("is not JSON") from error
     if not isinstance(fields, dict):
-        raise _Wrong("is not a JSON object")
+        raise _InvalidLine("is not a JSON object")
     kind = fields.get("kind")
     match kind:
         case "message":
             to = _nick(fields, "to") if fields.get("to") is not None else None
-            return Said(number, _nick(fields, "nick"), _text(fields, "text"), to)
+            return MessageLine(number, _nick(fields, "nick"), _text(fields, "text"), to)
         case "join":
-            return Joined(number, _nick(fields, "nick"))
+            return JoinLine(number, _nick(fields, "nick"))
         case "rename":
-            return Renamed(number, _nick(fields, "nick"), _nick(fields, "to"))
+            return RenameLine(number, _nick(fields, "nick"), _nick(fields, "to"))
         case None:
-            raise _Wrong("has no kind")
+            raise _InvalidLine("has no kind")
         case _:
-            raise _Wrong(f"has the unknown kind {_shown(kind)} (known are message, join and rename)")
+            raise _InvalidLine(f"has the unknown kind {_shown(kind)} (known are message, join and rename)")
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
     if name not in fields:
-        raise _Wrong(f"has no {name}")
+        raise _InvalidLine(f"has no {name}")
     value = fields[name]
     if not isinstance(value, str):
-        raise _Wrong(f"has a {name} that is no text: {_shown(value)}")
+        raise _InvalidLine(f"has a {name} that is no text: {_shown(value)}")
     return value
 
 
 def _nick(fields: dict[str, Any], name: str) -> str:
     nick = _text(fields, name)
     if not nick.strip():
-        raise _Wrong(f"has a blank {name}")
+        raise _InvalidLine(f"has a blank {name}")
     return nick
 
 

@@ -71,10 +71,10 @@ class Turn:
 
 def in_turn(app: Confab) -> Confab:
     """The same parts, for use cases that are called within a turn."""
-    return replace(app, store=replace(app.store, outbox=_PlacesInTurn(app.store)))
+    return replace(app, store=replace(app.store, outbox=_OutboxInTurn(app.store)))
 
 
-class _PlacesInTurn(OutboxStore):
+class _OutboxInTurn(OutboxStore):
     def __init__(self, store: Store) -> None:
         super().__init__(store.cache, store.keys)
 

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from resolvers.base.errors import ConfabError
 from resolvers.users.callers import CallerRole
-from server.cli.errors import CommandError
 from server.embedded import EmbeddedError
+from server.errors import CommandError
 from server.settings import SettingsError, check_fit_to_serve, load_settings
 
 app = typer.Typer(
@@ -69,7 +69,7 @@ def serve(
     """
     import structlog
 
-    from server.cli.serving import bind, serve, serve_with_workers
+    from server.cli.serve import bind, serve, serve_with_workers
     from server.observability.logs import configure_logging
 
     settings = load_settings(**_given(host=host, port=port))

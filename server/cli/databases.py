@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from server.cli.errors import CommandError
 from server.embedded import EmbeddedServers, find_running
+from server.errors import CommandError
 from server.settings import Settings
 
 

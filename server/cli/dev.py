@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from server.cli.databases import embedded_urls, missing_databases
-from server.cli.serving import bind, serve
+from server.cli.serve import bind, serve
 from server.embedded import EmbeddedError, EmbeddedServers
 from server.settings import DEVELOPMENT_SECRET, Settings, load_settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from server.cli.errors import CommandError, mongo_failed
+from server.errors import CommandError, mongo_failed
 from server.settings import Settings, redact_url
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo

@@ -31,8 +31,8 @@ from server.demo.world import (
     WITH_DAVE,
     WITH_ERIN,
     DemoGroup,
-    Talk,
-    Up,
+    Dialogue,
+    ReadUpTo,
 )
 from server.services import open_services
 from server.settings import UNLIMITED, Settings
@@ -52,17 +52,17 @@ async def seed_demo(settings: Settings) -> bool:
     completes it. Messages lie up to three days back where no server has ever told this deployment the time. Raises StoreError.
     """
     timeless = await _is_timeless(settings)
-    clock = _Calendar(past=timeless)
+    clock = _DemoClock(past=timeless)
     async with open_services(settings.model_copy(update=UNLIMITED), clock) as services:
         imports = ImportStore(services.app.store.mongo)
         wanted = await imports.begin_demo()
         if wanted:
-            await _Filling(services.app, clock, settings.data_center, again=not timeless).fill()
+            await _DemoBuilder(services.app, clock, settings.data_center, again=not timeless).fill()
             await imports.end_demo()
         return wanted
 
 
-class _Calendar:
+class _DemoClock:
     """The machine's clock, or what it showed some minutes ago."""
 
     def __init__(self, *, past: bool) -> None:
@@ -88,12 +88,12 @@ async def _is_timeless(settings: Settings) -> bool:
 
 
 @dataclass
-class _Filling:
+class _DemoBuilder:
     """One run through the demo. Each step may be repeated: what was done before stays as it is. `again`: something may have been, by keys
     that stand for nothing any more, as they are days old."""
 
     app: Confab
-    clock: _Calendar
+    clock: _DemoClock
     data_center: int
     again: bool
     groups: dict[str, ConversationId] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class _Filling:
             await self.app.store.deployment.lease(self.app.store.ids, self.data_center)
             if number == 1:
                 await self._let_in()
-            lanes: dict[ConversationId, list[Talk | Up]] = defaultdict(list)
+            lanes: dict[ConversationId, list[Dialogue | ReadUpTo]] = defaultdict(list)
             for step in steps:
                 lanes[self._place(step.where, step.sub_biz)].append(step)
             try:
@@ -141,16 +141,16 @@ class _Filling:
             if group.later is not None:
                 await invite_members(self.app, group.owner, self.groups[group.name], [group.later])
 
-    async def _go_through(self, place: ConversationId, steps: list[Talk | Up]) -> None:
+    async def _go_through(self, place: ConversationId, steps: list[Dialogue | ReadUpTo]) -> None:
         for step in steps:
-            if isinstance(step, Up):
+            if isinstance(step, ReadUpTo):
                 seq = self.said[place][-1 - step.short_of].seq
                 await (ack_delivered if step.received else mark_read)(self.app, step.user, place, seq)
             else:
                 for line in step.lines.strip().splitlines():
                     await self._say(step, place, line)
 
-    async def _say(self, talk: Talk, place: ConversationId, line: str) -> None:
+    async def _say(self, talk: Dialogue, place: ConversationId, line: str) -> None:
         name, _, text = line.partition(": ")
         sender, said = UserId(name), self.said[place]
         recalled = text.endswith(" =x")

@@ -49,7 +49,7 @@ GROUPS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class Dialogue:
     """Some lines of one conversation, said in turn: `<user>: <text>`, in `where`, a group or (of two people) a private one.
 
     In front of the text, `@<user> ` mentions somebody, `@all ` everybody, `>` replies to the line before, `/` makes it a command to a bot.
@@ -62,7 +62,7 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
-class Up:
+class ReadUpTo:
     """How far somebody has read, or only received: so many lines short of the end, as the conversation is then."""
 
     user: UserId
@@ -75,11 +75,11 @@ class Up:
 WITH_BOB, WITH_CAROL, WITH_DAVE, WITH_ERIN = "alice bob", "alice carol", "alice dave", "alice erin"
 WITH_BOT, WITH_BAKERY, WITH_CYCLES = "alice trailbot", "alice bakery", "alice cycles"
 
-MOMENTS: tuple[tuple[int, tuple[Talk | Up, ...]], ...] = (
+MOMENTS: tuple[tuple[int, tuple[Dialogue | ReadUpTo, ...]], ...] = (
     (
         3 * 24 * 60,
         (
-            Talk(
+            Dialogue(
                 WITH_BOB,
                 """
 bob: Are you awake?
@@ -105,7 +105,7 @@ alice: Then we need a newer map.
 bob: I'll ask at the library.
 """,
             ),
-            Talk(
+            Dialogue(
                 BOOKS,
                 """
 carol: Welcome to the book club! One book a month, cake at every meeting.
@@ -115,7 +115,7 @@ alice: I stay for the cake.
 dave: I am here for the cake too, but I can read.
 """,
             ),
-            Talk(
+            Dialogue(
                 WITH_DAVE,
                 """
 dave: The offer for the new client goes out on Monday.
@@ -123,13 +123,13 @@ alice: I have the numbers. Do you want them today?
 dave: Tomorrow is early enough.
 """,
             ),
-            Talk(WITH_BAKERY, "alice: Hello! Can I order a cake for Saturday?", SHOP),
+            Dialogue(WITH_BAKERY, "alice: Hello! Can I order a cake for Saturday?", SHOP),
         ),
     ),
     (
         2 * 24 * 60 + 190,
         (
-            Talk(
+            Dialogue(
                 WITH_BOB,
                 """
 bob: The library has a map of 2019.
@@ -162,14 +162,14 @@ bob: The knee. It has been right since 1998.
 alice: Then rain jackets.
 """,
             ),
-            Talk(
+            Dialogue(
                 BOOKS,
                 """
 erin: Hello, may I come in? Alice said that there is cake.
 carol: There is. What was said before you joined is above: this group shows its whole history.
 """,
             ),
-            Talk(
+            Dialogue(
                 WITH_DAVE,
                 """
 alice: Here are the numbers: 24 seats, 3 years, 5 % off.
@@ -178,18 +178,18 @@ alice: They asked for 10.
 dave: Then it is perfect.
 """,
             ),
-            Talk(
+            Dialogue(
                 WITH_BAKERY,
                 "bakery: With pleasure. Chocolate, lemon or carrot?\nalice: Lemon, for twelve people.",
                 SHOP,
             ),
-            Talk(WITH_CYCLES, "alice: My rear brake squeaks. Do you have time this week?", SHOP),
+            Dialogue(WITH_CYCLES, "alice: My rear brake squeaks. Do you have time this week?", SHOP),
         ),
     ),
     (
         26 * 60,
         (
-            Talk(
+            Dialogue(
                 WITH_BOB,
                 """
 bob: I bought a compass.
@@ -220,7 +220,7 @@ bob: It says: map, compass, stove, coffee, lighter (!), tape, socks, socks, sock
 alice: You are ready.
 """,
             ),
-            Talk(
+            Dialogue(
                 HIKE,
                 """
 alice: Morning, you two! Saturday looks dry. The ridge or the lake?
@@ -231,7 +231,7 @@ carol: Train at 8:12 from platform 2, then an hour on foot. => Train at 8:12 fro
 bob: >Me. And dry socks for whoever falls in this time.
 """,
             ),
-            Talk(
+            Dialogue(
                 OFFICE,
                 """
 dave: @all The kitchen is closed tomorrow: they bring the new coffee machine.
@@ -240,7 +240,7 @@ bob: I have a stove, if anybody is desperate.
 alice: He means it.
 """,
             ),
-            Talk(
+            Dialogue(
                 WITH_ERIN,
                 """
 erin: Mum asks whether you come on Sunday.
@@ -248,11 +248,11 @@ alice: Yes! What shall I bring?
 erin: Yourself. And the photo album, if you find it.
 """,
             ),
-            Talk(
+            Dialogue(
                 WITH_BOT,
                 "alice: /forecast saturday lake\ntrailbot: >Saturday at the lake: dry until four, 19 degrees, light wind from the west.",
             ),
-            Talk(
+            Dialogue(
                 WITH_CYCLES,
                 "cycles: Bring it on Thursday before noon.\nalice: Thursday it is.\ncycles: It is done: new pads, 18.50.",
                 SHOP,
@@ -262,7 +262,7 @@ erin: Yourself. And the photo album, if you find it.
     (
         95,
         (
-            Talk(
+            Dialogue(
                 WITH_CAROL,
                 """
 carol: Do you think that my boots will do?
@@ -271,11 +271,11 @@ carol: That is what Bob said.
 alice: Then it is true.
 """,
             ),
-            Up(CAROL, WITH_CAROL),
-            Talk(WITH_CAROL, "alice: We bring tape, in case the character comes off."),
-            Up(CAROL, WITH_CAROL, received=True),
-            Talk(WITH_CAROL, "alice: And a spare pair of socks."),
-            Talk(
+            ReadUpTo(CAROL, WITH_CAROL),
+            Dialogue(WITH_CAROL, "alice: We bring tape, in case the character comes off."),
+            ReadUpTo(CAROL, WITH_CAROL, received=True),
+            Dialogue(WITH_CAROL, "alice: And a spare pair of socks."),
+            Dialogue(
                 BOOKS,
                 """
 carol: The book of the month is out: 112 pages about a lighthouse.
@@ -284,17 +284,17 @@ erin: On page 40. I looked.
 dave: Forget what I said about page 39 =x
 """,
             ),
-            Talk(WITH_DAVE, "dave: The client has signed. Thank you for the numbers!"),
-            Up(ALICE, WITH_DAVE),
-            Up(ALICE, WITH_BOT),
-            Up(ALICE, WITH_ERIN),
-            Talk(WITH_BAKERY, "bakery: Your lemon cake is ready on Saturday from 7:30.", SHOP),
+            Dialogue(WITH_DAVE, "dave: The client has signed. Thank you for the numbers!"),
+            ReadUpTo(ALICE, WITH_DAVE),
+            ReadUpTo(ALICE, WITH_BOT),
+            ReadUpTo(ALICE, WITH_ERIN),
+            Dialogue(WITH_BAKERY, "bakery: Your lemon cake is ready on Saturday from 7:30.", SHOP),
         ),
     ),
     (
         40,
         (
-            Talk(
+            Dialogue(
                 WITH_BOB,
                 """
 bob: Psst: it is Carol's birthday on Saturday.
@@ -304,7 +304,7 @@ alice: Wrap them into the socks.
 bob: Genius.
 """,
             ),
-            Talk(
+            Dialogue(
                 HIKE,
                 """
 alice: I have the sandwiches. Pickle first, as ordered.
@@ -312,33 +312,33 @@ bob: Four alarms are set.
 carol: What are you two up to? You are so quiet.
 """,
             ),
-            Talk(OFFICE, "dave: The new coffee machine speaks Italian only.\nerin: So does my heart."),
+            Dialogue(OFFICE, "dave: The new coffee machine speaks Italian only.\nerin: So does my heart."),
         ),
     ),
     (
         6,
         (
-            Talk(
+            Dialogue(
                 WITH_BOB,
                 """
 bob: I have weighed the backpack.
 bob: We do not talk about it.
 """,
             ),
-            Talk(
+            Dialogue(
                 HIKE,
                 """
 carol: @alice Alice, do you have room for my camera?
 bob: Mine is full. Very full.
 """,
             ),
-            Talk(OFFICE, "bob: @alice Could you have a look at the Italian manual?"),
-            Talk(
+            Dialogue(OFFICE, "bob: @alice Could you have a look at the Italian manual?"),
+            Dialogue(
                 "bob carol",
                 "carol: What is Alice hiding?\nbob: Me? Nothing. Alice? Nothing.\ncarol: You are both terrible at this.",
             ),
-            Talk("bob dave", "dave: Are you in the office tomorrow?"),
-            Talk("carol erin", "erin: Which page are you on?\ncarol: 41. I went straight past the cake."),
+            Dialogue("bob dave", "dave: Are you in the office tomorrow?"),
+            Dialogue("carol erin", "erin: Which page are you on?\ncarol: 41. I went straight past the cake."),
         ),
     ),
 )

@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure
 
 from server.embedded.binaries import Binary
-from server.embedded.child import Program
+from server.embedded.child_process import ServerProgram
 
 REPLICA_SET = "rs0"
 
@@ -22,12 +22,12 @@ _ANSWER_WITHIN = 2000
 _Client = MongoClient[dict[str, Any]]
 
 
-def mongod(binary: Binary, home: Path) -> Program:
+def mongod(binary: Binary, home: Path) -> ServerProgram:
     """MongoDB with its data in `home`, as a replica set of one."""
     return _program(binary, home, ("--replSet", REPLICA_SET), _make_primary)
 
 
-def mover(binary: Binary, home: Path) -> Program:
+def mover(binary: Binary, home: Path) -> ServerProgram:
     """The same, outside of its replica set, for as long as it takes to give the set the new address.
 
     Started inside, it would first look for itself at the old address, half a minute if somebody sits there in silence.
@@ -40,7 +40,9 @@ def mongo_url(port: int) -> str:
     return f"mongodb://{_address(port)}/?replicaSet={REPLICA_SET}"
 
 
-def _program(binary: Binary, home: Path, membership: tuple[str, ...], step: Callable[[_Client, int], bool]) -> Program:
+def _program(
+    binary: Binary, home: Path, membership: tuple[str, ...], step: Callable[[_Client, int], bool]
+) -> ServerProgram:
     def command(port: int) -> list[str]:
         return [
             str(binary.path),
@@ -61,7 +63,7 @@ def _program(binary: Binary, home: Path, membership: tuple[str, ...], step: Call
             *("--setParameter", "transactionLifetimeLimitSeconds=10"),
         ]
 
-    return Program("MongoDB", "CONFAB_MONGO_URL", binary, home, command, partial(_when_it_answers, step), 30.0)
+    return ServerProgram("MongoDB", "CONFAB_MONGO_URL", binary, home, command, partial(_when_it_answers, step), 30.0)
 
 
 def _make_primary(client: _Client, port: int) -> bool:

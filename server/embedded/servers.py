@@ -11,7 +11,7 @@ from typing import Self
 
 from server.embedded import ports
 from server.embedded.binaries import find_mongod, find_redis
-from server.embedded.child import Child, Program
+from server.embedded.child_process import ChildProcess, ServerProgram
 from server.embedded.errors import PortTaken
 from server.embedded.folder import DataFolder, RunningServers
 from server.embedded.mongod import mongo_url, mongod, mover
@@ -48,7 +48,7 @@ class EmbeddedServers:
         self._given_ports = {"mongo": mongo_port, "redis": redis_port}
         self._tell = on_progress or (lambda _sentence: None)
         self._launcher: ThreadPoolExecutor | None = None
-        self._children: dict[str, Child] = {}
+        self._children: dict[str, ChildProcess] = {}
         self.was_empty = False
         """Whether the data folder held no MongoDB data before `start`."""
 
@@ -141,7 +141,7 @@ class EmbeddedServers:
         """End Redis as a crash would."""
         self._child("redis").kill()
 
-    def _open(self) -> dict[str, Program]:
+    def _open(self) -> dict[str, ServerProgram]:
         folder = self._folder
         folder.open()
         self.was_empty = folder.is_new()
@@ -153,7 +153,7 @@ class EmbeddedServers:
             programs["redis"] = valkey(find_redis(), folder.home("redis"))
         return programs
 
-    def _start_all(self, programs: dict[str, Program]) -> None:
+    def _start_all(self, programs: dict[str, ServerProgram]) -> None:
         self._launcher = ThreadPoolExecutor(1, thread_name_prefix="embedded-launcher")
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             self._assign_ports(programs)
@@ -169,11 +169,11 @@ class EmbeddedServers:
                 self._folder.remember_ports({name: child.port for name, child in self._children.items()})
                 return
 
-    def _assign_ports(self, programs: dict[str, Program]) -> None:
+    def _assign_ports(self, programs: dict[str, ServerProgram]) -> None:
         assert self._launcher is not None
         remembered = self._folder.recall_ports()
         for name, program in programs.items():
-            child = Child(program, 0, self._launcher)
+            child = ChildProcess(program, 0, self._launcher)
             if child.stop_leftover():
                 self._tell(f"Stopped {program.name}, left over from a run that was killed")
             child.port = self._choose_port(program, self._given_ports[name], remembered.get(name))
@@ -181,7 +181,7 @@ class EmbeddedServers:
             if name == "mongo" and not self.was_empty and child.port != remembered.get(name):
                 self._move_mongo(child)
 
-    def _choose_port(self, program: Program, given: int | None, remembered: int | None) -> int:
+    def _choose_port(self, program: ServerProgram, given: int | None, remembered: int | None) -> int:
         if given is not None:
             if not ports.is_free(given):
                 raise PortTaken(
@@ -193,11 +193,11 @@ class EmbeddedServers:
             return remembered
         return ports.pick_free(*(child.port for child in self._children.values()))
 
-    def _move_mongo(self, child: Child) -> None:
+    def _move_mongo(self, child: ChildProcess) -> None:
         assert self._launcher is not None
         self._tell(f"Moving the replica set to port {child.port}")
         program = child.program
-        alone = Child(mover(program.binary, program.home), child.port, self._launcher)
+        alone = ChildProcess(mover(program.binary, program.home), child.port, self._launcher)
         try:
             alone.launch()
             alone.await_ready()
@@ -220,7 +220,7 @@ class EmbeddedServers:
             child.launch()
             child.await_ready()
 
-    def _child(self, name: str) -> Child:
+    def _child(self, name: str) -> ChildProcess:
         try:
             return self._children[name]
         except KeyError:

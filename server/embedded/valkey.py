@@ -7,12 +7,12 @@ import socket
 from pathlib import Path
 
 from server.embedded.binaries import Binary
-from server.embedded.child import Program
+from server.embedded.child_process import ServerProgram
 
 _PROCESS_ID = re.compile(rb"process_id:(\d+)\r\n")
 
 
-def valkey(binary: Binary, home: Path) -> Program:
+def valkey(binary: Binary, home: Path) -> ServerProgram:
     """Valkey without persistence. `home` is where it would write."""
 
     def command(port: int) -> list[str]:
@@ -28,7 +28,7 @@ def valkey(binary: Binary, home: Path) -> Program:
         ]
 
     # It has nothing to write down; and asked while it starts, it forgets that it was.
-    return Program("Redis", "CONFAB_REDIS_URL", binary, home, command, _serves, 2.0)
+    return ServerProgram("Redis", "CONFAB_REDIS_URL", binary, home, command, _serves, 2.0)
 
 
 def redis_url(port: int) -> str:

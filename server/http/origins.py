@@ -13,7 +13,7 @@ import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.http.request import MediaType
-from server.http.response import Form
+from server.http.response import ResponseFormat
 from subscriptions.transport.engine import error
 
 log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ class OriginGuard:
             await send(_NO_CLOSE_CODE)
         else:
             body = {"errors": [error(refusal, "FORBIDDEN")]}
-            await Form.of(MediaType.JSON).answer(body, 403)(scope, receive, send)
+            await ResponseFormat.of(MediaType.JSON).answer(body, 403)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str | None:
         host, origins = b"", []

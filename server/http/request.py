@@ -41,7 +41,7 @@ TOKEN_HEADER = "x-graphql-event-stream-token"
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
+class AcceptPreferences:
     """What an Accept header asks for. `media_type` None: neither of the two will do.
 
     Server-sent events have to be named to be accepted: clients that take anything don't expect an answer without end.
@@ -54,7 +54,7 @@ class Preferences:
     prefers_events: bool = False
 
 
-_JSON = Preferences(MediaType.JSON)
+_JSON = AcceptPreferences(MediaType.JSON)
 
 
 class BadRequest(Exception):
@@ -70,7 +70,7 @@ class BadRequest(Exception):
         self.headers = dict(headers or {})
 
 
-def preferences(accept: str | None) -> Preferences:
+def preferences(accept: str | None) -> AcceptPreferences:
     """Negotiate (RFC 9110, 12.5.1). Without a preference the answer is application/json, as the GraphQL over HTTP
     specification has it for clients that came before it."""
     if accept is None:
@@ -80,7 +80,7 @@ def preferences(accept: str | None) -> Preferences:
 
 
 @lru_cache(maxsize=256)
-def _negotiate(accept: str) -> Preferences:
+def _negotiate(accept: str) -> AcceptPreferences:
     if not accept.strip():
         return _JSON
     ranges = _media_ranges(accept)
@@ -96,7 +96,7 @@ def _negotiate(accept: str) -> Preferences:
     best = max(graphql, plain)
     html = ranges.get("text/html", 0.0)
     events = ranges.get(EVENT_STREAM, 0.0)
-    return Preferences(
+    return AcceptPreferences(
         media_type,
         prefers_html=html > 0 and html >= best,
         accepts_events=events > 0,

@@ -31,7 +31,7 @@ def new_request_id() -> str:
     return secrets.token_hex(8)
 
 
-class RequestLog:
+class RequestLogMiddleware:
     """ASGI middleware: gives each request its id and writes one line when it has been answered.
 
     A well-formed x-request-id of the client's is kept, and every answer carries one. Everything logged meanwhile

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from resolvers.base.errors import ConfabError, Unauthenticated
 from server.http.request import BadRequest, MediaType
 from server.http.request_log import REQUEST_ID_HEADER, REQUEST_ID_KEY, STATUS_KEY
-from server.http.uvicorn_protocol import ANSWER_EXTENSION, Answering
+from server.http.uvicorn_protocol import DIRECT_RESPONSE_EXTENSION, SendResponse
 from subscriptions.transport.engine import Json, encode, error
 
 log = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ _USUAL_LINES = {
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpResponse:
     """An ASGI application that gives one answer."""
 
     media_type: MediaType
@@ -62,7 +62,7 @@ class HttpAnswer:
             await response(scope, receive, send)
 
     def _answer_directly(self, scope: Scope) -> bool:
-        answer: Answering | None = scope.get("extensions", {}).get(ANSWER_EXTENSION)
+        answer: SendResponse | None = scope.get("extensions", {}).get(DIRECT_RESPONSE_EXTENSION)
         if answer is None or scope["method"] == "HEAD":
             return False
         more = f"content-length: {len(self.body)}\r\n{REQUEST_ID_HEADER}: {scope[REQUEST_ID_KEY]}\r\n"
@@ -74,7 +74,7 @@ class HttpAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ResponseFormat:
     """How an answer is told. tells_by_status: a request that failed before anything ran has a status of its own; older
     clients, who asked for application/json, get 200 all the same."""
 
@@ -82,15 +82,15 @@ class Form:
     tells_by_status: bool
 
     @classmethod
-    def of(cls, media_type: MediaType) -> Form:
+    def of(cls, media_type: MediaType) -> ResponseFormat:
         """The form that the media type implies."""
         return cls(media_type, media_type is MediaType.GRAPHQL)
 
-    def answer(self, body: Json, status: int, headers: Mapping[str, str] | None = None) -> HttpAnswer:
+    def answer(self, body: Json, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
         """A GraphQL response with just this status."""
-        return HttpAnswer(self.media_type, encode(body), status, headers)
+        return HttpResponse(self.media_type, encode(body), status, headers)
 
-    def result(self, result: Json) -> HttpAnswer:
+    def result(self, result: Json) -> HttpResponse:
         """What an operation came to."""
         if "errors" not in result:
             return self.answer(result, 200)
@@ -104,7 +104,7 @@ class Form:
             return self.answer(result, 200, later)
         return self.answer(result, status_of(result["errors"]), later)
 
-    def failure(self, failure: ConfabError) -> HttpAnswer:
+    def failure(self, failure: ConfabError) -> HttpResponse:
         """Why nothing ran."""
         more = {"field": failure.field, "retryAfterMs": failure.retry_after_ms}
         errors = [error(failure.message, failure.code, retryable=failure.retryable, **more)]
@@ -113,7 +113,7 @@ class Form:
             return self.answer({"errors": errors}, 401, {"www-authenticate": challenge})
         return self.answer({"errors": errors}, status_of(errors) if self.tells_by_status else 200, retry_after(errors))
 
-    def bad_request(self, bad: BadRequest) -> HttpAnswer:
+    def bad_request(self, bad: BadRequest) -> HttpResponse:
         """What was wrong with the request."""
         return self.answer({"errors": [error(bad.message, "INVALID_INPUT", field=bad.field)]}, bad.status, bad.headers)
 

@@ -39,7 +39,7 @@ _NOT_BUILT = """<!doctype html>
 """
 
 
-class BuiltPage:
+class StaticPage:
     """One page and its files, from a folder that the build fills; it may do so while the server runs.
 
     Nothing is loaded from any other host: the browser is told to refuse that. Pages of others may not frame it; with `framed` it may frame
@@ -79,14 +79,14 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def playground() -> BuiltPage:
+def playground() -> StaticPage:
     """GraphiQL, which browsers get at the API's own address."""
-    return BuiltPage(STATIC / "playground", PLAYGROUND_ASSETS)
+    return StaticPage(STATIC / "playground", PLAYGROUND_ASSETS)
 
 
 def demo_routes() -> list[Route]:
     """The demo: a chat in the browser."""
-    built = BuiltPage(STATIC / "demo", DEMO_ASSETS, framed=True)
+    built = StaticPage(STATIC / "demo", DEMO_ASSETS, framed=True)
 
     async def page(request: Request) -> Response:
         return built.page(request)

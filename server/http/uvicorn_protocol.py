@@ -16,12 +16,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 ABORT_EXTENSION = "confab.abort"
 """Key in the ASGI scope's extensions for a function that drops the connection at once, if the server has one."""
 
-ANSWER_EXTENSION = "confab.answer"
+DIRECT_RESPONSE_EXTENSION = "confab.answer"
 """Key in the ASGI scope's extensions for a function that sends a whole response in place of ASGI's messages, if the server has
 one: status, header lines (content-length among them), body. It answers False, and has sent nothing, where the client is to
 be waited for."""
 
-Answering = Callable[[int, bytes, bytes], bool]
+SendResponse = Callable[[int, bytes, bytes], bool]
 
 HEAD_BYTES = 65_536
 """What a request may have beside its body: address and headers, and as much again for each eighth of that in the body, which may
@@ -88,7 +88,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
-        cycle.scope["extensions"][ANSWER_EXTENSION] = partial(self._answer, cycle)  # type: ignore[assignment]
+        cycle.scope["extensions"][DIRECT_RESPONSE_EXTENSION] = partial(self._answer, cycle)  # type: ignore[assignment]
         super()._start_asgi_task(cycle, app)
 
     def _answer(self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes) -> bool:

@@ -17,8 +17,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from resolvers.base.app import Confab
-from server.observability.operation_metrics import OperationMeter
-from server.overload.load_shedding import Shedding
+from server.overload.load_shedding import LoadShedding
+from server.overload.operation_meter import OperationMeter
 from store.base.counters import SECONDS, Histogram, HitCounter
 from store.base.errors import StoreError, failures
 
@@ -29,12 +29,12 @@ _AGE_PATIENCE = 1.0
 
 
 @dataclass(slots=True)
-class Parts:
+class MetricSources:
     """What is told of."""
 
     app: Confab
     operations: OperationMeter
-    shedding: Shedding
+    shedding: LoadShedding
     connections: Callable[[], int]
     """WebSockets."""
     streams: Callable[[], int]
@@ -47,7 +47,7 @@ class Parts:
 class Metrics(Collector):
     """All figures of a process, in Prometheus's text format."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MetricSources) -> None:
         self._parts = parts
         self._age_ms: int | None = None
         self._age_at = -_AGE_EVERY
@@ -126,13 +126,13 @@ class Metrics(Collector):
 
     def _databases(self) -> Iterator[Metric]:
         store = self._parts.app.store
-        trips = {"mongodb": store.mongo.trips, "redis": store.cache.trips, "redis_aside": store.cache.aside}
+        trips = {"mongodb": store.mongo.trips, "redis": store.cache.trips, "redis_aside": store.cache.background_trips}
         yield _counters(
             "confab_round_trips", "Round trips that were waited for; aside: after the answer.", "database", trips
         )
         failed = {database: failures[database] for database in ("mongodb", "redis")}
         yield _counters("confab_database_failures", "Calls that failed.", "database", failed)
-        yield _gauge("confab_redis_waiting", "Callers whose commands were not sent yet.", store.cache.waiting)
+        yield _gauge("confab_redis_waiting", "Callers whose commands were not sent yet.", store.cache.queued)
         looked: dict[str, HitCounter] = {
             "state": store.sessions.looked,
             "head": store.conversations.heads,

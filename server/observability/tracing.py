@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
 from resolvers.base.app import Confab
-from server.observability.operation_metrics import OK, code_of, code_of_errors
+from server.overload.operation_meter import OK, code_of, code_of_errors
 from server.settings import Settings
 from subscriptions.transport.engine import (
     ConnectionContext,

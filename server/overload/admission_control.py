@@ -6,10 +6,10 @@ import asyncio
 import time
 
 from resolvers.base.errors import Unavailable
-from server.observability.operation_metrics import OK, OperationMeter, code_of, code_of_errors
 from server.overload.deadlines import Deadlines
-from server.overload.load_shedding import Shedding
-from server.overload.shielded_mutations import Mutations
+from server.overload.load_shedding import LoadShedding
+from server.overload.operation_meter import OK, OperationMeter, code_of, code_of_errors
+from server.overload.shielded_mutations import ShieldedMutations
 from subscriptions.transport.engine import (
     ConnectionContext,
     EventStream,
@@ -46,8 +46,8 @@ class AdmissionControl:
     def __init__(
         self,
         engine: GraphQLEngine,
-        shedding: Shedding,
-        mutations: Mutations,
+        shedding: LoadShedding,
+        mutations: ShieldedMutations,
         seconds: float,
         meter: OperationMeter | None = None,
     ) -> None:

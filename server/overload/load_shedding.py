@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-SHEDDING_STATE = "confab.shedding"
+LOAD_SHEDDING_STATE = "confab.load_shedding"
 """Key in the lifespan's state for the application's Shedding, where its server finds it."""
 
 TICK_SECONDS = 0.02
@@ -57,14 +57,14 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Shed:
+class RefusalCounts:
     """What was refused so far."""
 
     operations: int = 0
     connections: int = 0
 
 
-class Shedding:
+class LoadShedding:
     """What a process has under way, and whether it takes more. `open` before use, `close` in the end.
 
     Whoever begins an operation asks `enter`, and calls `leave` when it has ended.
@@ -86,12 +86,12 @@ class Shedding:
         self._window_began = self._due
         self._few_at = self._due
         self._timer: asyncio.TimerHandle | None = None
-        self._said = Shed()
+        self._said = RefusalCounts()
         self._say_at = 0.0
         self.limit = most
         """Operations that may be under way now."""
         self.under_way = 0
-        self.shed = Shed()
+        self.shed = RefusalCounts()
         self.behind: Callable[[], int] = lambda: 0
         """How much is still to be done for operations that were answered."""
         self._is_behind = False
@@ -172,5 +172,5 @@ class Shedding:
         connections = self.shed.connections - self._said.connections
         if (operations or connections) and now >= self._say_at:
             log.warning("shedding", operations=operations, connections=connections, limit=self.limit)
-            self._said = Shed(self.shed.operations, self.shed.connections)
+            self._said = RefusalCounts(self.shed.operations, self.shed.connections)
             self._say_at = now + _SAY_SECONDS

@@ -9,7 +9,7 @@ from typing import Any
 from subscriptions.transport.engine import Json
 
 
-class Mutations:
+class ShieldedMutations:
     """Those at work, over HTTP and server-sent events."""
 
     def __init__(self) -> None:

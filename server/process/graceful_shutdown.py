@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-STOPPING_STATE = "confab.stopping"
+SHUTDOWN_STATE = "confab.shutdown"
 """Key in the lifespan's state for the application's Stopping, where its server finds it."""
 
 log = structlog.get_logger(__name__)

@@ -14,10 +14,10 @@ from typing import Any, cast
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.supervisors import Multiprocess
 
+from server.http.overload_responses import REFUSED_PATH, refusal
 from server.http.uvicorn_protocol import AbortingHTTPProtocol
-from server.overload.http_refusals import REFUSED_PATH, refusal
-from server.overload.load_shedding import HANDSHAKE_REFUSED, SHEDDING_STATE, Shedding
-from server.process.graceful_shutdown import STOPPING_STATE
+from server.overload.load_shedding import HANDSHAKE_REFUSED, LOAD_SHEDDING_STATE, LoadShedding
+from server.process.graceful_shutdown import SHUTDOWN_STATE
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 
 FIRST_REQUEST_SECONDS = 10.0
@@ -42,7 +42,7 @@ _REFUSED = _Refused()
 
 
 def _after_drain(app_state: Mapping[str, Any], call: Callable[[], None]) -> None:
-    stopping = app_state.get(STOPPING_STATE)
+    stopping = app_state.get(SHUTDOWN_STATE)
     if stopping is None:
         call()
     else:
@@ -61,13 +61,13 @@ class HttpProtocol(AbortingHTTPProtocol):
         self.loop.call_later(FIRST_REQUEST_SECONDS, self._end_if_mute)
 
     def on_headers_complete(self) -> None:
-        shedding: Shedding | None = self.app_state.get(SHEDDING_STATE)
+        shedding: LoadShedding | None = self.app_state.get(LOAD_SHEDDING_STATE)
         if shedding is not None and shedding.is_full and self._refuse(shedding):
             self._end_head()
             return
         super().on_headers_complete()
 
-    def _refuse(self, shedding: Shedding) -> bool:
+    def _refuse(self, shedding: LoadShedding) -> bool:
         """Answers a request before anything is made for it. False: not one to be refused here."""
         if self.parser.get_method() == b"HEAD":
             return False
@@ -93,7 +93,7 @@ class HttpProtocol(AbortingHTTPProtocol):
         return True
 
     def handle_websocket_upgrade(self) -> None:
-        shedding = self.app_state.get(SHEDDING_STATE)
+        shedding = self.app_state.get(LOAD_SHEDDING_STATE)
         if shedding is not None and shedding.refuse_connection():
             self.transport.write(HANDSHAKE_REFUSED)
             self.transport.close()

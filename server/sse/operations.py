@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from server.http.response import is_worth_another_try
-from server.overload.shielded_mutations import Mutations
+from server.overload.shielded_mutations import ShieldedMutations
 from subscriptions.transport.engine import (
     ConnectionContext,
     EventStream,
@@ -25,7 +25,7 @@ async def begin(
     prepared: Prepared,
     request: GraphQLRequest,
     context: ConnectionContext,
-    mutations: Mutations,
+    mutations: ShieldedMutations,
 ) -> EventStream:
     """Starts an operation. A subscription is attached once this returns; where it is refused, that is its one response.
 
@@ -40,13 +40,13 @@ async def begin(
             return refused(refusal.errors)
     execution = engine.execute(prepared, request, context)
     if prepared.kind == "mutation":
-        return OneResponse(mutations.begin(execution), abandoned=lambda: None)
+        return SingleResponseStream(mutations.begin(execution), abandoned=lambda: None)
     query = asyncio.create_task(execution)
     query.add_done_callback(_seen)
-    return OneResponse(query, abandoned=query.cancel)
+    return SingleResponseStream(query, abandoned=query.cancel)
 
 
-class OneResponse:
+class SingleResponseStream:
     """An EventStream of a single response, once that is there."""
 
     def __init__(self, response: asyncio.Future[Json], abandoned: Callable[[], object]) -> None:
@@ -77,7 +77,7 @@ def refused(errors: list[Json]) -> EventStream:
     """The response of an operation that never began."""
     response: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
     response.set_result({"errors": errors})
-    return OneResponse(response, abandoned=lambda: None)
+    return SingleResponseStream(response, abandoned=lambda: None)
 
 
 def _seen(task: asyncio.Task[Json]) -> None:

@@ -21,12 +21,12 @@ from server.http.request import (
     stream_token,
 )
 from server.http.request_log import REQUEST_ID_KEY
-from server.http.response import HEADERS, Form, retry_after
-from server.overload.shielded_mutations import Mutations
+from server.http.response import HEADERS, ResponseFormat, retry_after
+from server.overload.shielded_mutations import ShieldedMutations
 from server.sse.operations import begin, refused
 from server.sse.single_connection import SingleConnections
 from server.sse.stream import SSEStream
-from server.sse.streams import SSEStreams
+from server.sse.stream_registry import SSEStreamRegistry
 from subscriptions.transport.engine import (
     ConnectionContext,
     GraphQLEngine,
@@ -52,9 +52,9 @@ class StreamRequests:
     def __init__(
         self,
         engine: GraphQLEngine,
-        streams: SSEStreams,
+        streams: SSEStreamRegistry,
         single: SingleConnections,
-        mutations: Mutations,
+        mutations: ShieldedMutations,
         *,
         max_body_bytes: int,
     ) -> None:
@@ -88,7 +88,7 @@ class StreamRequests:
 
     # --- single connection mode
 
-    async def answer(self, request: Request, caller: Caller | None, form: Form, *, opens: bool) -> ASGIApp:
+    async def answer(self, request: Request, caller: Caller | None, form: ResponseFormat, *, opens: bool) -> ASGIApp:
         """The answer to one of them. opens: it accepts events. Raises BadRequest, RequestRefused, ConfabError and StoreError."""
         if caller is None:
             refusal = "An event stream with a token is somebody's: Authorization: Bearer <token>."

@@ -18,15 +18,15 @@ from resolvers.base.errors import A_MOMENT_MS, NotFound
 from resolvers.users.callers import Caller, CallerRole
 from server.http.request import BadRequest, parse_json, request_of
 from server.http.response import internal_error, status_of
-from server.overload.shielded_mutations import Mutations
+from server.overload.shielded_mutations import ShieldedMutations
 from server.sse.operations import begin, refused
 from server.sse.stream import OperationExists, SSEStream, StreamEnding, TooManyOperations
-from server.sse.streams import SSEStreams
+from server.sse.stream_registry import SSEStreamRegistry
 from store.base.errors import StoreError
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
 from store.deployment.event_streams import MOST_WAITING, EventStreamStore, QueueOutcome
-from subscriptions.realtime.server_calls import Calls
+from subscriptions.realtime.server_calls import ServerCalls
 from subscriptions.transport.engine import (
     ConnectionContext,
     EventStream,
@@ -52,11 +52,11 @@ class SingleConnections:
     def __init__(
         self,
         engine: GraphQLEngine,
-        streams: SSEStreams,
-        mutations: Mutations,
+        streams: SSEStreamRegistry,
+        mutations: ShieldedMutations,
         places: EventStreamStore,
         server: str,
-        calls: Calls,
+        calls: ServerCalls,
     ) -> None:
         """`server` is this server's name on the bus."""
         self._engine = engine

@@ -12,7 +12,7 @@ from resolvers.users.callers import Caller
 from server.http.response import internal_error
 from server.http.uvicorn_protocol import ABORT_EXTENSION
 from server.sse.framing import COMMENT, STREAM_HEADERS, Framing
-from server.sse.operations import OneResponse
+from server.sse.operations import SingleResponseStream
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.engine import EventStream, RequestRefused, StreamEnded, encode
 
@@ -169,7 +169,7 @@ class SSEStream:
             return
         self._ending = True
         for operation in list(self._operations.values()):
-            if not isinstance(operation.responses, OneResponse):
+            if not isinstance(operation.responses, SingleResponseStream):
                 self.stop(operation.id)
         self._after(self._limits.close_timeout, "hurry", self._hurry)
         self._after(self._limits.grace, "grace", self._finish)

@@ -111,7 +111,7 @@ class ConversationStore:
             UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": session}, upsert=True)
             for user in people[:2]
         ]
-        await self._mongo.together(
+        await self._mongo.gather(
             self._mongo.bulk_write(SESSIONS, sessions),
             self._mongo.update_one(CONVERSATIONS, {"_id": conversation}, {"$setOnInsert": head}, upsert=True),
         )

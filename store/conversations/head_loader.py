@@ -18,7 +18,7 @@ from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, members_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
-from store.redis.single_flight import CLAIM_MS, SingleFlight, until_settled
+from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
 
 _NEWEST = "newest"
 _NEWEST_MESSAGE = {
@@ -45,7 +45,7 @@ class HeadLoader:
             return set()
         if not with_members:
             return await self._load_batch(conversations)
-        scope = self._cache.scope
+        scope = self._cache.request_prefix
         loads = [
             self._flights.run((scope, c), partial(self._load_batch, (c,), with_members=True)) for c in conversations
         ]
@@ -78,7 +78,7 @@ class HeadLoader:
             waiting = busy
             return not waiting
 
-        await until_settled(attempt)
+        await retry_until_true(attempt)
         return set(conversations) - absent
 
     async def _read_mongo(
@@ -88,7 +88,7 @@ class HeadLoader:
             CONVERSATIONS, [{"$match": {"_id": {"$in": list(conversations)}}}, {"$lookup": _NEWEST_MESSAGE}]
         )
         groups = [c for c in conversations if kind_of(c) is ConversationKind.GROUP] if with_members else []
-        results = await self._mongo.together(heads, *(self._mongo.find(MEMBERS, members_of(c)) for c in groups))
+        results = await self._mongo.gather(heads, *(self._mongo.find(MEMBERS, members_of(c)) for c in groups))
         rows = {ConversationId(row["_id"]): row for row in results[0]}
         return rows, dict(zip(groups, results[1:], strict=True))
 

@@ -69,12 +69,12 @@ class CommitStore:
 
         all_new = [CommittedMessage(reserved, at_ms) for reserved, at_ms in zip(batch, timestamps_ms, strict=True)]
         if not messages_first:
-            await self._mongo.together(insert(), *origins, *self._following_writes(all_new))
+            await self._mongo.gather(insert(), *origins, *self._following_writes(all_new))
             return await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
-        await self._mongo.together(insert(), *origins)
+        await self._mongo.gather(insert(), *origins)
         durable, displaced = await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
         if durable:
-            await self._mongo.together(*self._following_writes(durable))
+            await self._mongo.gather(*self._following_writes(durable))
         return durable, displaced
 
     def _following_writes(self, durable: Sequence[CommittedMessage]) -> list[Awaitable[Any]]:

@@ -54,21 +54,47 @@ def _row_id(sender: UserId, key: str) -> str:
 
 
 class ClaimStore:
-    """Claims in Redis; in MongoDB while Redis is away.
+    """Claims of idempotency keys: in Redis, or in MongoDB while the Redis fallback is used, since all servers need them.
 
-    The key is stored with the message too, for when Redis lost the claims. `claims` {_id: "message <user> <key>",
-    v: the claim, until: its end}.
+    The message contains its key too, for the time after Redis lost the claims.
     """
 
     def __init__(self, mongo: Mongo, cache: Cache, keys: Keys) -> None:
-        self._mongo = mongo
+        self._cache = cache
+        self._in_redis = _RedisClaims(cache, keys)
+        self._in_mongo = _MongoClaims(mongo)
+
+    @property
+    def _claims(self) -> _RedisClaims | _MongoClaims:
+        return self._in_redis if self._cache.is_shared else self._in_mongo
+
+    async def claim(self, sender: UserId, key: str, claim: Claim) -> ClaimResult:
+        """Claim a key, unless it has a claim already. One round trip."""
+        return await self._claims.claim(sender, key, claim)
+
+    async def find_in_mongo(self, sender: UserId, key: str) -> Claim | None:
+        """Return the claim that MongoDB has, from a time when Redis was away."""
+        return await self._in_mongo.find(sender, key)
+
+    async def release(self, sender: UserId, key: str, claim: Claim) -> None:
+        """Remove the claim of a message that was refused."""
+        await self._claims.release(sender, key, claim)
+
+    async def replace(self, sender: UserId, key: str, claim: Claim) -> None:
+        """Replace the caller's claim by that of the message that MongoDB already has under the key."""
+        await self._claims.replace(sender, key, claim)
+
+    def settle_call(self, sender: UserId, key: str, claim: Claim) -> Call:
+        """Return the call that stores the claim of a message that is durable, with its place."""
+        return self._in_redis.settle_call(sender, key, claim)
+
+
+class _RedisClaims:
+    def __init__(self, cache: Cache, keys: Keys) -> None:
         self._cache = cache
         self._keys = keys
 
     async def claim(self, sender: UserId, key: str, claim: Claim) -> ClaimResult:
-        """Claim a key, unless it has a claim already. One round trip."""
-        if self._cache.spare is not None:
-            return ClaimResult(await self._claim_in_mongo(sender, key, claim), None)
         existing, epoch = await self._cache.run(
             [
                 Call("claim_key", (self._keys.claim(sender, key),), (claim.to_json(), CLAIM_MS)),
@@ -77,34 +103,37 @@ class ClaimStore:
         )
         return ClaimResult(_claim_from(existing) if existing else None, epoch.decode() if epoch else "")
 
-    async def _claim_in_mongo(self, sender: UserId, key: str, claim: Claim) -> Claim | None:
+    async def release(self, sender: UserId, key: str, claim: Claim) -> None:
+        await self._cache.one(Call("release_key", (self._keys.claim(sender, key),), (claim.to_json(),)))
+
+    async def replace(self, sender: UserId, key: str, claim: Claim) -> None:
+        await self._cache.one(self.settle_call(sender, key, claim))
+
+    def settle_call(self, sender: UserId, key: str, claim: Claim) -> Call:
+        return Call("SET", (self._keys.claim(sender, key),), (claim.to_json(), "PX", CLAIM_MS))
+
+
+class _MongoClaims:
+    """Rows of `claims`: {_id: "message <user> <key>", v: the claim, until: its end}."""
+
+    def __init__(self, mongo: Mongo) -> None:
+        self._mongo = mongo
+
+    async def claim(self, sender: UserId, key: str, claim: Claim) -> ClaimResult:
         until = datetime.now(UTC) + timedelta(milliseconds=CLAIM_MS)
         row = {"_id": _row_id(sender, key), "v": claim.to_json(), "until": until}
         try:
             await self._mongo.insert_one(CLAIMS, row)
         except DuplicateKeyError:
-            return await self.find_in_mongo(sender, key) or claim
-        return None
+            return ClaimResult(await self.find(sender, key) or claim, None)
+        return ClaimResult(None, None)
 
-    async def find_in_mongo(self, sender: UserId, key: str) -> Claim | None:
-        """Return the claim that MongoDB has, from a time when Redis was away."""
+    async def find(self, sender: UserId, key: str) -> Claim | None:
         row = await self._mongo.find_one(CLAIMS, {"_id": _row_id(sender, key)})
         return _claim_from(row["v"]) if row else None
 
     async def release(self, sender: UserId, key: str, claim: Claim) -> None:
-        """Remove the claim of a message that was refused."""
-        if self._cache.spare is not None:
-            await self._mongo.delete_one(CLAIMS, {"_id": _row_id(sender, key), "v": claim.to_json()})
-            return
-        await self._cache.one(Call("release_key", (self._keys.claim(sender, key),), (claim.to_json(),)))
+        await self._mongo.delete_one(CLAIMS, {"_id": _row_id(sender, key), "v": claim.to_json()})
 
     async def replace(self, sender: UserId, key: str, claim: Claim) -> None:
-        """Replace the caller's claim by that of the message that MongoDB already has under the key."""
-        if self._cache.spare is not None:
-            await self._mongo.update_one(CLAIMS, {"_id": _row_id(sender, key)}, {"$set": {"v": claim.to_json()}})
-            return
-        await self._cache.one(self.settle_call(sender, key, claim))
-
-    def settle_call(self, sender: UserId, key: str, claim: Claim) -> Call:
-        """Return the call that stores the claim of a message that is durable, with its place."""
-        return Call("SET", (self._keys.claim(sender, key),), (claim.to_json(), "PX", CLAIM_MS))
+        await self._mongo.update_one(CLAIMS, {"_id": _row_id(sender, key)}, {"$set": {"v": claim.to_json()}})

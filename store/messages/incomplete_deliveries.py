@@ -27,7 +27,7 @@ class IncompleteDeliveries:
 
     async def select(self, page: Sequence[Message]) -> list[Message]:
         """Return the messages whose head or session updates are missing: one round trip."""
-        heads, sessions = await self._mongo.together(
+        heads, sessions = await self._mongo.gather(
             self._rows(CONVERSATIONS, {m.conversation for m in page}),
             self._rows(SESSIONS, {row for m in page for row in _session_rows(m)}),
         )

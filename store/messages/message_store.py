@@ -104,7 +104,7 @@ class MessageStore:
             )
             for i in range(0, len(places), _MOST_RANGES)
         ]
-        found = await self._mongo.together(*reads) if reads else []
+        found = await self._mongo.gather(*reads) if reads else []
         rows = sorted((row for part in found for row in part), key=itemgetter(MessageField.ID), reverse=True)
         return [message_from(row) for row in rows[:limit]]
 

@@ -64,7 +64,7 @@ class OutboxStore:
         )
         keys = self._keys.conversation(message.conversation)
         if message.key is not None:
-            keys = (*keys, self._keys.placed(message.conversation, message.id))
+            keys = (*keys, self._keys.reservation(message.conversation, message.id))
         answer, epoch, record = await self._cache.run(
             [
                 Call("reserve", keys, args),
@@ -91,7 +91,7 @@ class OutboxStore:
     ) -> ReservedMessage | Refusal:
         """Change a group in the cache, give the SYSTEM message its place and put both into the outbox, in one step.
 
-        Refused if the membership has another version by now, or if another change is on its way. One round trip.
+        Refusal if the membership has another version by now, or if another change is on its way. One round trip.
 
         Args:
             message: The SYSTEM message. It gets no place if the change is not announced.
@@ -120,7 +120,7 @@ class OutboxStore:
         One round trip that no request waits for.
         """
         streams = [Call("XRANGE", (self._keys.outbox(p),), ("-", "+", "COUNT", 1)) for p in range(PARTITIONS)]
-        (seconds, micros), *found = await self._cache.run_aside([Call("TIME", ()), *streams])
+        (seconds, micros), *found = await self._cache.run_in_background([Call("TIME", ()), *streams])
         oldest = [int(entries[0][0].partition(b"-")[0]) for entries in found if entries]
         return max(0, int(seconds) * 1000 + int(micros) // 1000 - min(oldest)) if oldest else 0
 

@@ -87,7 +87,7 @@ class ReceiptStore:
     async def save_marks(self, marks: Sequence[ReceiptMark], at_ms: int) -> None:
         """Store marks and their users' progress: one round trip."""
         try:
-            await self._mongo.together(*self.writes(marks, at_ms))
+            await self._mongo.gather(*self.writes(marks, at_ms))
         except BulkWriteError as error:
             # Two upserts of the same mark collided. Repeating is safe.
             raise Unreachable("marks of one reader collided") from error
@@ -105,7 +105,7 @@ class ReceiptStore:
         reads = [self._mongo.find(MEMBERS, members_of(c), projection=_PROGRESS) for c in groups]
         if private:
             reads.append(self._mongo.find(CONVERSATIONS, {"_id": {"$in": private}}, projection=_PEER_PROGRESS))
-        answers = await self._mongo.together(*reads)
+        answers = await self._mongo.gather(*reads)
         found = {c: [_recipient_from(c, row) for row in rows] for c, rows in zip(groups, answers, strict=False)}
         return found | {head["_id"]: _peers_from(head) for heads in answers[len(groups) :] for head in heads}
 
@@ -143,7 +143,7 @@ class ReceiptStore:
             )
             for kind in (ReceiptKind.DELIVERED, ReceiptKind.READ)
         ]
-        heads, delivered, read = await self._mongo.together(
+        heads, delivered, read = await self._mongo.gather(
             self._mongo.find(CONVERSATIONS, {"_id": conversation}, projection=_PEER_PROGRESS), *first_marks
         )
         recipients = [person for head in heads for person in _peers_from(head) if person.user == peer]

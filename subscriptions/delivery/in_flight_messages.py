@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from store.base.ids import UserId
 from store.messages.message import CommittedMessage, Message, ReservedMessage
 from store.sessions.session_store import ApplyResult
-from subscriptions.realtime.events import MessageCreated
+from subscriptions.realtime.events.messages import MessageCreated
 
 
 @dataclass(frozen=True, slots=True)

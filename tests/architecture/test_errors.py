@@ -15,7 +15,7 @@ from resolvers.base import errors
 from resolvers.base.errors import ConfabError
 from schema.base.errors import ErrorCode, format_error
 from schema.sdl import print_sdl
-from store.base.errors import StoreError, Unreachable, translated
+from store.base.errors import StoreError, Unreachable, translate_errors
 
 WITHOUT_A_CLASS = {"INTERNAL"}
 """What is raised by none of ours: a defect."""
@@ -99,7 +99,7 @@ def of_drivers() -> list[type[Exception]]:
 def test_every_error_of_a_driver_is_translated(kind: type[Exception]) -> None:
     # Made without its constructor: each has another one, and the kind alone matters.
     error = kind.__new__(kind)
-    with pytest.raises(Unreachable) as caught, translated():
+    with pytest.raises(Unreachable) as caught, translate_errors():
         raise error
     assert caught.value.__cause__ is error
 
@@ -116,17 +116,17 @@ def test_every_error_of_a_driver_is_translated(kind: type[Exception]) -> None:
 def test_a_batch_of_writes_tells_of_collisions_only_where_nothing_else_went_wrong(
     details: dict[str, Any], raised: type[Exception]
 ) -> None:
-    with pytest.raises(raised), translated():
+    with pytest.raises(raised), translate_errors():
         raise pymongo.errors.BulkWriteError(details)
 
 
 def test_a_collision_is_for_the_caller_to_judge() -> None:
-    with pytest.raises(pymongo.errors.DuplicateKeyError), translated():
+    with pytest.raises(pymongo.errors.DuplicateKeyError), translate_errors():
         raise pymongo.errors.DuplicateKeyError("taken")
 
 
 def test_a_drivers_trouble_with_its_own_lock_is_translated_and_no_other_runtime_error() -> None:
-    with pytest.raises(Unreachable), translated():
+    with pytest.raises(Unreachable), translate_errors():
         raise RuntimeError("Lock is not acquired")
-    with pytest.raises(RuntimeError, match="something else"), translated():
+    with pytest.raises(RuntimeError, match="something else"), translate_errors():
         raise RuntimeError("something else")

@@ -28,7 +28,7 @@ from redis.asyncio import Redis as AsyncRedis
 
 from server.embedded import ports
 from server.embedded.binaries import find_mongod, find_redis
-from server.embedded.child import Child, Program
+from server.embedded.child_process import ChildProcess, ServerProgram
 from server.embedded.valkey import redis_url, valkey
 from store.base.ids import PARTITIONS
 from store.redis.keys import Keys
@@ -57,8 +57,8 @@ class Databases:
         self._launcher = ThreadPoolExecutor(1, thread_name_prefix="chaos-launcher")
         self._links: list[int] = []
         self._proxy: subprocess.Popen[bytes] | None = None
-        self.members: list[Child] = []
-        self.redis: Child
+        self.members: list[ChildProcess] = []
+        self.redis: ChildProcess
 
     @property
     def mongo_url(self) -> str:
@@ -103,8 +103,8 @@ class Databases:
         for home in homes:
             home.mkdir(parents=True)
         for port, home in zip(targets[:MEMBERS], homes[:MEMBERS], strict=True):
-            self.members.append(Child(_member(home), port, self._launcher))
-        self.redis = Child(valkey(find_redis(), homes[-1]), targets[-1], self._launcher)
+            self.members.append(ChildProcess(_member(home), port, self._launcher))
+        self.redis = ChildProcess(valkey(find_redis(), homes[-1]), targets[-1], self._launcher)
         for child in (*self.members, self.redis):
             child.launch()
         ends = targets[:MEMBERS] + [targets[-1]] * self._servers
@@ -269,7 +269,7 @@ async def hold_process(pid: int, seconds: float) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
-def _member(home: Path) -> Program:
+def _member(home: Path) -> ServerProgram:
     binary = find_mongod()
 
     def command(port: int) -> list[str]:
@@ -288,7 +288,7 @@ def _member(home: Path) -> Program:
             *("--setParameter", "transactionLifetimeLimitSeconds=10"),
         ]
 
-    return Program("MongoDB", "CONFAB_MONGO_URL", binary, home, command, _answers, 30.0)
+    return ServerProgram("MongoDB", "CONFAB_MONGO_URL", binary, home, command, _answers, 30.0)
 
 
 def _answers(port: int, pid: int) -> bool:

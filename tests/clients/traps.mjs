@@ -41,7 +41,7 @@ async function givesUp() {
   way.cut();
   await until("its giving up", () => failed);
   way.close();
-  done("graphql-ws gives up where it can't connect");
+  done("graphql-ws gives up if it cannot connect");
 }
 
 async function noToken() {
@@ -50,7 +50,7 @@ async function noToken() {
   });
   const failed = await new Promise((resolve) => { socket.subscribe({ query: EVENTS }, { next() {}, error: resolve, complete() {} }); });
   assert.equal(failed.message, "no token");
-  done("graphql-ws gives up where connectionParams fails");
+  done("graphql-ws gives up if connectionParams fails");
 }
 
 async function sendsAgain() {
@@ -74,7 +74,7 @@ async function sendsAgain() {
   assert.deepEqual(await bob.contents(conversationId), ["first", "twice", "twice"]);
   await socket.dispose();
   way.close();
-  done("graphql-ws sends a mutation again after a break");
+  done("graphql-ws sends a mutation again after a disconnect");
 }
 
 // How a library's subscription begins again after a break, with nothing between it and graphql-ws: what it heard at last.
@@ -156,7 +156,7 @@ async function optimisticShadow() {
   assert.deepEqual(meanwhile, ["first", "ours"]);
   assert(shown().includes("theirs"));
   client.stop();
-  done("Apollo hides what others write while an optimisticResponse stands");
+  done("Apollo hides messages of others while an optimisticResponse is active");
 }
 
 async function optimisticLayer() {
@@ -202,7 +202,7 @@ async function optimisticLayer() {
   assert.deepEqual(meanwhile, ["first", "ours"]);
   stop();
   live();
-  done("urql with graphcache hides what others write while an optimistic answer stands");
+  done("urql with graphcache hides messages of others while an optimistic answer is active");
 }
 
 async function cutsOff() {
@@ -225,7 +225,7 @@ async function cutsOff() {
   assert.deepEqual(client.readQuery({ query }).sessions.edges.map(({ node }) => node.id), ["a", "b", "c"]);
   subscription.unsubscribe();
   client.stop();
-  done("Apollo's relayStylePagination drops what stands behind the cursor when the next page comes");
+  done("Apollo's relayStylePagination drops edges after the cursor when the next page comes");
 }
 
 async function documentCache() {
@@ -241,7 +241,7 @@ async function documentCache() {
   await client.mutation(SEND, { input: { conversationId, content: "second" } });
   await until("the messages again", () => asked === 3);
   stop();
-  done("urql's own cacheExchange asks everything with a Message in it anew after each sendMessage");
+  done("urql's own cacheExchange repeats every query with a Message after each sendMessage");
 }
 
 // These have the network in their hands, one after the other.
@@ -260,7 +260,7 @@ async function retryLink() {
   answerOnce(BUSY);
   await assert.rejects(client.mutate({ mutation: gql(SEND), variables }));
   client.stop();
-  done("Apollo's RetryLink hears of no GraphQL error");
+  done("Apollo's RetryLink never sees a GraphQL error");
 }
 
 async function relayErrors() {
@@ -270,7 +270,7 @@ async function relayErrors() {
     operation: { kind: "Operation", name: "Q", argumentDefinitions: [], selections: [] },
     params: { name: "Q", id: null, cacheID: "q", text: "{ me }", operationKind: "query", metadata: {} } };
   await fetchQuery(environment, node, {}).toPromise();
-  done("Relay takes errors beside data for none");
+  done("Relay ignores errors if there is data");
 }
 
 const relayForgets = forgets("Relay", (socket, variables, take) => {

@@ -10,8 +10,8 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from tests.invariants.model_device import ModelDevice
 from tests.invariants.session_acts import Acts
-from tests.invariants.session_device import Device
 from tests.invariants.session_model import Op, SessionModel
 from tests.invariants.session_reading import Reading
 from tests.invariants.session_replay import replay
@@ -38,7 +38,7 @@ class Walk(RuleBasedStateMachine):
         world = self.world
         self.sound = True
         self.rough = False
-        self.devices: list[Device] = []
+        self.devices: list[ModelDevice] = []
         self.marks: list[Mark] = []
         self.groups: dict[str, str] = {}
         world.run(world.housekeeping())
@@ -212,8 +212,8 @@ class Walk(RuleBasedStateMachine):
     @rule(who=st.integers(0, 2), process=PROCESS)
     def appear(self, who: int, process: int) -> None:
         if len(self.devices) < 3:
-            self.devices.append(Device(self.world.apis[process], self.users[who]))
-            self.world.run(self.devices[-1].start(self.model))
+            self.devices.append(ModelDevice(self.world.apis[process], self.users[who]))
+            self.world.run(self.devices[-1].appear(self.model))
 
     @rule(which=ANY, process=PROCESS)
     def come_and_go(self, which: int, process: int) -> None:
@@ -222,7 +222,7 @@ class Walk(RuleBasedStateMachine):
         self.step("come and go")
         device = self.devices[which % len(self.devices)]
         if device.away:
-            self.world.run(device.resume(self.world.apis[process], self.model))
+            self.world.run(device.come_back(self.world.apis[process], self.model))
         else:
             self.world.run(self._agree(device))
             self.world.run(device.stop())
@@ -235,24 +235,24 @@ class Walk(RuleBasedStateMachine):
             self.world.run(self._agree(*(device for device in self.devices if not device.away)))
             self.sound = True
 
-    async def _agree(self, *devices: Device) -> None:
+    async def _agree(self, *devices: ModelDevice) -> None:
         """Devices show what is so."""
         if self.rough:
             await self.world.housekeeping()
             self.rough = False
         for device in devices:
             await self.watch.check([device.user], 0)
-            await device.agrees(self.model)
+            await device.agrees_with(self.model)
 
     def teardown(self) -> None:
         try:
             if self.sound:
                 for device in self.devices:
                     if device.away:
-                        self.world.run(device.resume(self.world.apis[0], self.model))
+                        self.world.run(device.come_back(self.world.apis[0], self.model))
                 self.agree()
                 self.look(0)
         finally:
             for api in self.world.apis:
-                self.world.run(api.stop_listening())
+                self.world.run(api.stop_subscriptions())
             self.world.lose(1, 0)

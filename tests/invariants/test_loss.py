@@ -158,7 +158,7 @@ async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(
 async def test_a_running_server_finishes_what_was_left_and_notices_a_lost_redis_by_itself(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subscriptions.housekeeping.TAKEOVER_MS", 500)
+    monkeypatch.setattr("subscriptions.delivery.housekeeping.TAKEOVER_MS", 500)
     async with world.open() as services:
         await world.sign_in(services, "anna", "ben")
         await send_message(services.app, UserId("anna"), NewMessage("ben", None, "first"))

@@ -30,7 +30,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from schema.base.errors import ErrorCode
 from server.app import create_app
-from server.cli.serving import _config
+from server.cli.serve import _config
 from server.embedded import EmbeddedServers
 from server.settings import UNLIMITED, Settings, load_settings
 from tests.protocol.peer import open_socket

@@ -72,8 +72,8 @@ async def test_a_long_token_and_a_body_in_small_chunks_are_no_trouble(app: App) 
 
 
 async def test_a_head_and_a_body_that_never_come_are_given_up(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.uvicorn_http.HEAD_SECONDS", 0.1)
-    monkeypatch.setattr("server.http_request.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("server.http.uvicorn_protocol.HEAD_SECONDS", 0.1)
+    monkeypatch.setattr("server.http.request.BODY_SECONDS", 0.1)
     assert await answer_to(app, b"GET /graphql HTTP/1.1\r\nhost: confab\r\nx-slow: ") == (b"", 45)
     said, _ = await answer_to(app, POST + b"connection: close\r\ncontent-length: 100\r\n\r\n{")
     assert said.startswith(b"HTTP/1.1 408 ") and b"INVALID_INPUT" in said

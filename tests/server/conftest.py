@@ -18,16 +18,16 @@ from starlette.routing import Route
 from resolvers.base.errors import Unauthenticated
 from resolvers.users.callers import Caller
 from server.auth.authenticator import Authenticator
-from server.http.endpoint import GraphQLHTTP
-from server.http.request_log import RequestLog
+from server.graphql_endpoint import GraphQLHTTP
+from server.http.request_log import RequestLogMiddleware
 from server.overload.admission_control import AdmissionControl
-from server.overload.load_shedding import Shedding
-from server.overload.shielded_mutations import Mutations
+from server.overload.load_shedding import LoadShedding
+from server.overload.shielded_mutations import ShieldedMutations
 from server.settings import Settings
 from server.sse.requests import StreamRequests
 from server.sse.single_connection import SingleConnections
 from server.sse.stream import StreamLimits
-from server.sse.streams import SSEStreams
+from server.sse.stream_registry import SSEStreamRegistry
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
 from tests.server.served_app import ServeApp, serving_app
 from tests.server.tokens import NOW, SECRET
@@ -143,7 +143,7 @@ class Side:
     client: httpx.AsyncClient
     signed_in: list[Caller]
     max_body_bytes: int
-    streams: SSEStreams
+    streams: SSEStreamRegistry
     sign_in_error: Exception | None = None
 
     async def post(
@@ -181,10 +181,10 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     max_body_bytes = 1_048_576
     authenticator = Authenticator(Settings(jwt_secret=SECRET), clock)
     limits: StreamLimits = getattr(request, "param", StreamLimits(silence=0))
-    mutations, streams = Mutations(), SSEStreams(limits, clock=clock)
+    mutations, streams = ShieldedMutations(), SSEStreamRegistry(limits, clock=clock)
     nowhere: Any = None
     single = SingleConnections(engine, streams, mutations, nowhere, "here", nowhere)
-    guarded = AdmissionControl(engine, Shedding(100, 100), mutations, 20)
+    guarded = AdmissionControl(engine, LoadShedding(100, 100), mutations, 20)
     endpoint = GraphQLHTTP(
         guarded,
         authenticator.authenticate,
@@ -193,7 +193,7 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
         mutations,
         max_body_bytes=max_body_bytes,
     )
-    app = Starlette(routes=[Route("/graphql", endpoint)], middleware=[Middleware(RequestLog)])
+    app = Starlette(routes=[Route("/graphql", endpoint)], middleware=[Middleware(RequestLogMiddleware)])
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
         made = Side(engine, endpoint, app, client, signed_in, max_body_bytes, streams)

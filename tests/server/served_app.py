@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from server.app import create_app
-from server.cli.serving import _config
+from server.cli.serve import _config
 from server.settings import Settings
 from subscriptions.transport.engine import Json
 from tests.protocol.peer import Peer, open_socket

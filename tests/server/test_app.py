@@ -216,7 +216,7 @@ async def test_sockets_are_closed_1012_when_the_server_stops(serve_app: ServeApp
 
 
 @dataclass
-class Mutations:
+class ShieldedMutations:
     """Mutations that begin, and wait at a gate."""
 
     begun: asyncio.Event
@@ -224,8 +224,8 @@ class Mutations:
 
 
 @pytest.fixture
-def mutations(monkeypatch: pytest.MonkeyPatch) -> Mutations:
-    held = Mutations(asyncio.Event(), asyncio.Event())
+def mutations(monkeypatch: pytest.MonkeyPatch) -> ShieldedMutations:
+    held = ShieldedMutations(asyncio.Event(), asyncio.Event())
     execute = Engine.execute
 
     async def waiting(self: Engine, prepared: Any, request: GraphQLRequest, context: ConnectionContext) -> Json:
@@ -239,7 +239,7 @@ def mutations(monkeypatch: pytest.MonkeyPatch) -> Mutations:
 
 
 async def test_a_server_that_stops_sees_its_clients_off_and_answers_what_has_begun(
-    serve_app: ServeApp, mutations: Mutations
+    serve_app: ServeApp, mutations: ShieldedMutations
 ) -> None:
     async with serve_app() as app:
         await app.data("{ me { id } }", "bob")
@@ -270,7 +270,7 @@ async def test_a_server_that_stops_sees_its_clients_off_and_answers_what_has_beg
 
 @pytest.mark.parametrize("way", ["http", "websocket"])
 async def test_a_server_that_stops_carries_out_the_mutations_that_have_begun(
-    serve_app: ServeApp, mutations: Mutations, settings: Settings, way: str
+    serve_app: ServeApp, mutations: ShieldedMutations, settings: Settings, way: str
 ) -> None:
     async with serve_app() as app:
         # Past this uvicorn gives up the request, and the application alone looks after the mutation.

@@ -14,7 +14,7 @@ from server.auth.authenticator import MAX_TOKEN_LENGTH, Authenticator, bearer_to
 from server.auth.jwks import Clock
 from server.auth.token_claims import LEEWAY
 from server.auth.websocket import socket_authenticate
-from server.overload.load_shedding import Shedding
+from server.overload.load_shedding import LoadShedding
 from server.settings import Settings, SettingsError
 from store.base.ids import UserId
 from subscriptions.transport.websocket import Authenticated, ConnectionRefusedByAuth
@@ -185,7 +185,7 @@ async def test_a_known_token_is_not_verified_again_until_it_expires(
 
 
 async def test_known_tokens_take_bounded_memory(hs: Authenticator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.auth.REMEMBERED", 3)
+    monkeypatch.setattr("server.auth.authenticator.REMEMBERED", 3)
     tokens = [signed(sub=f"user{n}") for n in range(5)]
     first = [await hs.authenticate(token) for token in tokens]
     again = [await hs.authenticate(token) for token in reversed(tokens)]
@@ -229,7 +229,7 @@ async def test_a_socket_is_the_callers_once_they_are_signed_in(hs: Authenticator
     async def sign_in(caller: Caller) -> None:
         signed_in.append(caller)
 
-    judge = socket_authenticate(hs.authenticate, sign_in, Shedding(1, 1))
+    judge = socket_authenticate(hs.authenticate, sign_in, LoadShedding(1, 1))
     caller = await hs.authenticate(signed())
     assert await judge({key: f"Bearer {signed()}"}) == Authenticated(caller, NOW + 3600, "alice")
     assert signed_in == [caller]
@@ -240,7 +240,7 @@ async def test_a_socket_without_a_token_is_nobodys(hs: Authenticator, payload: d
     async def sign_in(_: Caller) -> None:
         raise AssertionError("nobody cannot be signed in")
 
-    assert await socket_authenticate(hs.authenticate, sign_in, Shedding(1, 1))(payload) == Authenticated(None)
+    assert await socket_authenticate(hs.authenticate, sign_in, LoadShedding(1, 1))(payload) == Authenticated(None)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +254,6 @@ async def test_a_socket_with_a_bad_token_is_closed_with_4403_and_the_reason(
         raise AssertionError("who was refused cannot be signed in")
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(hs.authenticate, sign_in, Shedding(1, 1))({"Authorization": authorization})
+        await socket_authenticate(hs.authenticate, sign_in, LoadShedding(1, 1))({"Authorization": authorization})
     assert caught.value.close.code == 4403
     assert 0 < len(caught.value.close.reason.encode()) <= 123

@@ -17,8 +17,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from server.http.endpoint import GraphQLHTTP
-from server.http.static_pages import STATIC, BuiltPage, demo_routes
+from server.graphql_endpoint import GraphQLHTTP
+from server.http.static_pages import STATIC, StaticPage, demo_routes
 
 ASSETS = "/graphql/assets"
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -29,7 +29,7 @@ async def refuse(*_: Any) -> Any:
     raise AssertionError("the page asks nobody")
 
 
-def app_with(built: BuiltPage | None) -> httpx.AsyncClient:
+def app_with(built: StaticPage | None) -> httpx.AsyncClient:
     nothing: Any = None
     page = built.page if built is not None else None
     endpoint = GraphQLHTTP(nothing, refuse, refuse, nothing, nothing, max_body_bytes=1024, page=page)
@@ -44,7 +44,7 @@ async def built(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     (tmp_path / "secret.js").write_text("outside")
     for name, content in {"index.html": "<p>the page</p>", "app-1.js": "app", "style-1.css": "", ".log": "x"}.items():
         (tmp_path / "page" / name).write_text(content)
-    async with app_with(BuiltPage(tmp_path / "page", ASSETS)) as client:
+    async with app_with(StaticPage(tmp_path / "page", ASSETS)) as client:
         yield client
 
 
@@ -83,7 +83,7 @@ async def test_nothing_but_the_pages_files_is_served(built: httpx.AsyncClient, n
 
 
 async def test_a_page_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:
-    async with app_with(BuiltPage(tmp_path / "nothing", ASSETS)) as client:
+    async with app_with(StaticPage(tmp_path / "nothing", ASSETS)) as client:
         response = await client.get("/graphql", headers=BROWSER)
     assert response.status_code == 503
     assert "make web" in response.text

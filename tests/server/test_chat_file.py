@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from server.chat_import.log_file import Joined, Renamed, Said, read_chat
-from server.cli.errors import CommandError
+from server.chat_import.log_file import JoinLine, MessageLine, RenameLine, read_chat
+from server.errors import CommandError
 
 GOOD = '{"minute": 1, "kind": "message", "nick": "a", "text": "hi"}\n'
 
@@ -23,10 +23,10 @@ def test_lines_are_read_in_order_with_their_numbers(tmp_path: Path) -> None:
         )
     )
     assert chat.lines == (
-        Joined(1, "a|b"),
-        Said(2, "a|b", "hi", "c"),
-        Said(3, "c", "hello", None),
-        Renamed(4, "a|b", "a"),
+        JoinLine(1, "a|b"),
+        MessageLine(2, "a|b", "hi", "c"),
+        MessageLine(3, "c", "hello", None),
+        RenameLine(4, "a|b", "a"),
     )
     assert chat.length == 4
 
@@ -38,7 +38,7 @@ def test_blank_lines_and_windows_line_ends_and_a_byte_order_mark_are_passed_over
 
 def test_texts_and_nicks_stay_as_they_are(tmp_path: Path) -> None:
     chat = read_chat(_written(tmp_path, r'{"kind": "message", "nick": "zcat[1] ", "text": "a\u0000b \ud83d c\u2028d"}'))
-    assert chat.lines == (Said(1, "zcat[1] ", "a\0b \ud83d c\u2028d", None),)
+    assert chat.lines == (MessageLine(1, "zcat[1] ", "a\0b \ud83d c\u2028d", None),)
 
 
 def test_the_digest_tells_contents_apart_and_nothing_else(tmp_path: Path) -> None:

@@ -6,20 +6,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from server.chat_import.log_file import ChatFile, ChatLine, Joined, Renamed, Said
-from server.chat_import.people import (
+from server.chat_import.log_file import ChatFile, ChatLine, JoinLine, MessageLine, RenameLine
+from server.chat_import.plan import (
     IMPORTER,
     ImportPlan,
-    Join,
-    Rename,
-    Say,
+    JoinStep,
+    RenameStep,
+    SendStep,
     clean_text,
     cut_text,
     display_name_for,
     make_plan,
     user_id_for,
 )
-from server.cli.errors import CommandError
+from server.errors import CommandError
 from store.base.ids import is_user_id
 
 # As odd as real ones, as odd as can be, and such as look like what others are mapped to.
@@ -100,36 +100,45 @@ def test_what_is_too_long_for_a_message_is_cut_and_ends_in_an_ellipsis() -> None
 
 def test_who_appears_in_anything_but_a_join_was_there_from_the_start() -> None:
     plan = _plan(
-        Joined(1, "late"), Said(2, "early", "hi", None), Renamed(3, "silent", "quiet"), Said(4, "late", "hi", None)
+        JoinLine(1, "late"),
+        MessageLine(2, "early", "hi", None),
+        RenameLine(3, "silent", "quiet"),
+        MessageLine(4, "late", "hi", None),
     )
     assert plan.starters == ("early", "silent")
-    assert plan.steps[0] == Join(1, user_id_for("late"))
+    assert plan.steps[0] == JoinStep(1, user_id_for("late"))
 
 
 def test_a_join_of_somebody_who_is_there_is_passed_over() -> None:
-    plan = _plan(Said(1, "a", "hi", None), Said(2, "b", "hi", None), Joined(3, "a"), Joined(4, "c"), Joined(5, "c"))
-    assert [step for step in plan.steps if isinstance(step, Join)] == [Join(4, user_id_for("c"))]
+    plan = _plan(
+        MessageLine(1, "a", "hi", None),
+        MessageLine(2, "b", "hi", None),
+        JoinLine(3, "a"),
+        JoinLine(4, "c"),
+        JoinLine(5, "c"),
+    )
+    assert [step for step in plan.steps if isinstance(step, JoinStep)] == [JoinStep(4, user_id_for("c"))]
 
 
 def test_where_too_few_were_there_the_first_to_join_are_too() -> None:
-    plan = _plan(Joined(1, "a"), Joined(2, "b"), Joined(3, "c"), Said(4, "a", "hi", None))
+    plan = _plan(JoinLine(1, "a"), JoinLine(2, "b"), JoinLine(3, "c"), MessageLine(4, "a", "hi", None))
     assert plan.starters == ("a", "b")
-    assert [step for step in plan.steps if isinstance(step, Join)] == [Join(3, user_id_for("c"))]
+    assert [step for step in plan.steps if isinstance(step, JoinStep)] == [JoinStep(3, user_id_for("c"))]
 
 
 def test_a_chat_of_one_person_is_refused() -> None:
     with pytest.raises(CommandError, match=r"^The chat has 1 person in it: a group begins with 3"):
-        _plan(Said(1, "a", "hi", None), Renamed(2, "a", "b"), Said(3, "b", "hi", None))
+        _plan(MessageLine(1, "a", "hi", None), RenameLine(2, "a", "b"), MessageLine(3, "b", "hi", None))
 
 
 def test_after_a_rename_it_is_still_the_same_person() -> None:
     plan = _plan(
-        Said(1, "a", "1", None), Said(2, "x", "2", None), Renamed(3, "a", "b"), Renamed(4, "b", "c_"), Said(5, "c_", "3", None),
-        Renamed(6, "c_", "a"), Said(7, "a", "4", None),
+        MessageLine(1, "a", "1", None), MessageLine(2, "x", "2", None), RenameLine(3, "a", "b"), RenameLine(4, "b", "c_"), MessageLine(5, "c_", "3", None),
+        RenameLine(6, "c_", "a"), MessageLine(7, "a", "4", None),
     )  # fmt: skip
     assert _senders(plan) == ["a", "x", "a", "a"]
-    assert [step for step in plan.steps if isinstance(step, Rename)] == [
-        Rename(3, user_id_for("a"), "b"), Rename(4, user_id_for("a"), "c_"), Rename(6, user_id_for("a"), "a"),
+    assert [step for step in plan.steps if isinstance(step, RenameStep)] == [
+        RenameStep(3, user_id_for("a"), "b"), RenameStep(4, user_id_for("a"), "c_"), RenameStep(6, user_id_for("a"), "a"),
     ]  # fmt: skip
     assert plan.names_after(2)[user_id_for("a")] == "a"
     assert plan.names_after(4)[user_id_for("a")] == "c_"
@@ -138,59 +147,63 @@ def test_after_a_rename_it_is_still_the_same_person() -> None:
 
 def test_a_rename_takes_the_nick_from_who_bore_it_before() -> None:
     plan = _plan(
-        Said(1, "a", "1", None),
-        Said(2, "b", "2", None),
-        Renamed(3, "a", "b"),
-        Said(4, "b", "3", None),
-        Said(5, "a", "4", "b"),
+        MessageLine(1, "a", "1", None),
+        MessageLine(2, "b", "2", None),
+        RenameLine(3, "a", "b"),
+        MessageLine(4, "b", "3", None),
+        MessageLine(5, "a", "4", "b"),
     )
     assert _senders(plan) == ["a", "b", "a", user_id_for("a", 2)]
     assert plan.names == {"a": "a", "b": "b", user_id_for("a", 2): "a"}
     last = plan.steps[-1]
-    assert isinstance(last, Say)
+    assert isinstance(last, SendStep)
     assert last.mentions == ("a",)
 
 
 def test_a_nick_that_was_given_up_is_borne_by_somebody_new_when_it_turns_up_again() -> None:
     plan = _plan(
-        Said(1, "a", "1", None), Said(2, "x", "2", None), Renamed(3, "a", "b"), Joined(4, "a"), Said(5, "a", "3", None)
+        MessageLine(1, "a", "1", None),
+        MessageLine(2, "x", "2", None),
+        RenameLine(3, "a", "b"),
+        JoinLine(4, "a"),
+        MessageLine(5, "a", "3", None),
     )
     again = user_id_for("a", 2)
     assert _senders(plan) == ["a", "x", again]
     assert plan.starters == ("a", "x")
-    assert Join(4, again) in plan.steps
+    assert JoinStep(4, again) in plan.steps
 
 
 def test_nicks_can_be_swapped() -> None:
     plan = _plan(
-        Said(1, "a", "1", None), Said(2, "b", "2", None), Renamed(3, "a", "t"), Renamed(4, "b", "a"), Renamed(5, "t", "b"),
-        Said(6, "a", "3", None), Said(7, "b", "4", None),
+        MessageLine(1, "a", "1", None), MessageLine(2, "b", "2", None), RenameLine(3, "a", "t"), RenameLine(4, "b", "a"), RenameLine(5, "t", "b"),
+        MessageLine(6, "a", "3", None), MessageLine(7, "b", "4", None),
     )  # fmt: skip
     assert _senders(plan) == ["a", "b", "b", "a"]
 
 
 def test_who_is_spoken_to_is_mentioned_if_a_member_by_then() -> None:
     plan = _plan(
-        Said(1, "a", "you, who speak only later", "quiet"),
-        Said(2, "a", "you, who are not here yet", "late"),
-        Joined(3, "late"),
-        Said(4, "a", "you, who came", "late"),
-        Said(5, "a", "you, whom nobody knows", "nobody"),
-        Said(6, "quiet", "1", None),
-        Renamed(7, "quiet", "loud"),
-        Said(8, "a", "you, by your new name", "loud"),
-        Said(9, "a", "you, by your old name", "quiet"),
+        MessageLine(1, "a", "you, who speak only later", "quiet"),
+        MessageLine(2, "a", "you, who are not here yet", "late"),
+        JoinLine(3, "late"),
+        MessageLine(4, "a", "you, who came", "late"),
+        MessageLine(5, "a", "you, whom nobody knows", "nobody"),
+        MessageLine(6, "quiet", "1", None),
+        RenameLine(7, "quiet", "loud"),
+        MessageLine(8, "a", "you, by your new name", "loud"),
+        MessageLine(9, "a", "you, by your old name", "quiet"),
     )
-    mentions = {step.line: step.mentions for step in plan.steps if isinstance(step, Say)}
+    mentions = {step.line: step.mentions for step in plan.steps if isinstance(step, SendStep)}
     assert mentions == {1: ("quiet",), 2: (), 4: ("late",), 5: (), 6: (), 8: ("quiet",), 9: ("quiet",)}
 
 
 def test_messages_without_text_are_skipped_and_counted_and_so_are_cut_ones() -> None:
     plan = _plan(
-        Said(1, "a", "", None),
-        Said(2, "b", " \u2003 ", None),
-        Said(3, "a", "\0", None),
-        Said(4, "b", "x" * 5_000, None),
+        MessageLine(1, "a", "", None),
+        MessageLine(2, "b", " \u2003 ", None),
+        MessageLine(3, "a", "\0", None),
+        MessageLine(4, "b", "x" * 5_000, None),
     )
     assert [step.line for step in plan.steps] == [4]
     assert (plan.skipped, plan.cut) == (3, 1)
@@ -202,4 +215,4 @@ def _plan(*lines: ChatLine) -> ImportPlan:
 
 
 def _senders(plan: ImportPlan) -> list[str]:
-    return [step.user for step in plan.steps if isinstance(step, Say)]
+    return [step.user for step in plan.steps if isinstance(step, SendStep)]

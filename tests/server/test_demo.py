@@ -119,8 +119,8 @@ async def test_a_demo_that_was_stopped_half_way_is_completed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What was left behind is taken over sooner than it usually is.
-    monkeypatch.setattr("subscriptions.housekeeping.TAKEOVER_MS", 300)
-    monkeypatch.setattr("subscriptions.housekeeping._SLICES", 1)
+    monkeypatch.setattr("subscriptions.delivery.housekeeping.TAKEOVER_MS", 300)
+    monkeypatch.setattr("subscriptions.delivery.housekeeping._SLICES", 1)
     with monkeypatch.context() as patch:
         patch.setattr(OutboxStore, "reserve", _stopping_at(40, OutboxStore.reserve))
         with pytest.raises(Stopped):

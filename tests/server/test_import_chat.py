@@ -24,9 +24,9 @@ from resolvers.base.errors import GroupFull
 from resolvers.messages.new_messages import NewMessage
 from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
-from server.chat_import.command import Summary, import_chat
+from server.chat_import.command import ImportSummary, import_chat
 from server.chat_import.log_file import read_chat
-from server.chat_import.people import IMPORTER, make_plan, user_id_for
+from server.chat_import.plan import IMPORTER, make_plan, user_id_for
 from server.services import open_services
 from server.settings import Settings
 from store.base.clock import SystemClock
@@ -53,7 +53,7 @@ class Deployment:
 
     async def run(
         self, path: Path, tell: Callable[[int], None] = lambda _: None, *, later: bool = False, **changed: Any
-    ) -> Summary:
+    ) -> ImportSummary:
         """An import in a server of its own."""
         chat = read_chat(path)
         settings = self.settings.model_copy(update=changed)
@@ -97,7 +97,7 @@ def deployment(settings: Settings) -> Iterator[Deployment]:
 class Imported(Deployment):
     """What the sample became, for tests that only read."""
 
-    summary: Summary
+    summary: ImportSummary
 
 
 @pytest.fixture(scope="module")

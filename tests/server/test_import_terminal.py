@@ -11,7 +11,7 @@ from pymongo import MongoClient
 from resolvers.base.errors import ConfabError
 from server.chat_import.command import run_import
 from server.cli.commands import main
-from server.cli.errors import CommandError
+from server.errors import CommandError
 from server.settings import Settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"

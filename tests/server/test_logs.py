@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from server.http.request_log import RequestLog
+from server.http.request_log import RequestLogMiddleware
 from server.observability.logs import configure_logging
 from server.settings import Settings
 from store.base.errors import Unreachable
@@ -67,7 +67,7 @@ async def explode(_: Request) -> Response:
 
 def client() -> httpx.AsyncClient:
     routes = [Route("/graphql", hello), Route("/healthz", hello), Route("/explode", explode)]
-    app = Starlette(routes=routes, middleware=[Middleware(RequestLog, new_id=lambda: "made-here")])
+    app = Starlette(routes=routes, middleware=[Middleware(RequestLogMiddleware, new_id=lambda: "made-here")])
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://confab")
 

@@ -90,7 +90,7 @@ async def test_a_message_shows_in_commits_round_trips_and_the_caches(serve_app: 
 
 async def test_what_is_refused_for_want_of_room_is_counted(serve_app: ServeApp) -> None:
     async with measured(serve_app, max_operations=1) as (app, grown):
-        shedding = app.served.server.lifespan.state["confab.shedding"]
+        shedding = app.served.server.lifespan.state["confab.load_shedding"]
         assert isinstance(shedding.limit, int) and shedding.enter()
         assert (await app.ask("{ me { id } }", "alice")).status_code == 503
         shedding.leave()
@@ -106,7 +106,7 @@ async def test_a_message_nobody_delivered_shows_in_the_outbox_age(
     async with serve_app(metrics_port=port) as app:
         await app.data("{ me { id } }", "bob")
         age = ("confab_outbox_age_seconds", frozenset[tuple[str, str]]())
-        monkeypatch.setattr("server.metrics._AGE_EVERY", 0.0)
+        monkeypatch.setattr("server.observability.metrics._AGE_EVERY", 0.0)
         assert (await scrape(port))[age] == 0
 
         gate, commit = asyncio.Event(), CommitStore.commit

@@ -12,13 +12,13 @@ import pytest
 from schema.execution.engine import Engine
 from server.http import uvicorn_protocol as uvicorn_http
 from server.overload.load_shedding import (
+    LOAD_SHEDDING_STATE,
     LONG_SECONDS,
     LONGEST_STEP_SECONDS,
     MOST_BEHIND,
-    SHEDDING_STATE,
     TICK_SECONDS,
     WINDOW_SECONDS,
-    Shedding,
+    LoadShedding,
 )
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json
 from tests.protocol.serving import PATIENCE, until
@@ -38,7 +38,7 @@ class Time:
     def __call__(self) -> float:
         return self.now
 
-    def pass_late(self, shedding: Shedding, late: float, seconds: float) -> None:
+    def pass_late(self, shedding: LoadShedding, late: float, seconds: float) -> None:
         """For so long every tick comes so late."""
         until = self.now + seconds
         while self.now < until:
@@ -48,7 +48,7 @@ class Time:
 
 def test_a_loop_that_is_late_all_the_time_takes_less_and_never_less_than_the_least() -> None:
     clock = Time()
-    shedding = Shedding(100, 20, clock)
+    shedding = LoadShedding(100, 20, clock)
     taken = sum(shedding.enter() for _ in range(150))
     assert taken == shedding.under_way == 100
     clock.pass_late(shedding, 0.06, 0.2)
@@ -64,7 +64,7 @@ def test_a_loop_that_is_late_all_the_time_takes_less_and_never_less_than_the_lea
 
 def test_operations_that_wait_for_a_database_are_fewer_and_those_that_few_wait_for_are_not() -> None:
     clock = Time()
-    shedding = Shedding(100, 20, clock)
+    shedding = LoadShedding(100, 20, clock)
     for _ in range(20):
         assert shedding.enter()
     clock.pass_late(shedding, 0.0, 5)
@@ -83,7 +83,7 @@ def test_operations_that_wait_for_a_database_are_fewer_and_those_that_few_wait_f
 
 def test_many_that_begin_at_once_on_an_idle_process_are_not_taken_for_slow_ones() -> None:
     clock = Time()
-    shedding = Shedding(100, 20, clock)
+    shedding = LoadShedding(100, 20, clock)
     clock.pass_late(shedding, 0.0, 5)
     for _ in range(80):
         assert shedding.enter()
@@ -97,7 +97,7 @@ def test_many_that_begin_at_once_on_an_idle_process_are_not_taken_for_slow_ones(
 
 def test_one_long_step_is_no_overload() -> None:
     clock = Time()
-    shedding = Shedding(100, 20, clock)
+    shedding = LoadShedding(100, 20, clock)
     for _ in range(5):
         clock.pass_late(shedding, 0.5, TICK_SECONDS)
         clock.pass_late(shedding, 0.0, WINDOW_SECONDS)
@@ -107,7 +107,7 @@ def test_one_long_step_is_no_overload() -> None:
 
 def test_nobody_new_is_let_in_while_the_loop_is_very_late_or_within_a_step_that_takes_too_long() -> None:
     clock = Time()
-    shedding = Shedding(100, 20, clock)
+    shedding = LoadShedding(100, 20, clock)
     clock.pass_late(shedding, 0.1, 1)
     assert not shedding.refuse_connection()
     clock.pass_late(shedding, 0.3, 1)
@@ -121,7 +121,7 @@ def test_nobody_new_is_let_in_while_the_loop_is_very_late_or_within_a_step_that_
 
 def test_nothing_new_is_taken_while_too_much_is_left_to_do_for_what_was_answered() -> None:
     clock, left = Time(), 0
-    shedding = Shedding(100, 20, clock)
+    shedding = LoadShedding(100, 20, clock)
     shedding.behind = lambda: left
     left = MOST_BEHIND + 1
     clock.pass_late(shedding, 0.0, TICK_SECONDS)
@@ -158,9 +158,9 @@ async def seqs(app: App) -> list[int]:
     return [edge["node"]["seq"] for edge in history["edges"]]
 
 
-def shedding_of(app: App) -> Shedding:
-    shedding = app.served.server.lifespan.state[SHEDDING_STATE]
-    assert isinstance(shedding, Shedding)
+def shedding_of(app: App) -> LoadShedding:
+    shedding = app.served.server.lifespan.state[LOAD_SHEDDING_STATE]
+    assert isinstance(shedding, LoadShedding)
     return shedding
 
 

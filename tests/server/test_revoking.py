@@ -22,14 +22,14 @@ from pymongo import MongoClient
 from resolvers.base.errors import Unauthenticated, Unavailable
 from resolvers.users.callers import Caller, CallerRole
 from server.app import create_app
-from server.auth.admission import Admission
+from server.auth.auth_guard import AuthGuard
 from server.auth.authenticator import Authenticator
 from server.auth.websocket import socket_authenticate
 from server.cli import commands as cli
-from server.cli.errors import CommandError
 from server.cli.revoke import revoke_tokens
-from server.cli.serving import _config
-from server.overload.load_shedding import Shedding
+from server.cli.serve import _config
+from server.errors import CommandError
+from server.overload.load_shedding import LoadShedding
 from server.services import open_services
 from server.settings import Settings
 from store.base.ids import UserId
@@ -137,7 +137,7 @@ async def test_a_server_that_was_not_told_notices_by_itself(
         tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await until(lambda: known.is_revoked(ALICE, 1.9))
         assert not known.is_revoked(ALICE, 2.0)
-    monkeypatch.setattr("subscriptions.revocations.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("subscriptions.realtime.revocations.CHECK_SECONDS", 0.05)
     async with open_services(settings) as services:
         rows, known = services.app.store.revocations, services.revocations
         assert known.is_revoked(ALICE, 1.9)
@@ -154,7 +154,7 @@ async def test_a_server_that_was_not_told_notices_by_itself(
 async def test_until_revocations_are_known_nobody_is_let_in(settings: Settings, clock: Any) -> None:
     async with open_services(settings) as services:
         known = Revocations(services.app.store.revocations, services.app.bus)
-        admission = Admission(Authenticator(Settings(jwt_secret=SECRET), clock), known)
+        admission = AuthGuard(Authenticator(Settings(jwt_secret=SECRET), clock), known)
         with pytest.raises(Unavailable):
             await admission.authenticate(signed())
         await known.open()
@@ -175,7 +175,7 @@ async def test_who_is_revoked_while_signing_in_does_not_come_in() -> None:
         revoked = True
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(authenticate, sign_in, Shedding(1, 1))({"Authorization": bearer()})
+        await socket_authenticate(authenticate, sign_in, LoadShedding(1, 1))({"Authorization": bearer()})
     assert (caught.value.close.code, caught.value.close.reason) == (4403, "The token was revoked.")
 
 
@@ -187,7 +187,7 @@ async def test_a_socket_that_can_not_be_judged_yet_is_closed_with_a_code_that_cl
         raise AssertionError("who was not judged cannot be signed in")
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(authenticate, sign_in, Shedding(1, 1))({"Authorization": bearer()})
+        await socket_authenticate(authenticate, sign_in, LoadShedding(1, 1))({"Authorization": bearer()})
     assert caught.value.close == TRY_AGAIN_LATER
 
 
@@ -200,7 +200,7 @@ async def test_what_can_not_be_revoked_is_said_and_what_servers_are_not_told_of_
     rows = _mongo_janitor[settings.mongo_database]["revocations"]
     with pytest.raises(CommandError, match=r"^A user id is"):
         await revoke_tokens(settings, "al_ice", NOW)
-    monkeypatch.setattr("server.revoking.Mongo", partial(Mongo, timeout_ms=100))
+    monkeypatch.setattr("server.cli.revoke.Mongo", partial(Mongo, timeout_ms=100))
     down = settings_with(mongo_url="mongodb://127.0.0.1:9")
     with pytest.raises(CommandError, match=r"^Nothing was revoked: MongoDB"):
         await revoke_tokens(down, "alice", NOW)
@@ -234,8 +234,8 @@ class Key:
 async def test_a_key_that_is_withdrawn_ends_the_connections_on_its_tokens_and_no_others(
     settings_with: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.admission.JUDGED_EVERY", 0.05)
-    monkeypatch.setattr("server.jwks.PAUSE", 0)
+    monkeypatch.setattr("server.auth.admission.JUDGED_EVERY", 0.05)
+    monkeypatch.setattr("server.auth.jwks.PAUSE", 0)
     leaving, staying, path = Key("one"), Key("two"), tmp_path / "jwks.json"
 
     def publish(*keys: Key) -> None:

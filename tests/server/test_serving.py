@@ -10,7 +10,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
 
-from server.cli.serving import bind
+from server.cli.serve import bind
 from server.process import uvicorn_shutdown
 from server.process.graceful_shutdown import GracefulShutdown
 from server.process.uvicorn_shutdown import HttpProtocol

@@ -11,8 +11,8 @@ import pytest
 from pydantic import SecretStr
 
 from server.cli import shard as cli_shard
-from server.cli.errors import CommandError
 from server.cli.migrate import migrate_data, tell_restored
+from server.errors import CommandError
 from server.services import open_services
 from server.settings import Settings
 from store.base.errors import Unreachable

@@ -6,8 +6,8 @@ import pytest
 from pymongo import MongoClient
 
 from bench.asking import InsideAsker
-from server.cli.errors import CommandError
 from server.cli.migrate import tell_restored
+from server.errors import CommandError
 from server.services import open_services
 from server.settings import Settings
 
