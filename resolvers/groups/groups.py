@@ -18,8 +18,8 @@ from resolvers.users.users import access_users, check_user_ids
 from store.base.ids import ConversationId, ConversationKind, UserId, group_id, kind_of
 from store.conversations.records import GroupInfo, Member
 from store.sessions.session_store import applied
-from subscriptions.realtime.bus import OutgoingEvents
-from subscriptions.realtime.events import SessionChanged, SyncReason, log_session
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 SMALLEST_GROUP = 3
 _MEMBERS_AT_ONCE = 500
@@ -69,11 +69,11 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
             shown = True
             return first
         await _announce_members(app, conversation, new.sub_biz, [member.user for member in members], now)
-        shown = app.store.cache.spare is None
+        shown = app.store.cache.is_shared
     finally:
         if not shown:
             # It may be stored, and nothing else tells of that.
-            app.store.owed.add_conversation(conversation)
+            app.store.stale_caches.add_conversation(conversation)
     access = await access_conversation(app, creator, conversation)
     assert access is not None
     return access
@@ -103,7 +103,12 @@ async def _announce_members(
     record: dict[str, Any] = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": at, "w": at}
     if sub_biz is not None:
         record["sb"] = sub_biz
-    change = {"c": conversation, "rec": record, "at": at, "e": log_session(SyncReason.MEMBERSHIP, [conversation])}
+    change = {
+        "c": conversation,
+        "rec": record,
+        "at": at,
+        "e": SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation]),
+    }
     for start in range(0, len(users), _MEMBERS_AT_ONCE):
         slice_ = users[start : start + _MEMBERS_AT_ONCE]
         answers = await app.store.cache.run([app.store.sessions.change(user, "join", change) for user in slice_])
@@ -111,7 +116,7 @@ async def _announce_members(
         for user, answer in zip(slice_, answers, strict=True):
             outcome = applied(user, answer)
             event = SessionChanged(SyncReason.MEMBERSHIP, outcome.sessions, outcome.total_unread)
-            parcel.add(event, [(user, outcome)], told_at=at)
+            parcel.add(event, [(user, outcome)], stored_at=at)
         app.bus.send(parcel)
 
 

@@ -14,7 +14,8 @@ from store.base.ids import ConversationId, UserId
 from store.receipts.receipt_store import Mark, ReceiptKind
 from store.sessions.session import Session
 from store.sessions.user_locks import UserLock
-from subscriptions.realtime.events import ReceiptAdvanced, SessionChanged, SyncReason, log_session
+from subscriptions.realtime.events.receipts import ReceiptAdvanced
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,11 @@ class Acknowledgement:
 
     def change(self, at: int) -> tuple[str, dict[str, Any]]:
         """The same for the cached state."""
-        fields = {"c": self.conversation, "at": at, "e": log_session(self.reason, [self.conversation], self.receipt())}
+        fields = {
+            "c": self.conversation,
+            "at": at,
+            "e": SessionChanged.log_entry(self.reason, [self.conversation], self.receipt()),
+        }
         if self.kind is ReceiptKind.DELIVERED:
             return "delivered", fields | {"d": self.seq}
         return "read", fields | {"r": self.seq, "rn": self.n}

@@ -15,8 +15,8 @@ from store.base.ids import ConversationId, UserId, kind_of
 from store.sessions.session import Session
 from store.sessions.session_store import ApplyResult, applied_each
 from store.sessions.user_locks import UserLock
-from subscriptions.realtime.bus import OutgoingEvents
-from subscriptions.realtime.events import SessionChanged, SyncReason, log_session
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 HIGHEST_PRIORITY = 1_000
 MOST_CONVERSATIONS = 1_000
@@ -163,7 +163,7 @@ async def _carry_out(
         "u": gone if "us" in change.fields else [*gone, "us"],
         "w": int(change.re_sorts),
         "at": held.at,
-        "e": log_session(change.reason, conversations),
+        "e": SessionChanged.log_entry(change.reason, conversations),
     }
     (outcome,) = await apply_held(app, user, held, [("set", fields)])
     event = SessionChanged(change.reason, outcome.sessions, outcome.total_unread)
@@ -207,7 +207,7 @@ def announce(
     """SyncSession to all of the user's connections, the one that asked included. times: of the changes in MongoDB."""
     parcel = OutgoingEvents()
     for event, outcome in events:
-        parcel.add(event, [(user, outcome)], told_at=times)
+        parcel.add(event, [(user, outcome)], stored_at=times)
     app.bus.send(parcel)
 
 

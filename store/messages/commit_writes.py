@@ -11,9 +11,7 @@ from store.base.ids import ConversationId, parse_private
 from store.messages.records import Message, Reserved
 from store.mongo.client import Update
 from store.mongo.collections import session_row_id
-
-MOST_MENTIONS = 1_000
-"""Unread messages that mention a user, or everybody, of which a conversation keeps count."""
+from store.sessions.fields import MOST_MENTIONS
 
 
 def head_updates(batch: Sequence[Reserved], stamps: Sequence[int]) -> list[Update]:

@@ -11,17 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-GENERATED: Mapping[str, Callable[[], str]] = {}
+from store.sessions.script_constants import script_constants
+
+GENERATED: Mapping[str, Callable[[], str]] = {"_fields": script_constants}
 """Lua text made by Python, by the name that `_INCLUDES` calls it. The functions must not import anything of `store.redis`."""
 
 _FILES = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
 
-_USER = ("_user", "_sessions")
+_USER = ("_fields", "_user", "_sessions")
 _CONVERSATION = ("_conversation",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
-    "apply": ("_plain", *_USER, "_changes"),
+    "apply": ("_fields", "_plain", "_user", "_sessions", "_changes"),
     "attach": _USER,
     "changed": _USER,
     "folders": _USER,

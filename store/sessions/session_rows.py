@@ -18,9 +18,9 @@ from pymongo.errors import BulkWriteError
 from store.base.clock import Clock
 from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId, ConversationKind, UserId, gateway_id, kind_of, parse_private
-from store.messages.commit_writes import MOST_MENTIONS
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id, sessions_of
+from store.sessions.fields import IN_ROW_AND_RECORD, MOST_MENTIONS
 
 LATE_MS = 60_000
 """How long after its commit began a message may still be on its way to the states of its readers."""
@@ -29,7 +29,6 @@ LATE_PLACES = 500
 """How many of a conversation's newest messages may be so at most."""
 
 _HEADS_AT_ONCE = 2_000
-_KEPT = ("x", "xn", "p", "m", "mu", "us", "ca")
 _HEAD_PROJECTION = {"s": 1, "n": 1, "at": 1, "w": 1, "r0": 1, "r1": 1, "d0": 1, "d1": 1, "sb": 1, "ma": 1,
                     "q0": 1, "m0": 1, "q1": 1, "m1": 1, "dt": 1}  # fmt: skip
 
@@ -61,7 +60,7 @@ class SessionRows:
         names = [name for name in rows if kind_of(name) is not ConversationKind.SUB_BIZ]
         chunks = [names[i : i + _HEADS_AT_ONCE] for i in range(0, len(names), _HEADS_AT_ONCE)]
         read = [self._mongo.find(CONVERSATIONS, {"_id": {"$in": c}}, projection=_HEAD_PROJECTION) for c in chunks]
-        heads = {head["_id"]: head for part in await self._mongo.together(*read) for head in part} if read else {}
+        heads = {head["_id"]: head for part in await self._mongo.gather(*read) for head in part} if read else {}
         records = [(c, record_from(user, c, rows[c], heads[c], now)) for c in names if c in heads]
         known = {conversation: rec["a"] for conversation, rec in records}
         _move_late(records, now)
@@ -97,7 +96,7 @@ class SessionRows:
                 raise Fenced(f"{user} was changed by a later holder of the lock")
 
         try:
-            await self._mongo.together(guarded(), *also)
+            await self._mongo.gather(guarded(), *also)
         except BulkWriteError as error:
             # Two upserts of one mark met. Repeating is safe.
             raise Unreachable("marks of one reader collided") from error
@@ -105,7 +104,7 @@ class SessionRows:
     async def keep_ticks(self, ticks: Sequence[Tick]) -> None:
         """Makes sure that sessions, loaded anew, have moved at least as late as this. Not counted: nobody waits for it."""
         if ticks:
-            await self._mongo.bulk_write_aside(SESSIONS, [_tick_update(tick) for tick in ticks])
+            await self._mongo.bulk_write_in_background(SESSIONS, [_tick_update(tick) for tick in ticks])
 
 
 def _guarded(user: UserId, conversation: ConversationId, fence: int, update: Mapping[str, Any]) -> UpdateOne:
@@ -189,7 +188,7 @@ def _lasting(head: Document) -> Document:
 
 def _settings_from(row: Document, now_ms: int) -> dict[str, Any]:
     """What the user set. A mute that has ended meanwhile ended when it was to, which moved the session."""
-    rec = {name: row[name] for name in _KEPT if row.get(name) is not None}
+    rec = {f.stored: row[f.stored] for f in IN_ROW_AND_RECORD if row.get(f.stored) is not None}
     rec.setdefault("p", 0)
     rec["a"] = row.get("a", 0)
     ends = rec.pop("mu", None)

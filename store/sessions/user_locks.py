@@ -16,8 +16,8 @@ from store.base.errors import LockTimeout, StoreError
 from store.base.ids import ConversationId, UserId
 from store.deployment.stale_caches import StaleCaches
 from store.redis.cache import Cache, Call
-from store.redis.fallback import forget_scope
 from store.redis.keys import Keys
+from store.redis.request_scope import discard_request_cache
 from store.sessions.session import Session, session_from
 from store.sessions.session_store import SessionStore
 
@@ -56,14 +56,14 @@ class UserLocks:
     line in Redis, and is told when it is its turn."""
 
     def __init__(
-        self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore, server: str, owed: StaleCaches
+        self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore, server: str, stale_caches: StaleCaches
     ) -> None:
         self._cache = cache
         self._keys = keys
         self._clock = clock
         self._sessions = sessions
         self._server = server
-        self._owed = owed
+        self._stale_caches = stale_caches
         self._local: WeakValueDictionary[UserId, asyncio.Lock] = WeakValueDictionary()
         self._turns: dict[str, asyncio.Event] = {}
 
@@ -89,10 +89,10 @@ class UserLocks:
             try:
                 yield held
             finally:
-                if self._cache.spare is not None:
-                    forget_scope()
+                if not self._cache.is_shared:
+                    discard_request_cache()
                     if held.in_doubt or held.given_back:
-                        self._owed.add_user(user)
+                        self._stale_caches.add_user(user)
                 elif not held.given_back:
                     await asyncio.shield(self._leave(user, held.token, in_doubt=held.in_doubt))
         finally:
@@ -139,9 +139,7 @@ class UserLocks:
             found = {session.conversation: session for session in snapshot.sessions}
             tick = snapshot.clock
         at = max(self._clock.now_ms(), tick + 1)
-        # Nobody remembers fences while Redis is away, and clocks differ: what was changed before is earlier than this in any case.
-        number = max(int(fence), at) if self._cache.spare is not None else int(fence)
-        return UserLock(number, token, at, found)
+        return UserLock(self._cache.fence(int(fence), at), token, at, found)
 
     async def _leave(self, user: UserId, token: str, *, in_doubt: bool) -> None:
         args = (self._clock.now_ms(), token, self._server, int(in_doubt))
@@ -149,7 +147,7 @@ class UserLocks:
             await self._cache.one(Call("unlock", self._keys.user(user), args))
         except StoreError as error:
             if in_doubt:
-                self._owed.add_user(user)
+                self._stale_caches.add_user(user)
             # The lock ends by itself, and with it the doubt, unless Redis is another one by then.
             _log.warning("a lock was not given back", user=user, reason=str(error))
 

@@ -12,7 +12,8 @@ from store.redis.cache import Call
 from store.sessions.apply_messages import MessageDelta, MessageKind
 from store.sessions.session_store import ApplyResult
 from store.store import Store
-from subscriptions.realtime.events import SessionChanged, SyncReason, log_message, log_session
+from subscriptions.realtime.events.messages import MessageCreated
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,11 @@ def membership_updates(committed: Committed) -> list[MembershipUpdate]:
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is None:
         return []
-    told = {"c": message.conversation, "at": at_ms, "e": log_session(SyncReason.MEMBERSHIP, [message.conversation])}
+    told = {
+        "c": message.conversation,
+        "at": at_ms,
+        "e": SessionChanged.log_entry(SyncReason.MEMBERSHIP, [message.conversation]),
+    }
     # The message that made them a member is among what they have read; it is still to come to their devices.
     record: dict[str, Any] = {
         "s": message.seq, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
@@ -100,7 +105,7 @@ class RecipientSlice:
         if message.kind.countable:
             kinds = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
             kinds[message.sender] = "own"
-        event = log_message(message.conversation, message.seq)
+        event = MessageCreated.log_entry(message)
         return MessageDelta(
             message.conversation,
             message.seq,
@@ -126,5 +131,5 @@ def slice_recipients(
 def _end_updates(committed: Committed, users: Sequence[UserId]) -> list[MembershipUpdate]:
     """The sessions of a group that ends with it, at some of those who were ever in it."""
     gone = {"c": committed.reserved.message.conversation, "at": committed.at_ms}
-    gone["e"] = log_session(SyncReason.DELETE, [committed.reserved.message.conversation])
+    gone["e"] = SessionChanged.log_entry(SyncReason.DELETE, [committed.reserved.message.conversation])
     return [MembershipUpdate(user, "dissolve", gone, SyncReason.DELETE) for user in users]

@@ -1,4 +1,4 @@
-"""What the transports need of a GraphQL engine. `schema.engine` implements it; HTTP and WebSocket speak to it."""
+"""What the transports need of a GraphQL engine. `schema.execution.engine` implements it; HTTP and WebSocket speak to it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ConnectionContext:
     caller: object | None
     request_id: str
     connection: LiveConnection | None = None
-    room: QueueBudget = field(default_factory=QueueBudget)
+    queue_budget: QueueBudget = field(default_factory=QueueBudget)
 
 
 def error(message: str, code: str, *, retryable: bool = False, **more: str | int | None) -> Json:

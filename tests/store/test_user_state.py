@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.base.ids import ConversationId, UserId, private_id
-from store.messages.commit_writes import MOST_MENTIONS
 from store.mongo.collections import SESSIONS, session_row_id
 from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
 from store.sessions.apply_messages import ApplyMessages, FanoutResult, MessageDelta, MessageKind
+from store.sessions.fields import MOST_MENTIONS
 from store.sessions.session_rows import Tick
 from store.sessions.session_store import ApplyResult, applied
 from store.store import Store

@@ -2,7 +2,6 @@
 -- or {refusal}: applied (nothing to do, or done before) or unknown. old: read position and unread count before, for
 -- those who tell senders.
 local MAX_STRETCHES = 64
-local MAX_MENTIONS = 1000
 
 local function applied(...)
   return { refusal = 'applied', conversations = { ... } }
@@ -203,7 +202,7 @@ function changes.join(change)
   if before and (before.f or before.s) >= change.rec.r then return applied(change.c) end
   local rec, was = change.rec, standing(change.c, before)
   if before then
-    rec.p, rec.m, rec.mu, rec.ca = before.p, before.m, before.mu, before.ca
+    for field in string.gmatch(SETTINGS, '%S+') do rec[field] = before[field] end
     rec.w = math.max(rec.w, before.w)
   end
   return { moves = { { c = change.c, rec = rec, was = was, fresh = before == nil } }, at = change.at, event = change.e }

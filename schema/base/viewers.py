@@ -1,0 +1,109 @@
+"""The viewer: the user who asks. Records which facts about the viewer a result depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Protocol
+
+from resolvers.base.errors import Unauthenticated
+from resolvers.users.callers import Caller
+from store.base.ids import UserId
+
+NEEDS_TOKEN = (
+    "this needs a token: Authorization: Bearer <token>, as a header, on a WebSocket in the payload of connection_init"
+)
+"""The error message for requests without a token. It also says where a token belongs."""
+
+
+class ViewerDependency(Protocol):
+    """A fact about the viewer that an execution used. Hashable."""
+
+    def value_for(self, caller: Caller) -> Hashable:
+        """Return the fact for one caller. Callers with equal values get the same result."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ViewerIdentity:
+    """The viewer's id and role: different for every user."""
+
+    def value_for(self, caller: Caller) -> Hashable:
+        """Return the caller's id and role."""
+        return caller.user_id, caller.role
+
+
+@dataclass(frozen=True, slots=True)
+class ViewerIsUser:
+    """True if the viewer is a certain user."""
+
+    user: UserId
+
+    def value_for(self, caller: Caller) -> Hashable:
+        """Compare the caller with the user."""
+        return caller.user_id == self.user
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewerIsAmong:
+    """True if the viewer is one of certain users."""
+
+    users: frozenset[UserId]
+
+    def value_for(self, caller: Caller) -> Hashable:
+        """Look the caller up in the users."""
+        return caller.user_id in self.users
+
+
+IDENTITY = ViewerIdentity()
+
+
+class TrackedViewer:
+    """The only access of resolvers to the viewer. Records every fact that they use in `dependencies`.
+
+    The result is the same for all viewers with the same values of the dependencies. This is
+    why subscribers can share results.
+    """
+
+    __slots__ = ("_caller", "dependencies", "is_shared")
+
+    def __init__(self, caller: Caller | None, *, is_shared: bool = False) -> None:
+        """Create a viewer.
+
+        Args:
+            caller: None without a token.
+            is_shared: Other viewers may get the same result. Resolvers then prefer facts that are equal for many
+                viewers to the viewer's identity.
+        """
+        self._caller = caller
+        self.is_shared = is_shared
+        self.dependencies: dict[ViewerDependency, None] = {}
+
+    @property
+    def caller(self) -> Caller | None:
+        """The caller that the request's token names; None without a token."""
+        self.dependencies[IDENTITY] = None
+        return self._caller
+
+    @property
+    def id(self) -> UserId:
+        """The viewer's user id. Raises Unauthenticated without a token."""
+        self.dependencies[IDENTITY] = None
+        return self._authenticated().user_id
+
+    def is_user(self, user: UserId) -> bool:
+        """Return True if the viewer is this user. Raises Unauthenticated without a token."""
+        return self._depend_on(ViewerIsUser(user))
+
+    def is_among(self, users: frozenset[UserId]) -> bool:
+        """Return True if the viewer is one of these users. Raises Unauthenticated without a token."""
+        return self._depend_on(ViewerIsAmong(users))
+
+    def _depend_on(self, dependency: ViewerIsUser | ViewerIsAmong) -> bool:
+        self.dependencies[dependency] = None
+        return bool(dependency.value_for(self._authenticated()))
+
+    def _authenticated(self) -> Caller:
+        if self._caller is None:
+            raise Unauthenticated(NEEDS_TOKEN)
+        return self._caller

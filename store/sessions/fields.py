@@ -1,0 +1,225 @@
+"""The table of a session's fields: the one place that knows how they are stored and what resets them.
+
+A session is stored twice: as a row of MongoDB's collection `sessions` (`_id`: "<user> <conversation>"), which is
+durable, and as a record in Redis, a JSON object made of the row and of the conversation's head. Names are short
+because there are many of both. A field that has its default is left out, unless it is `fixed`.
+
+A new message writes neither the rows of its readers nor, in a private conversation, that of its sender: `write_seq`,
+`n` and there how far the sender has read come from the head. The gateway of a subBiz has a row once something was set
+on it.
+
+`store/sessions/script_constants.py` hands the lists below to the Lua scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from store.base.ids import ConversationId
+
+T = TypeVar("T")
+
+
+class Kept(Enum):
+    """Where a field is stored, and what resets it."""
+
+    SETTING = "row and record; kept when the user joins again, reset by a hard delete"
+    STATE = "row and record; reset when the user joins again"
+    REMINDER = "row and record; reset when the user joins again, and by every other change"
+    POSITION = "row and record; the record has the later of the row's and the head's value"
+    HEAD = "record only; from the conversation's head"
+    MEMBERSHIP = "record only; from the row's own names for it, see below"
+    CACHE = "record only; lost with the cached state, which is safe"
+    GATEWAY = "record of a gateway only; computed from the sessions in its subBiz"
+
+
+_IN_ROW = (Kept.SETTING, Kept.STATE, Kept.REMINDER)
+
+
+class Field(property, Generic[T]):
+    """One field of a session. It is the property of `Session` that reads it.
+
+    Args:
+        kind: Turns the stored value into the Python value.
+        stored: The name in rows and records.
+        kept: Where it is stored, and what resets it.
+        doc: Its meaning.
+        default: The value where none is stored.
+        fixed: Every record has it, and those that are fixed come first, in the order of this table.
+        text: Records keep the number as text: Lua's JSON keeps 14 digits.
+        lists: It decides in which lists the session is, or how it counts. The fast path for messages leaves sessions
+            that have it to the general code.
+    """
+
+    def __init__(
+        self,
+        kind: Callable[[Any], T],
+        stored: str,
+        kept: Kept,
+        doc: str,
+        *,
+        default: T,
+        fixed: bool = False,
+        text: bool = False,
+        lists: bool = False,
+    ) -> None:
+        super().__init__(_reader(kind, stored, default, fixed), doc=doc)
+        self.stored = stored
+        self.kept = kept
+        self.default = default
+        self.fixed = fixed
+        self.lists = lists
+        self._text = text
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, session: None, owner: type | None = None, /) -> Field[T]: ...
+        @overload
+        def __get__(self, session: object, owner: type | None = None, /) -> T: ...
+        def __get__(self, session: object, owner: type | None = None, /) -> Field[T] | T: ...
+
+    def in_row(self, value: T) -> Any:
+        """Return the value as rows store it; None: it is left out."""
+        if value == self.default:
+            return None
+        return int(value) if isinstance(value, bool) else value
+
+    def in_record(self, value: T) -> Any:
+        """Return the value as records store it; None: it is left out."""
+        if value == self.default:
+            return value if self.fixed else None
+        if self._text:
+            return str(value)
+        return int(value) if isinstance(value, bool) else value
+
+
+def _reader(kind: Callable[[Any], T], stored: str, default: T, fixed: bool) -> Callable[[Any], T]:
+    if fixed:
+        return lambda session: session.record[stored]
+
+    def read(session: Any) -> T:
+        value = session.record.get(stored)
+        return default if value is None else kind(value)
+
+    return read
+
+
+class SessionFields:
+    """The fields of a session. A setting that is added here is stored, kept, reset and read without further code."""
+
+    __slots__ = ()
+
+    write_seq = Field(int, "s", Kept.HEAD, "Seq of the newest message.", default=0, fixed=True)
+    n = Field(int, "n", Kept.HEAD, "Countable messages up to `write_seq`.", default=0, fixed=True)
+    acknowledged_seq = Field(
+        int,
+        "r",
+        Kept.POSITION,
+        "Read position as the senders know it: deleting does not move it.",
+        default=0,
+        fixed=True,
+    )
+    read_n = Field(int, "rn", Kept.POSITION, "Countable messages up to `acknowledged_seq`.", default=0, fixed=True)
+    received_seq = Field(
+        int,
+        "d",
+        Kept.POSITION,
+        "Delivered position as the senders know it: deleting does not move it.",
+        default=0,
+        fixed=True,
+    )
+    priority = Field(int, "p", Kept.SETTING, "Above 0: pinned, higher nearer the top.", default=0, fixed=True)
+    active_ts = Field(
+        int, "a", Kept.POSITION, "Tick of the last change on the user's clock, ms.", default=0, fixed=True
+    )
+    write_ts = Field(int, "w", Kept.POSITION, "Time that sorts the session in lists, ms.", default=0, fixed=True)
+    peer_read_seq = Field(int, "pr", Kept.HEAD, "Read position of the peer of a private conversation.", default=0)
+    peer_delivered_seq = Field(
+        int, "pd", Kept.HEAD, "Delivered position of the peer of a private conversation.", default=0
+    )
+
+    muted = Field(bool, "m", Kept.SETTING, "Not counted in the total of unread messages.", default=False)
+    muted_until_ms = Field[int | None](
+        int, "mu", Kept.SETTING, "End of the mute, ms; None: it does not end by itself.", default=None, text=True
+    )
+    category = Field[str | None](str, "ca", Kept.SETTING, "Label that the user gave it.", default=None, lists=True)
+
+    deleted_seq = Field[int | None](
+        int, "x", Kept.STATE, "`write_seq` when the user deleted it; None: never deleted.", default=None, lists=True
+    )
+    deleted_n = Field[int | None](int, "xn", Kept.STATE, "`n` when the user deleted it.", default=None)
+    unread_mark = Field[int | None](
+        int, "us", Kept.REMINDER, "`write_seq` when the user marked it unread; None: not marked.", default=None
+    )
+    mentions = Field[tuple[int, ...]](
+        tuple, "ms", Kept.POSITION, "Seqs of the unread messages that mention the user, ascending.", default=()
+    )
+
+    sub_biz = Field[str | None](
+        str, "sb", Kept.HEAD, "The subBiz that it is in; None for gateways.", default=None, lists=True
+    )
+    dissolved = Field(bool, "dd", Kept.HEAD, "The group has ended.", default=False, lists=True)
+    last_readable_seq = Field[int | None](
+        int, "f", Kept.MEMBERSHIP, "Last seq that a former member may read; None: a member.", default=None, lists=True
+    )
+    told_read_seq = Field(
+        int, "pt", Kept.CACHE, "Read position of the peer in the last receipt to the user.", default=0
+    )
+    told_delivered_seq = Field(
+        int, "dt", Kept.CACHE, "Delivered position of the peer in the last receipt to the user.", default=0
+    )
+    gaps = Field[tuple[int, ...]](
+        tuple,
+        "g",
+        Kept.CACHE,
+        "Seqs up to `write_seq` that may still come: first and last of each stretch.",
+        default=(),
+    )
+
+    own_write_ts = Field(
+        int, "ow", Kept.GATEWAY, "`write_ts` of the gateway itself, without what is inside.", default=0
+    )
+    valid_inside = Field(int, "gn", Kept.GATEWAY, "Valid sessions inside.", default=0)
+    unread_inside = Field(int, "gu", Kept.GATEWAY, "Unread messages inside, without muted sessions.", default=0)
+    mentions_inside = Field(int, "gq", Kept.GATEWAY, "Unread mentions inside, without muted sessions.", default=0)
+    newest_inside = Field[ConversationId | None](
+        ConversationId, "lc", Kept.GATEWAY, "Conversation inside with the newest message.", default=None
+    )
+
+
+FENCE = "f"
+"""Row only: fence of the lock under which the row was last changed. (In records this name is `last_readable_seq`.)"""
+
+LAST_READABLE_SEQ, LAST_READABLE_N = "fs", "fn"
+"""Row of a former member only: the last seq that they may read, and `n` up to there."""
+
+JOINED_N = "jn"
+"""Row only: `n` when the user joined last. Older messages that become durable later do not move their session."""
+
+FIELDS: tuple[Field[Any], ...] = tuple(f for f in vars(SessionFields).values() if isinstance(f, Field))
+
+IN_ROW_AND_RECORD = tuple(f for f in FIELDS if f.kept in _IN_ROW)
+"""Copied from the row into the record."""
+
+SETTINGS = tuple(f for f in FIELDS if f.kept is Kept.SETTING)
+"""Kept when the user joins a group again; reset by a hard delete."""
+
+RESET_BY_JOINING = tuple(f for f in FIELDS if f.kept in (Kept.STATE, Kept.REMINDER))
+
+RESET_BY_CHANGES = tuple(f for f in FIELDS if f.kept is Kept.REMINDER)
+"""Reset by every change of a setting that does not set them."""
+
+DEFAULT_SETTINGS: Mapping[Field[Any], Any] = {f: f.default for f in SETTINGS}
+"""The values after a hard delete."""
+
+MOST_MENTIONS = 1_000
+"""Unread messages that mention a user, or everybody, which a conversation keeps count of. Older ones are dropped."""
+
+
+def fixed_record(**values: int) -> dict[str, Any]:
+    """Return a record with the fixed fields, by their Python names: those not given have their defaults."""
+    names = {getattr(SessionFields, name).stored: value for name, value in values.items()}
+    return {f.stored: names.get(f.stored, f.default) for f in FIELDS if f.fixed}
