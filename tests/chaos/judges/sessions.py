@@ -248,7 +248,7 @@ def _changed_by(tried: Try) -> list[str]:
         return list(given["ids"])
     if "toUserId" in given:
         return [private_id(UserId(tried.user), UserId(given["toUserId"]), given.get("subBiz"))]
-    return [given.get("conversationId") or given["id"]]
+    return [name for name in (given.get("conversationId"), given.get("id")) if name]
 
 
 def _stayed(record: Record, user: str, name: str) -> bool:
