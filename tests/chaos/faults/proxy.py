@@ -1,13 +1,13 @@
-"""A program that stands between programs: it carries bytes from its ports to others, and slows, holds or cuts them as it is told.
+"""A TCP proxy program whose links can be slowed, stalled or cut.
 
-`proxy.py PORT:TARGET…`; every line on its standard input is `LINK MODE SECONDS`, LINK the place of a pair. It answers each with a line.
-It ends with its standard input.
+`proxy.py PORT:TARGET…` forwards each port to its target. Each line on standard input is `LINK MODE SECONDS`, where LINK is
+the index of a pair; the proxy answers each with a line. It ends with its standard input.
 
-- pass: carries all.
-- slow: holds each piece for that many seconds, one after another.
-- stall: carries nothing, and keeps what comes.
-- mute: carries requests, and keeps the answers: what is done is done, and nobody hears of it.
-- lossy: carries requests, and cuts a connection on its first answer.
+- pass: forwards everything.
+- slow: delays each piece by that many seconds, one after another.
+- stall: forwards nothing, and keeps what comes.
+- mute: forwards requests, and keeps the answers: the target acts, and the client does not learn it.
+- lossy: forwards requests, and cuts a connection at its first answer.
 - cut: ends all connections, and each new one at once.
 """
 
@@ -30,7 +30,7 @@ class Link:
         self._writers: set[asyncio.StreamWriter] = set()
 
     def set_mode(self, mode: str, seconds: float) -> None:
-        """From the next piece on."""
+        """Change the mode from the next piece on."""
         self._mode, self._seconds = mode, seconds
         self._changed.set()
         self._changed = asyncio.Event()
@@ -38,8 +38,8 @@ class Link:
             for writer in list(self._writers):
                 writer.transport.abort()
 
-    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end."""
+    async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection to its end."""
         if self._mode == "cut":
             writer.transport.abort()
             return
@@ -83,7 +83,7 @@ async def _run(pairs: list[str]) -> None:
         port, target = map(int, pair.split(":"))
         link = Link(target)
         links.append(link)
-        servers.append(await asyncio.start_server(link.carry, "127.0.0.1", port, backlog=512))
+        servers.append(await asyncio.start_server(link.forward, "127.0.0.1", port, backlog=512))
     commands = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     print("ready", flush=True)

@@ -1,7 +1,7 @@
-"""A MongoDB replica set of three members and a Redis that can keep what it holds, behind links that can be hurt.
+"""A MongoDB replica set of three members and a Redis, behind proxy links that can be disturbed.
 
-The members know each other, and are known to clients, by their links' ports: a stalled link cuts a member off from the others' requests
-too. To Redis each server has a link of its own.
+The members and the clients know each member by the port of its link: a stalled link also cuts a member off from the
+requests of the others. Each server has a link of its own to Redis.
 """
 
 from __future__ import annotations
@@ -41,17 +41,20 @@ _PRIMARY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where one server finds the databases."""
+    """The databases' URLs for one server."""
 
     mongo_url: str
     redis_url: str
 
 
 class Databases:
-    """All of them, from `with` to its end. They end with this process, however it ends. Calls block, but for none of a fault's time."""
+    """The database processes, for the time of a `with` block. They end with this process, however it ends.
+
+    Calls block for as long as the change takes, never for the duration of a fault.
+    """
 
     def __init__(self, folder: Path, servers: int) -> None:
-        """servers: how many there are to be links to Redis for."""
+        """Prepare the processes. servers: the number of links to Redis."""
         self._folder = folder
         self._servers = servers
         self._launcher = ThreadPoolExecutor(1, thread_name_prefix="chaos-launcher")
@@ -62,23 +65,23 @@ class Databases:
 
     @property
     def mongo_url(self) -> str:
-        """Through the links."""
+        """The replica set, through its links."""
         hosts = ",".join(f"127.0.0.1:{port}" for port in self._links[:MEMBERS])
         return f"mongodb://{hosts}/?replicaSet={_SET}"
 
     @property
     def addresses(self) -> list[Addresses]:
-        """For each server."""
+        """The URLs for each server."""
         return [Addresses(self.mongo_url, redis_url(port)) for port in self._links[MEMBERS:]]
 
     @property
     def redis_links(self) -> range:
-        """The places of the links to Redis, in the order of the servers."""
+        """The indexes of the links to Redis, in the order of the servers."""
         return range(MEMBERS, MEMBERS + self._servers)
 
     @property
-    def true_redis_url(self) -> str:
-        """Past its link."""
+    def direct_redis_url(self) -> str:
+        """Redis without a link."""
         return redis_url(self.redis.port)
 
     def __enter__(self) -> Self:
@@ -121,7 +124,7 @@ class Databases:
         self.await_primary()
 
     def stop(self) -> None:
-        """Ends all, each by its own process id. Fine if it was done before."""
+        """End all processes by their own ids. Does nothing the second time."""
         children = [*self.members, *([self.redis] if hasattr(self, "redis") else [])]
         for child in children:
             if child.pid is not None:
@@ -138,10 +141,10 @@ class Databases:
 
     # --- links
 
-    def set_link(self, place: int, mode: str, seconds: float = 0.0) -> None:
-        """What becomes of what a link carries: `proxy` names the modes."""
+    def set_link(self, index: int, mode: str, seconds: float = 0.0) -> None:
+        """Set the mode of a link; the modes are listed in `proxy`."""
         assert self._proxy is not None and self._proxy.stdin is not None
-        self._proxy.stdin.write(f"{place} {mode} {seconds}\n".encode())
+        self._proxy.stdin.write(f"{index} {mode} {seconds}\n".encode())
         self._proxy.stdin.flush()
         self._await_proxy()
 
@@ -153,23 +156,23 @@ class Databases:
     # --- MongoDB
 
     def primary(self) -> int | None:
-        """The place of the member that says that it is the primary, of the latest term."""
+        """Return the index of the member that calls itself primary in the latest term, or None."""
         found: tuple[int, int] | None = None
         for number, child in enumerate(self.members):
             if child.pid is None:
                 continue
             try:
                 with self._direct(number) as client:
-                    told = client.admin.command("hello")
+                    hello = client.admin.command("hello")
             except PyMongoError:
                 continue
-            if told["isWritablePrimary"]:
-                term = int.from_bytes(told["electionId"].binary, "big")
+            if hello["isWritablePrimary"]:
+                term = int.from_bytes(hello["electionId"].binary, "big")
                 found = max(found or (0, 0), (term, number))
         return found[1] if found else None
 
     def await_primary(self) -> int:
-        """The place of the primary, once there is one. Raises TimeoutError."""
+        """Wait for a primary and return its index. Raises TimeoutError."""
         deadline = time.monotonic() + _PRIMARY_SECONDS
         while time.monotonic() < deadline:
             found = self.primary()
@@ -179,7 +182,7 @@ class Databases:
         raise TimeoutError("MongoDB has no primary")
 
     def step_down(self, seconds: int) -> None:
-        """The primary gives up its place for so long, if there is one."""
+        """Make the primary, if there is one, step down for that many seconds."""
         number = self.primary()
         if number is not None:
             with self._direct(number) as client:
@@ -189,7 +192,7 @@ class Databases:
                     return
 
     def lock_disk(self, number: int, *, locked: bool) -> None:
-        """A member's disk takes no more writes, or again; reading goes on."""
+        """Lock or unlock a member's disk for writes; reads go on."""
         with self._direct(number) as client:
             try:
                 client.admin.command({"fsync": 1, "lock": True} if locked else {"fsyncUnlock": 1})
@@ -197,7 +200,7 @@ class Databases:
                 return
 
     def client(self) -> MongoClient[dict[str, Any]]:
-        """For looking at what is stored. To be closed by the caller."""
+        """Return a client that reads what is stored. The caller closes it."""
         return MongoClient(self.mongo_url, readConcernLevel="majority")
 
     def _direct(self, number: int) -> MongoClient[dict[str, Any]]:
@@ -209,13 +212,13 @@ class Databases:
     # --- Redis
 
     async def flush_redis(self) -> None:
-        """Everything in it is gone."""
-        async with AsyncRedis.from_url(self.true_redis_url) as redis:
+        """Delete everything in Redis."""
+        async with AsyncRedis.from_url(self.direct_redis_url) as redis:
             await redis.flushall()
 
     async def count_unfinished(self, prefix: str) -> int:
-        """The messages in all outboxes of the generation of keys that counts, the latest. 1 where Redis was lost just now."""
-        async with AsyncRedis.from_url(self.true_redis_url) as redis:
+        """Return the number of messages in all outboxes of the latest generation; 1 if Redis was lost just now."""
+        async with AsyncRedis.from_url(self.direct_redis_url) as redis:
             marks = [key.decode() async for key in redis.scan_iter(match=f"{prefix}/*epoch", count=1000)]
             if not marks:
                 return 1
@@ -235,36 +238,40 @@ class Databases:
         return self.redis.program.home / "earlier.rdb"
 
     def take_snapshot(self) -> None:
-        """What Redis holds now, for `restart_redis` to begin with some other time."""
-        with Redis.from_url(self.true_redis_url) as client:
+        """Save the contents of Redis, for a later `start_redis` with "snapshot"."""
+        with Redis.from_url(self.direct_redis_url) as client:
             client.save()
         self._dump.rename(self._snapshot)
 
-    def stop_redis(self, *, keeping: bool = False) -> None:
-        """As a crash does. keeping: what it holds is on disk before."""
-        if keeping:
-            with Redis.from_url(self.true_redis_url) as client:
+    def stop_redis(self, *, keep: bool = False) -> None:
+        """Kill Redis. keep: save its contents to disk first."""
+        if keep:
+            with Redis.from_url(self.direct_redis_url) as client:
                 client.save()
         self.redis.kill()
 
-    def start_redis(self, begins_with: str) -> None:
-        """With "nothing", with what it "kept", or with the "earlier" snapshot, if there is one."""
-        if begins_with == "nothing":
+    def start_redis(self, contents: str) -> None:
+        """Start Redis.
+
+        Args:
+            contents: "none"; "saved" for what it had when it was killed; "snapshot" for those of `take_snapshot`, if any.
+        """
+        if contents == "none":
             self._dump.unlink(missing_ok=True)
-        elif begins_with == "earlier" and self._snapshot.exists():
+        elif contents == "snapshot" and self._snapshot.exists():
             shutil.copy(self._snapshot, self._dump)
         self.redis.launch()
         self.redis.await_ready()
         self._dump.unlink(missing_ok=True)
 
 
-async def hold_process(pid: int, seconds: float) -> None:
-    """SIGSTOP, and SIGCONT after so long, if the process is still there."""
+async def freeze_process(pid: int, seconds: float) -> None:
+    """Send SIGSTOP, and SIGCONT after that many seconds if the process still exists."""
     os.kill(pid, signal.SIGSTOP)
     try:
         await asyncio.sleep(seconds)
     finally:
-        # It may have been killed while it stood still.
+        # It may have been killed while it was frozen.
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 

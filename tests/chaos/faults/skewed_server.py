@@ -1,4 +1,4 @@
-"""Confab's command line on a machine whose clock is wrong: by CHAOS_CLOCK_SECONDS, which may be negative."""
+"""Confab's command line with a clock that is CHAOS_CLOCK_SECONDS ahead of the machine's; negative for behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _OFFSET_NS = int(float(os.environ.get("CHAOS_CLOCK_SECONDS", "0")) * 1e9)
 
 
 def _shift_clock() -> None:
-    """Before anything else is imported that could keep the true functions."""
+    """Replace the functions of `time` before another module can import them."""
     true_ns = time.time_ns
 
     def shifted_ns() -> int:
