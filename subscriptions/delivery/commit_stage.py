@@ -10,8 +10,8 @@ import structlog
 
 from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
 from store.base.tasks import end_tasks
-from store.messages.message_store import Committed, Refused
-from store.messages.records import Reserved
+from store.messages.message import CommittedMessage, ReservedMessage
+from store.messages.outbox_store import Refusal
 from store.redis.request_scope import RequestScope
 from store.store import Store
 from subscriptions.delivery.batch_window import BatchWindow
@@ -75,9 +75,11 @@ class CommitStage:
         # A server that died may have stored them, or Redis may have given a place that is taken.
         careful = store.deployment.may_redis_lag or any(message.recovered for message in batch)
 
-        async def write(again: bool) -> tuple[list[Committed], list[Reserved]]:
+        async def write(again: bool) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
             reserved = [message.reserved for message in batch]
-            return await store.messages.commit(reserved, self._timestamps.take(len(batch)), careful=careful or again)
+            return await store.commits.commit(
+                reserved, self._timestamps.take(len(batch)), messages_first=careful or again
+            )
 
         try:
             written = await self._retry_until_confirmed(batch, write)
@@ -97,7 +99,10 @@ class CommitStage:
         self._in_flight.give_up(batch[0], Unreachable(str(error)))
 
     def _sort_out(
-        self, batch: Sequence[InFlightMessage], durable: Sequence[Committed], displaced: Sequence[Reserved]
+        self,
+        batch: Sequence[InFlightMessage],
+        durable: Sequence[CommittedMessage],
+        displaced: Sequence[ReservedMessage],
     ) -> None:
         """Hand durable messages on, and reserve another seq for those whose seq was taken."""
         by_id = {message.reserved.message.id: message for message in batch}
@@ -124,11 +129,11 @@ class CommitStage:
                 return
             (at_ms,) = written
             if at_ms is not None:
-                message.committed = Committed(reserved, at_ms)
+                message.committed = CommittedMessage(reserved, at_ms)
                 self._next_queue.push([message])
                 return
             # Redis was behind MongoDB, so the decision was based on an old group. The caller decides again.
-            await store.cache.run([store.messages.clear(reserved)])
+            await store.cache.run([store.outbox.clear_call(reserved)])
             await store.conversations.drop(reserved.message.conversation)
             self._in_flight.give_up(message, Superseded("the group was changed meanwhile"))
         except Exception as error:
@@ -165,13 +170,13 @@ class CommitStage:
             with RequestScope():
                 await store.conversations.drop(conversation, old.message.seq)
                 await store.conversations.load((conversation,), with_members=True)
-                reserved = await store.messages.reserve(old.message.at(0, 0), again=old)
-            if isinstance(reserved, Refused):
-                if reserved.reason != "cold":
+                reserved = await store.outbox.reserve(old.message.with_place(0, 0), replaces_taken_place=True)
+            if isinstance(reserved, Refusal):
+                if reserved is not Refusal.NOT_LOADED:
                     # The group has ended: no server is to try again.
-                    await store.cache.one(store.messages.clear(old))
-                raise Unreachable(f"no place for a message: {reserved.reason}")
-            await store.cache.one(store.messages.clear(old))
+                    await store.cache.one(store.outbox.clear_call(old))
+                raise Unreachable(f"no place for a message: {reserved.value}")
+            await store.cache.one(store.outbox.clear_call(old))
         except Exception as error:
             if not isinstance(error, StoreError):
                 _log.exception("message_not_reserved_again", message=old.message.id)

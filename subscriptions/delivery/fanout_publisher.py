@@ -27,7 +27,7 @@ class FanoutPublisher:
         """Send events. Messages whose delivery is complete then leave the outbox."""
         for message in complete:
             self._in_flight.remove(message)
-        self._bus.send(outgoing, [self._store.messages.clear(message.reserved) for message in complete])
+        self._bus.send(outgoing, [self._store.outbox.clear_call(message.reserved) for message in complete])
 
     def leave_incomplete(self, message: InFlightMessage) -> None:
         """Leave a durable message to the outbox, or to the stale caches if the outbox was lost."""

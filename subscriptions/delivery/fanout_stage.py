@@ -92,10 +92,10 @@ class FanoutStage:
         """Return the calls for the head and the idempotency key. The first one answers the head's newest seq."""
         assert message.committed is not None
         record = message.committed.reserved.message
-        calls = [self._store.messages.show(message.committed)]
+        calls = [self._store.commits.newest_message_call(message.committed)]
         if record.key and record.digest:
             claim = Claim(record.id, record.conversation, record.digest, record.seq)
-            calls.append(self._store.claims.settle(record.sender, record.key, claim))
+            calls.append(self._store.claims.settle_call(record.sender, record.key, claim))
         return calls
 
     async def _first_slice(self, message: InFlightMessage) -> RecipientSlice:

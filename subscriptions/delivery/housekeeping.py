@@ -13,7 +13,7 @@ import structlog
 from store.base.errors import StoreError
 from store.base.ids import PARTITIONS
 from store.base.tasks import end_tasks
-from store.messages.records import Reserved
+from store.messages.message import ReservedMessage
 from store.messages.revision_store import Revision
 from store.redis.cache import Call
 from store.store import Store
@@ -86,8 +86,8 @@ class Housekeeper:
 
         Returns how many messages and revisions were finished. A message that fails stays in the outbox.
         """
-        found = await self._store.messages.list_outbox(partitions, idle_ms, _ENTRIES)
-        reservations = [entry for entry in found if isinstance(entry, Reserved)]
+        found = await self._store.outbox.list_waiting(partitions, idle_ms, _ENTRIES)
+        reservations = [entry for entry in found if isinstance(entry, ReservedMessage)]
         abandoned = [reserved for reserved in reservations if self._delivery.find(reserved.message.id) is None]
         if abandoned:
             _log.warning("abandoned_messages_found", messages=len(abandoned))

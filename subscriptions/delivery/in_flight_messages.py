@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from store.base.errors import StoreError, Superseded, Unreachable
 from store.base.ids import UserId
-from store.messages.message_store import Committed
-from store.messages.records import Message, Reserved
+from store.messages.message import CommittedMessage, Message, ReservedMessage
 from store.sessions.session_store import ApplyResult
 from subscriptions.realtime.events.messages import MessageCreated
 
@@ -27,12 +26,12 @@ class Sent:
 class InFlightMessage:
     """A message that is being delivered."""
 
-    reserved: Reserved
+    reserved: ReservedMessage
     sent: asyncio.Future[Sent]
     """Set when the sender may be answered."""
     recovered: bool
     """Another server began to deliver it, and may have done a part of that."""
-    committed: Committed | None = None
+    committed: CommittedMessage | None = None
     event: MessageCreated | None = None
     remaining: list[UserId] = field(default_factory=list)
     """Recipients for the large-group queue."""
@@ -62,7 +61,7 @@ class InFlightMessages:
         """Return a message by its id."""
         return self._by_id.get(message)
 
-    def add(self, reserved: Reserved, *, recovered: bool) -> InFlightMessage:
+    def add(self, reserved: ReservedMessage, *, recovered: bool) -> InFlightMessage:
         """Add a message that begins its delivery."""
         message = InFlightMessage(reserved, asyncio.get_running_loop().create_future(), recovered)
         self._by_id[reserved.message.id] = message

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import structlog
 
 from store.base.ids import MessageId
-from store.messages.records import Message
+from store.messages.message import Message
 from store.redis.cache import Call
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from store.base.errors import Unreachable
 from store.base.tasks import end_tasks
-from store.messages.records import Message, Reserved
+from store.messages.message import Message, ReservedMessage
 from store.redis.request_scope import discard_request_cache
 from store.store import Store
 from subscriptions.delivery.batch_window import BatchWindow
@@ -74,7 +74,7 @@ class MessageDelivery:
         """Entered while a message is being reserved: a commit waits a moment for it."""
         return self.commit_stage.batch_window
 
-    async def send(self, reserved: Reserved, *, recovered: bool = False) -> Sent:
+    async def send(self, reserved: ReservedMessage, *, recovered: bool = False) -> Sent:
         """Make a reserved message durable and deliver it. A caller that is cancelled does not stop that.
 
         Args:
@@ -104,7 +104,7 @@ class MessageDelivery:
 
         Its outbox entry, if there is one, is left to the housekeeper. Raises Unreachable.
         """
-        return await self.send(Reserved(message, version="", entry=_NO_ENTRY), recovered=True)
+        return await self.send(ReservedMessage(message, membership_version="", outbox_entry=_NO_ENTRY), recovered=True)
 
     @property
     def depths(self) -> QueueDepths:

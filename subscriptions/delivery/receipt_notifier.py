@@ -10,8 +10,8 @@ import structlog
 
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId, parse_private
-from store.messages.records import Reserved
-from store.receipts.receipt_store import Mark, ReceiptKind
+from store.messages.message import ReservedMessage
+from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.redis.request_scope import RequestScope
 from store.sessions.session_store import ApplyResult, applied
 from store.store import Store
@@ -65,13 +65,13 @@ class ReceiptNotifier:
         """
         self._start(_Acknowledgement(receipt, after, store_mark))
 
-    def notify_of_sending(self, reserved: Reserved, sender: ApplyResult) -> None:
+    def notify_of_sending(self, reserved: ReservedMessage, sender: ApplyResult) -> None:
         """Tell senders that the sender of a durable message has read theirs, since sending reads. Returns at once.
 
         sender: what the message changed in its sender's session. The sender gets no event.
         """
         message = reserved.message
-        if not (message.kind.countable and reserved.reads):
+        if not (message.kind.countable and reserved.reads_unread):
             return
         receipt = ReceiptAdvanced(message.conversation, message.sender, ReceiptKind.READ, message.seq)
         if not sender.changed or sender.old_read_seq >= message.seq:
@@ -137,8 +137,8 @@ class ReceiptNotifier:
     async def _try_to_notify(self, acknowledgement: _Acknowledgement) -> None:
         receipt = acknowledgement.receipt
         if acknowledgement.store_mark:
-            mark = Mark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
-            await self._store.receipts.keep([mark], self._store.clock.now_ms())
+            mark = ReceiptMark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
+            await self._store.receipts.save_marks([mark], self._store.clock.now_ms())
         await self._publish(receipt, await self._list_senders(acknowledgement))
 
     async def _list_senders(self, acknowledgement: _Acknowledgement) -> list[UserId]:

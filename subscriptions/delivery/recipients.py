@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from store.base.ids import ConversationId, UserId
-from store.messages.message_store import Committed
+from store.messages.message import CommittedMessage
 from store.redis.cache import Call
 from store.sessions.apply_messages import MessageDelta, MessageKind
 from store.sessions.session_store import ApplyResult
@@ -39,7 +39,7 @@ class MembershipUpdate:
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
-async def list_recipients(store: Store, committed: Committed, most: int) -> tuple[list[UserId], list[UserId]]:
+async def list_recipients(store: Store, committed: CommittedMessage, most: int) -> tuple[list[UserId], list[UserId]]:
     """Return up to `most` recipients to be served first, and the others.
 
     Recipients are the members when the message was reserved; everybody who was ever a member if the group ends with it.
@@ -48,8 +48,10 @@ async def list_recipients(store: Store, committed: Committed, most: int) -> tupl
     """
     reserved = committed.reserved
     message, change = reserved.message, reserved.change
-    if change is None or change.told:
-        members = await store.conversations.list_recipients(message.conversation, reserved.version, message.seq)
+    if change is None or change.announced:
+        members = await store.conversations.list_recipients(
+            message.conversation, reserved.membership_version, message.seq
+        )
     elif change.dissolves:
         members = [member.user for member in await store.conversations.list_members(message.conversation)]
     else:
@@ -64,7 +66,7 @@ async def list_recipients(store: Store, committed: Committed, most: int) -> tupl
     return first, rest
 
 
-def membership_updates(committed: Committed) -> list[MembershipUpdate]:
+def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
     """Return the updates for users who join or leave with a message. They are applied before it."""
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is None:
@@ -89,7 +91,7 @@ def membership_updates(committed: Committed) -> list[MembershipUpdate]:
 class RecipientSlice:
     """A part of a message's recipients: membership updates first, then the users who get the message."""
 
-    committed: Committed
+    committed: CommittedMessage
     updates: Sequence[MembershipUpdate]
     users: Sequence[UserId]
 
@@ -118,16 +120,16 @@ class RecipientSlice:
 
 
 def slice_recipients(
-    committed: Committed, users: Sequence[UserId], updates: Sequence[MembershipUpdate] = ()
+    committed: CommittedMessage, users: Sequence[UserId], updates: Sequence[MembershipUpdate] = ()
 ) -> RecipientSlice:
     """Return a slice of recipients. If the group ends with the message, they get the end of the group instead of it."""
     change = committed.reserved.change
-    if change is not None and not change.told:
+    if change is not None and not change.announced:
         return RecipientSlice(committed, [*updates, *_end_updates(committed, users)], ())
     return RecipientSlice(committed, updates, users)
 
 
-def _end_updates(committed: Committed, users: Sequence[UserId]) -> list[MembershipUpdate]:
+def _end_updates(committed: CommittedMessage, users: Sequence[UserId]) -> list[MembershipUpdate]:
     change = {"c": committed.reserved.message.conversation, "at": committed.at_ms}
     change["e"] = SessionChanged.log_entry(SyncReason.DELETE, [committed.reserved.message.conversation])
     return [MembershipUpdate(user, "dissolve", change, SyncReason.DELETE) for user in users]

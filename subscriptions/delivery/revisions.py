@@ -16,7 +16,7 @@ import structlog
 from store.base.errors import StoreError, Unreachable
 from store.base.ids import ConversationId, UserId
 from store.base.tasks import end_tasks
-from store.messages.records import Message
+from store.messages.message import Message
 from store.messages.revision_store import Revision, RevisionKind
 from store.redis.cache import Call
 from store.redis.single_flight import retry_until_true
@@ -110,7 +110,7 @@ class Revisions:
                 await self._publish_remaining(publication)
                 return True
             if revision.age_ms > _FORGOTTEN_MS:
-                await self._store.cache.one(self._store.revisions.clear(revision))
+                await self._store.cache.one(self._store.revisions.clear_call(revision))
         except StoreError as error:
             _log.warning("revision_not_published_yet", message=revision.message, reason=str(error))
         finally:
@@ -168,7 +168,7 @@ class Revisions:
             written = await write(store.clock.now_ms())
             if written is None:
                 present = await self._find(revision)
-                await store.cache.one(store.revisions.clear(revision))
+                await store.cache.one(store.revisions.clear_call(revision))
                 return present or message
             publication = await self._publish_written(written, revision, began, by)
             return written
@@ -201,7 +201,7 @@ class Revisions:
         """Return whether the message's creation is applied to everybody's state, so that no revision overtakes it."""
         if self._delivery.find(message.id) is not None:
             return False
-        return not await self._store.messages.is_in_outbox(message.conversation, message.id)
+        return not await self._store.outbox.contains(message.conversation, message.id)
 
     async def _begin(
         self, message: Message, revision: Revision, began: float, *, recovered: bool = False
@@ -216,7 +216,10 @@ class Revisions:
         viewers = await self._list_viewers(message.conversation, message.seq)
         users = sorted(viewers, key=lambda user: user != by)
         first, publication.remaining = users[:FIRST_RECIPIENTS], users[FIRST_RECIPIENTS:]
-        calls = [self._store.revisions.show(message, publication.at_ms), *self._changes(publication, first)]
+        calls = [
+            self._store.revisions.newest_message_call(message, publication.at_ms),
+            *self._changes(publication, first),
+        ]
         answers = await self._store.cache.run(calls)
         await self._publish(publication, first, answers[1:])
 
@@ -274,7 +277,7 @@ class Revisions:
             # The server that died may have applied it without publishing it: hubs compare their users' clocks.
             outgoing.add_positions([pair for pair in outcomes if not pair[1].changed])
         is_complete = not publication.remaining
-        self._bus.send(outgoing, [self._store.revisions.clear(publication.revision)] if is_complete else [])
+        self._bus.send(outgoing, [self._store.revisions.clear_call(publication.revision)] if is_complete else [])
 
     async def _find(self, revision: Revision) -> Message | None:
         place = (revision.conversation, revision.seq)
