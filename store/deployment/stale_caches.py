@@ -1,7 +1,7 @@
 """Cached states that may lack a durable change, because Redis did not answer when it was to be applied.
 
-The outbox would make up for it, but it is in Redis too and may be lost with the rest. So the process that stored the change remembers the
-users and conversations concerned, and invalidates their cached state as soon as Redis answers.
+The outbox would make up for it, but it is in Redis too and may be lost with the rest. So the process that stored the
+change remembers the users and conversations concerned, and invalidates their cached state as soon as Redis answers.
 """
 
 from __future__ import annotations

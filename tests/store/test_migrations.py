@@ -107,7 +107,7 @@ async def test_data_of_a_newer_version_is_refused_before_the_first_new_row_is_th
     with pytest.raises(Unreachable):
         await Migrator(mongo, [Migration(2, "to two", never)]).run()
     await check_version(mongo, [TO_TWO])
-    with pytest.raises(NewerData, match="of version 2, and this Confab knows none past 1"):
+    with pytest.raises(NewerData, match="of version 2, and this Confab knows versions up to 1"):
         await check_version(mongo)
     before = await mongo.find("deployment", {}, projection={"time": 0})
     with pytest.raises(NewerData):

@@ -1,13 +1,16 @@
--- Counts what a user did against their rate. KEYS: the rate. ARGV: microseconds that each takes to be made up for, how many.
--- The value is how far ahead (microseconds) the moment lies at which all of it will have been made up for, and when that was said (Redis's
--- own time): a clock that is set back, or a replica's that is behind, adds nothing to it. It may lie as far ahead as servers have let
--- through. Answers how far ahead it lies now.
+-- Counts requests of a user against a rate (GCRA: a leaky bucket kept as one point in time).
+-- KEYS[1]: the rate. Its value is two numbers of microseconds: how far ahead of now the point lies at which all counted
+--   requests are made up for, and the time (Redis's own) of that statement. So a clock that is set back, or a replica
+--   whose clock is behind, adds nothing. The point may lie as far ahead as servers have let requests through.
+-- ARGV: microseconds that one request takes to be made up for; number of requests to count.
+-- Returns the microseconds until all counted requests are made up for.
+local request_us, requests = tonumber(ARGV[1]), tonumber(ARGV[2])
 local now = redis.call('TIME')
-local at = now[1] * 1000000 + now[2]
-local held, said = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
-local ahead = ARGV[1] * ARGV[2]
-if held then
-  ahead = ahead + math.max(0, tonumber(held) - math.max(0, at - tonumber(said)))
+local now_us = now[1] * 1000000 + now[2]
+local stored_ahead_us, stored_at_us = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
+local ahead_us = request_us * requests
+if stored_ahead_us then
+  ahead_us = ahead_us + math.max(0, tonumber(stored_ahead_us) - math.max(0, now_us - tonumber(stored_at_us)))
 end
-redis.call('SET', KEYS[1], string.format('%.0f %.0f', ahead, at), 'PX', math.ceil(ahead / 1000))
-return ahead
+redis.call('SET', KEYS[1], string.format('%.0f %.0f', ahead_us, now_us), 'PX', math.ceil(ahead_us / 1000))
+return ahead_us
