@@ -204,6 +204,6 @@ async def test_a_server_waits_for_the_index_of_places_and_not_for_others(
         # Asked for once, however often one looked.
         assert built == [("c", "b", "s"), ("u", "ik")]
         gates["claims"].set()
-        assert deployment.indexes._behind is not None
-        await deployment.indexes._behind
+        assert deployment.indexes._optional_build is not None
+        await deployment.indexes._optional_build
         assert built == [("c", "b", "s"), ("u", "ik"), ("until",), ("until",)]
