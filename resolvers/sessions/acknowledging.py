@@ -11,7 +11,7 @@ from resolvers.base.app import Confab
 from resolvers.sessions.session_changes import announce, apply_held
 from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId, UserId
-from store.receipts.receipt_store import Mark, ReceiptKind
+from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.sessions.session import Session
 from store.sessions.user_locks import UserLock
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
@@ -79,7 +79,7 @@ async def acknowledge(
     """Carries out under the user's lock: in MongoDB, in the user's cached state, to the user's devices; and tells the senders.
     Answers the sessions as they are then, where the user's state is in use."""
     times = {each.conversation: held.at + offset for offset, each in enumerate(due)}
-    marks = [Mark(each.conversation, user, each.kind, each.seq) for each in due if each.advanced]
+    marks = [ReceiptMark(each.conversation, user, each.kind, each.seq) for each in due if each.advanced]
     also = app.store.receipts.writes(marks, held.at)
     held.in_doubt = True
     updates = {each.conversation: each.row_update(times[each.conversation]) for each in due}

@@ -7,7 +7,7 @@ from resolvers.base.errors import InvalidInput, NotFound
 from resolvers.sessions.acknowledging import Acknowledgement, acknowledge, find_session
 from resolvers.sessions.session_changes import existing_session, known_conversation, user_transaction
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
-from store.receipts.receipt_store import ReceiptKind
+from store.receipts.receipt_marks import ReceiptKind
 from store.sessions.session import Session
 from store.sessions.session_store import list_name
 from store.sessions.user_locks import UserLock
