@@ -81,6 +81,10 @@ class Field(property, Generic[T]):
         def __get__(self, session: object, owner: type | None = None, /) -> T: ...
         def __get__(self, session: object, owner: type | None = None, /) -> Field[T] | T: ...
 
+    def of(self, session: object) -> T:
+        """Return the field's value in a session."""
+        return self.__get__(session)
+
     def in_row(self, value: T) -> Any:
         """Return the value as rows store it; None: it is left out."""
         if value == self.default:
