@@ -13,10 +13,10 @@ from resolvers.live import live_streams as live
 from resolvers.sessions.session_lists import sync_cursor
 from schema.base.context import Context, Info
 from schema.base.scalars import Cursor, Timestamp
-from schema.messages import MessageType, message_from
-from schema.receipts import ReceiptStatus
-from schema.sessions import SessionType, session_from
-from schema.users import UserType, load_user
+from schema.messages.message_types import MessageType, message_from
+from schema.messages.receipt_types import ReceiptStatus
+from schema.sessions.session_types import SessionType, session_from
+from schema.users.user_types import UserType, load_user
 from store.base.ids import UserId
 from subscriptions.realtime import events
 from subscriptions.realtime.events import SyncReason as Reason

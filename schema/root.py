@@ -1,25 +1,45 @@
-"""The schema: the root types, put together from the aggregates."""
+"""The GraphQL schema: the root types, put together from the subjects' packages."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import strawberry
 from graphql import Undefined
 
-from schema.base.context import Info
+from schema.base.context import ConversationObjects, Info
 from schema.base.errors import ErrorCode
 from schema.base.nodes import Node
 from schema.base.scalars import CONFIG
-from schema.connections import ConnectionMutations
-from schema.conversations import ConversationQueries, PrivateConversation, SubBizGateway, find_conversation
+from schema.conversations.conversation_queries import ConversationQueries
+from schema.conversations.conversation_types import PrivateConversation, SubBizGateway
+from schema.conversations.typing_mutations import TypingMutations
 from schema.events import Subscription
-from schema.group_changes import GroupChangeMutations
-from schema.groups import Group, GroupMutations, GroupQueries
-from schema.messages import MessageMutations, MessageQueries, find_message
-from schema.session_changes import SessionMutations
-from schema.sessions import SessionQueries, find_session
-from schema.typing import TypingMutations
-from schema.users import UserMutations, UserQueries, find_user
-from store.base.ids import kind_of, parse_message_id, parse_session_id
+from schema.groups.group_mutations import GroupMutations
+from schema.groups.group_queries import GroupQueries
+from schema.groups.group_types import Group
+from schema.messages.message_mutations import MessageMutations
+from schema.messages.message_queries import MessageQueries
+from schema.messages.message_types import find_message
+from schema.sending.send_message import SendingMutations
+from schema.sessions.session_mutations import SessionMutations
+from schema.sessions.session_queries import SessionQueries
+from schema.sessions.session_types import find_session
+from schema.users.token_renewal import ConnectionMutations
+from schema.users.user_mutations import UserMutations
+from schema.users.user_queries import UserQueries
+from schema.users.user_types import find_user
+from store.base.ids import ConversationKind, kind_of, parse_message_id, parse_session_id
+
+CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProxyType(
+    {
+        ConversationKind.PRIVATE: PrivateConversation,
+        ConversationKind.GROUP: Group,
+        ConversationKind.SUB_BIZ: SubBizGateway,
+    }
+)
+"""The GraphQL type of each kind of conversation. The context hands it to types that cannot import those of higher packages."""
 
 
 @strawberry.type
@@ -29,8 +49,8 @@ class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, Gr
         context = info.context
         viewer = context.viewer
         if kind_of(id) is not None:
-            found = await find_conversation(context, id)
-            return found if isinstance(found, Node) else None
+            found: Node | None = await context.find_conversation(id)
+            return found
         if parse_message_id(id) is not None:
             return await find_message(context, id)
         session = parse_session_id(id)
@@ -43,9 +63,9 @@ class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, Gr
 class Mutation(
     UserMutations,
     SessionMutations,
+    SendingMutations,
     MessageMutations,
     GroupMutations,
-    GroupChangeMutations,
     TypingMutations,
     ConnectionMutations,
 ):
@@ -53,7 +73,7 @@ class Mutation(
 
 
 def _without_null_defaults(schema: strawberry.Schema) -> strawberry.Schema:
-    """Optional arguments and input fields have no default, where Python's None would print as one."""
+    """Remove the default null of optional arguments and input fields, which stands for Python's None."""
     for named in schema._schema.type_map.values():
         fields = getattr(named, "fields", {})
         for field in fields.values():

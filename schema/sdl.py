@@ -1,10 +1,31 @@
-"""The schema as text: what is committed as `schema.graphql` and what frontends generate their types from."""
+"""The schema as text: committed as `schema.graphql`, from which frontends generate their types."""
 
 from __future__ import annotations
 
+import textwrap
+
 from schema.root import SCHEMA
+
+_LINE_LENGTH = 120
 
 
 def print_sdl() -> str:
-    """The whole schema in SDL, with descriptions."""
-    return SCHEMA.as_str() + "\n"
+    """Return the whole schema in SDL, with descriptions wrapped to lines of 120 characters."""
+    lines: list[str] = []
+    in_description = False
+    for line in SCHEMA.as_str().splitlines():
+        quotes = line.count('"""')
+        if in_description and not quotes:
+            lines += _wrap(line)
+        else:
+            lines.append(line)
+        in_description ^= quotes == 1
+    return "\n".join(lines) + "\n"
+
+
+def _wrap(line: str) -> list[str]:
+    indent = line[: len(line) - len(line.lstrip())]
+    wrapped = textwrap.wrap(
+        line, _LINE_LENGTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return wrapped or [line]

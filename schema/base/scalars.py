@@ -1,4 +1,4 @@
-"""The contract's scalars."""
+"""The scalars of the contract: Timestamp, DateTime and Cursor."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from strawberry.schema.config import StrawberryConfig
 
 Timestamp = NewType("Timestamp", int)
 DateTime = NewType("DateTime", int)
-"""Kept as milliseconds since the Unix epoch, spelt as ISO 8601."""
+"""Milliseconds since the Unix epoch, written as ISO 8601."""
 Cursor = NewType("Cursor", str)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def write_datetime(ms: int) -> str:
-    """2026-01-02T03:04:05.678Z"""
+    """Return a time as ISO 8601 in UTC: 2026-01-02T03:04:05.678Z."""
     return f"{datetime.fromtimestamp(ms // 1000, UTC).isoformat()[:19]}.{ms % 1000:03d}Z"
 
 
 def parse_datetime(value: object) -> int:
-    """Milliseconds since the epoch. Raises GraphQLError for what is no ISO 8601 time with a zone."""
+    """Return milliseconds since the Unix epoch.
+
+    Raises:
+        GraphQLError: The value is not an ISO 8601 time with a time zone.
+    """
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -50,22 +54,23 @@ CONFIG = StrawberryConfig(
     scalar_map={
         Timestamp: strawberry.scalar(
             name="Timestamp",
-            description="Milliseconds since the Unix epoch on the server's clock, as a JSON number (below 2^53).",
+            description="Milliseconds since the Unix epoch on the server's clock, as a JSON number below 2^53.",
             serialize=int,
             parse_value=_parse_timestamp,
         ),
         DateTime: strawberry.scalar(
             name="DateTime",
-            description="ISO 8601 in UTC with milliseconds, such as 2026-01-02T03:04:05.678Z.",
+            description="ISO 8601 in UTC with milliseconds, for example 2026-01-02T03:04:05.678Z.",
             serialize=write_datetime,
             parse_value=parse_datetime,
         ),
         Cursor: strawberry.scalar(
             name="Cursor",
-            description="Opaque position on the caller's own clock (activeTs), good on any server of the deployment and "
-            "interchangeable: one taken from syncSessions may be given to a subscription, and back. Where a cursor can't "
-            "be resumed exactly (too old, another user's, nonsense), nothing is skipped over in silence: the answer says "
-            "reset: true and carries what a new client would get.",
+            description="Opaque position on the caller's own clock, valid on any server of the deployment. Cursors from "
+            "syncSessions and from subscriptions are interchangeable. Session state can be caught up from a cursor up to 30 "
+            "days old. Events are replayed individually for at least the user's last 1,000 events of the last 24 hours. If a "
+            "cursor cannot be resumed exactly (too old, another user's, malformed), nothing is skipped silently: the answer "
+            "has reset: true and carries what a new client would get.",
             serialize=str,
             parse_value=_parse_cursor,
         ),

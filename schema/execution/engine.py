@@ -34,16 +34,17 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import Forbidden, InvalidInput, RateLimited, Unauthenticated
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
-from schema.base.context import Context, Loaders
+from schema.base.context import Context
 from schema.base.errors import NO_REQUEST, ErrorCode, format_error
+from schema.base.loaders import Loaders
+from schema.base.viewers import NEEDS_TOKEN, Viewer
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
 from schema.events import Source
 from schema.execution.event_rendering import Responses, Selection
 from schema.execution.query_cost import check_cost, page_variables
 from schema.execution.query_limits import QueryLimits, check_shape, parse_limited
 from schema.execution.selections import SelectionText, selection_text
-from schema.execution.viewers import NEEDS_TOKEN, Viewer
-from schema.root import SCHEMA
+from schema.root import CONVERSATION_TYPES, SCHEMA
 from store.base.errors import StoreError
 from subscriptions.transport.engine import (
     ConnectionContext,
@@ -228,7 +229,7 @@ class Engine:
         deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
         request_id = uuid.uuid4().hex
         while True:
-            context = Context(self._app, viewer, request_id, Loaders(self._app, viewer))
+            context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
             with self._app.scope():
                 response = await _response(execution(shown, context), request_id)
             if not _is_unavailable(response):
@@ -240,7 +241,9 @@ class Engine:
     def _context(self, context: ConnectionContext) -> Context:
         viewer = Viewer(context.caller if isinstance(context.caller, Caller) else None)
         loaders = Loaders(self._app, viewer)
-        return Context(self._app, viewer, context.request_id, loaders, context.connection, context.room)
+        return Context(
+            self._app, viewer, context.request_id, loaders, CONVERSATION_TYPES, context.connection, context.room
+        )
 
     def _check(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> None:
         """Raises RequestRefused: what is not to be told is asked, or nobody asks, or too often, or too much is asked for."""

@@ -17,8 +17,8 @@ import structlog
 from resolvers.live.live_streams import LiveEvent, LivePayload
 from resolvers.users.callers import Caller
 from schema.base.errors import refusal_by
+from schema.base.viewers import WHOLE, Question, Viewer
 from schema.events import CURSOR, Source
-from schema.execution.viewers import WHOLE, Question, Viewer
 from subscriptions.transport.engine import RequestRefused, StreamEnded
 
 _log = structlog.get_logger()

@@ -1,4 +1,4 @@
-"""What the transports need of a GraphQL engine. `schema.engine` implements it; HTTP and WebSocket speak to it."""
+"""What the transports need of a GraphQL engine. `schema.execution.engine` implements it; HTTP and WebSocket speak to it."""
 
 from __future__ import annotations
 

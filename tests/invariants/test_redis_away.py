@@ -14,7 +14,7 @@ from pymongo import MongoClient
 
 from resolvers.users.callers import Caller, CallerRole
 from schema.base.context import Context
-from schema.execution.viewers import Viewer
+from schema.base.viewers import Viewer
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings

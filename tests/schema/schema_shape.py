@@ -40,6 +40,22 @@ def shapes_of(schema: GraphQLSchema) -> Shapes:
     return shapes
 
 
+def descriptions_of(schema: GraphQLSchema) -> dict[str, str]:
+    """Return the description of every coordinate that has one, on one line."""
+    descriptions: dict[str, str | None] = {}
+    for name, named in schema.type_map.items():
+        if name.startswith("__") or is_specified_scalar_type(named):
+            continue
+        descriptions[name] = named.description
+        for field, definition in getattr(named, "fields", {}).items():
+            descriptions[f"{name}.{field}"] = definition.description
+            for argument, given in getattr(definition, "args", {}).items():
+                descriptions[f"{name}.{field}({argument}:)"] = given.description
+        for value, member in getattr(named, "values", {}).items():
+            descriptions[f"{name}.{value}"] = member.description
+    return {coordinate: " ".join(text.split()) for coordinate, text in descriptions.items() if text}
+
+
 def _input(given: GraphQLArgument | GraphQLInputField) -> str:
     written = given.ast_node.default_value if given.ast_node else None
     return f"{given.type} = {print_ast(written)}" if written else str(given.type)

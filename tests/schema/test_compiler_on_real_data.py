@@ -190,7 +190,7 @@ async def test_generated_operations_are_answered_alike(
 
 async def test_events_are_shown_alike(process: Api, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[tuple[Any, Any, str]] = []
-    execution = schema.engine._execution
+    execution = schema.execution.engine._execution
 
     def both(operation: PreparedOperation, executor: Any) -> Any:
         ours, theirs = (
@@ -206,7 +206,7 @@ async def test_events_are_shown_alike(process: Api, world: World, monkeypatch: p
 
         return run
 
-    monkeypatch.setattr(schema.engine, "_execution", both)
+    monkeypatch.setattr(schema.execution.engine, "_execution", both)
     chance, root = random.Random(SEED), CORE.subscription_type
     assert root is not None
     listening = 0

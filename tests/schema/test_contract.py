@@ -8,7 +8,7 @@ import pytest
 from graphql import build_schema
 
 from schema.sdl import print_sdl
-from tests.schema.schema_shape import demanded, different, missing, shapes_of
+from tests.schema.schema_shape import demanded, descriptions_of, different, missing, shapes_of
 
 ROOT = Path(__file__).parents[2]
 CONTRACT = ROOT / "docs" / "contract.graphql"
@@ -47,6 +47,28 @@ def test_nothing_is_demanded_of_clients_that_the_contract_does_not_tell_them_of(
     contract = shapes_of(build_schema(CONTRACT.read_text()))
     schema = build_schema(print_sdl())
     assert demanded(contract, shapes_of(schema), schema) == []
+
+
+REWORDED_WITH_THE_EVENTS = {
+    "MessageEvent",
+    "ReceiptAdvanced",
+    "Subscription.messageEvents",
+    "Subscription.syncSession",
+    "SyncSession",
+}
+
+
+def test_descriptions_are_those_of_the_contract() -> None:
+    contract = descriptions_of(build_schema(CONTRACT.read_text()))
+    schema = build_schema(print_sdl())
+    built = descriptions_of(schema)
+    expected = {coordinate: contract.get(coordinate) for coordinate in shapes_of(schema) if coordinate in contract}
+    different = {c for c, description in expected.items() if built.get(c) != description}
+    assert different == REWORDED_WITH_THE_EVENTS
+
+
+def test_the_printed_schema_has_lines_of_at_most_120_characters() -> None:
+    assert [line for line in print_sdl().splitlines() if len(line) > 120] == []
 
 
 def test_the_list_of_missing_parts_is_exact_and_only_shrinks() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import resolvers.live.live_streams
-from schema.base.context import Loaders
+from schema.base.loaders import Loaders
 from schema.execution import engine as engine_module
 from schema.execution.event_rendering import Responses
 from store.base.errors import Unreachable

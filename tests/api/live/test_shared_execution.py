@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schema.base.context import Loaders
+from schema.base.loaders import Loaders
 from schema.events import ReceiptAdvancedType
 from store.base.errors import Unreachable
 from tests.api.client import Api, Json, Subscriber, private, together

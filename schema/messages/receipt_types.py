@@ -1,4 +1,4 @@
-"""Receipts at the API: SENT, DELIVERED, READ, and never back."""
+"""The GraphQL types of receipts. A status only moves forward: SENT, DELIVERED, READ."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from enum import Enum
 import strawberry
 
 from resolvers.base.pages import Page
-from resolvers.messages import receipts as use_cases
+from resolvers.messages.receipts import DeliverySummary
 from schema.base.context import Info
 from schema.base.nodes import PageInfo, page_info
 from schema.base.scalars import DateTime
-from schema.users import UserType, load_user
+from schema.users.user_types import UserType, load_user
 from store.base.ids import UserId
-from store.receipts import receipt_store as receipts
-from store.receipts.receipt_store import ReceiptKind
+from store.receipts.receipt_store import Receipt, ReceiptKind
 
 
 @strawberry.enum
@@ -25,7 +24,7 @@ class ReceiptStatus(Enum):
 
 
 def status_from(kind: ReceiptKind | None) -> ReceiptStatus:
-    """A status as the API spells it; None: nothing happened yet."""
+    """Return the status of a receipt; SENT if there is no receipt yet."""
     return ReceiptStatus(kind) if kind is not None else ReceiptStatus.SENT
 
 
@@ -37,8 +36,8 @@ class DeliveryType:
     read_count: int
 
 
-def delivery_from(delivery: use_cases.DeliverySummary) -> DeliveryType:
-    """What became of a message as the API shows it."""
+def delivery_from(delivery: DeliverySummary) -> DeliveryType:
+    """Return the delivery summary of a message."""
     return DeliveryType(
         status=status_from(delivery.status),
         recipient_count=delivery.recipients,
@@ -48,7 +47,8 @@ def delivery_from(delivery: use_cases.DeliverySummary) -> DeliveryType:
 
 
 @strawberry.type(
-    name="Receipt", description="Reading without having acknowledged delivery sets both times, with one READ event."
+    name="Receipt",
+    description="Reading without an earlier acknowledgement of delivery sets both times, with one READ event.",
 )
 class ReceiptType:
     user_id: strawberry.Private[UserId]
@@ -73,15 +73,15 @@ class ReceiptConnection:
     page_info: PageInfo
 
 
-def receipt_connection(page: Page[receipts.Receipt]) -> ReceiptConnection:
-    """A page of receipts as Relay wants it."""
+def receipt_connection(page: Page[Receipt]) -> ReceiptConnection:
+    """Return a page of receipts as a Relay connection."""
     return ReceiptConnection(
         edges=[ReceiptEdge(node=_receipt_from(edge.node), cursor=edge.cursor) for edge in page.edges],
         page_info=page_info(page),
     )
 
 
-def _receipt_from(receipt: receipts.Receipt) -> ReceiptType:
+def _receipt_from(receipt: Receipt) -> ReceiptType:
     return ReceiptType(
         user_id=receipt.user,
         status=status_from(receipt.status),

@@ -1,19 +1,20 @@
-"""Groups at the API."""
+"""The GraphQL types of groups."""
 
 from __future__ import annotations
 
-import asyncio
 from enum import Enum
+from typing import Any
 
 import strawberry
 
-from resolvers.groups import groups as use_cases
+from resolvers.groups import groups
 from schema.base.context import Context, Info
 from schema.base.nodes import Node, PageInfo, page_info
 from schema.base.scalars import DateTime
-from schema.conversations import Conversation, ConversationType
-from schema.users import UserType, load_user
-from store.base.ids import UserId
+from schema.compiler import then
+from schema.conversations.conversation_types import Conversation, ConversationType
+from schema.users.user_types import UserType, load_user
+from store.base.ids import ConversationId, UserId
 from store.conversations.records import Head, Member
 
 
@@ -31,8 +32,8 @@ class GroupStatus(Enum):
 
 
 @strawberry.enum(
-    description="SINCE_JOIN: only while one was a member. FULL: members also read what came before they joined and between; "
-    "former members up to when they last left."
+    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they "
+    "joined and between memberships; former members up to when they last left."
 )
 class HistoryVisibility(Enum):
     SINCE_JOIN = "SINCE_JOIN"
@@ -86,13 +87,24 @@ class Group(Conversation, Node):
     def load_title(self, context: Context) -> str:
         return self.name
 
-    @strawberry.field(description="Null to those no longer in it.")
+    @classmethod
+    def load(cls, context: Context, conversation: ConversationId) -> Any:
+        """Return a Deferred of a group in which the viewer has a session."""
+        return then(context.loaders.conversations.load(conversation), lambda found: group_from(found[0]))
+
+    @classmethod
+    async def find(cls, context: Context, conversation: ConversationId) -> Group | None:
+        """Return a group, or None if the viewer never was in it."""
+        access = await groups.find_group(context.app, context.viewer, conversation)
+        return group_from(access.head) if access is not None else None
+
+    @strawberry.field(description="Null to people who are no longer in it. query: by prefix of the display name.")
     async def members(
         self, info: Info, first: int | None = 50, after: str | None = None
     ) -> GroupMemberConnection | None:
         context = info.context
         access = await context.loaders.access(self.key)
-        page = await use_cases.list_members(context.app, access, first, after) if access is not None else None
+        page = await groups.list_members(context.app, access, first, after) if access is not None else None
         if page is None:
             return None
         return GroupMemberConnection(
@@ -107,7 +119,7 @@ class Group(Conversation, Node):
         return GroupRole(member.role) if member is not None and member.is_current else None
 
     @strawberry.field(
-        description="The stretches of seq the caller may read, oldest first; toSeq null while still a member."
+        description="The ranges of seq the caller may read, oldest first; toSeq is null while still a member."
     )
     async def visible_ranges(self, info: Info) -> list[SeqRange]:
         access = await info.context.loaders.access(self.key)
@@ -116,7 +128,7 @@ class Group(Conversation, Node):
 
 
 def group_from(head: Head) -> Group:
-    """A group as the API shows it."""
+    """Return the GraphQL object of a group."""
     info = head.group
     assert info is not None
     return Group(
@@ -148,62 +160,3 @@ class GroupEdge:
 class GroupConnection:
     edges: list[GroupEdge]
     page_info: PageInfo
-
-
-@strawberry.input(
-    description="name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the first "
-    "group."
-)
-class CreateGroupInput:
-    name: str
-    avatar_url: str | None = None
-    member_ids: list[strawberry.ID]
-    history_visibility: HistoryVisibility | None = HistoryVisibility.SINCE_JOIN
-    sub_biz: str | None = None
-    idempotency_key: str | None = None
-
-
-@strawberry.type
-class GroupQueries:
-    @strawberry.field
-    async def group(self, info: Info, id: strawberry.ID) -> Group | None:
-        return await find_group(info.context, id)
-
-    @strawberry.field
-    async def my_groups(self, info: Info, first: int | None = 50, after: str | None = None) -> GroupConnection:
-        context = info.context
-        page = await use_cases.list_groups(context.app, context.viewer, first, after)
-        heads = await asyncio.gather(*(context.loaders.head(edge.node) for edge in page.edges))
-        return GroupConnection(
-            edges=[
-                GroupEdge(node=group_from(head), cursor=edge.cursor)
-                for edge, head in zip(page.edges, heads, strict=True)
-                if head is not None
-            ],
-            page_info=page_info(page),
-        )
-
-
-async def find_group(context: Context, group: str) -> Group | None:
-    """A group that the viewer is or was in, or None."""
-    access = await use_cases.find_group(context.app, context.viewer, group)
-    return group_from(access.head) if access is not None else None
-
-
-@strawberry.type
-class GroupMutations:
-    @strawberry.mutation(
-        description="The creator becomes OWNER. Creator and members together, counted once each: at least 3 (GROUP_TOO_SMALL); a "
-        "group may shrink below that later. At most 5,000 members, by setting (GROUP_FULL). Everybody's session is ACTIVE at "
-        "once."
-    )
-    async def create_group(self, info: Info, input: CreateGroupInput) -> Group:
-        new = use_cases.NewGroup(
-            name=input.name,
-            avatar_url=input.avatar_url,
-            members=tuple(input.member_ids),
-            full_history=input.history_visibility is HistoryVisibility.FULL,
-            sub_biz=input.sub_biz,
-            key=input.idempotency_key,
-        )
-        return group_from((await use_cases.create_group(info.context.app, info.context.viewer, new)).head)

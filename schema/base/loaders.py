@@ -1,0 +1,117 @@
+"""Batched reads of one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import cached_property
+
+from strawberry.dataloader import DataLoader
+
+from resolvers.base.app import Confab
+from resolvers.conversations.access import Access, access_from, may_be_in
+from resolvers.conversations.visibility import is_visible
+from resolvers.messages.history import list_up_to, newest_shown
+from resolvers.messages.receipts import GroupProgress
+from resolvers.messages.revising import list_viewers
+from schema.base.viewers import Viewer
+from schema.compiler import then
+from store.base.ids import ConversationId, UserId
+from store.conversations.records import Head, Member
+from store.messages.records import Message
+from store.sessions.session import Session
+from store.users.user import User
+
+Found = tuple[Head, Member | None]
+
+
+class Loaders:
+    """Reads gathered over one operation: each kind is asked once for all that its fields need."""
+
+    def __init__(self, app: Confab, viewer: Viewer) -> None:
+        self._app = app
+        self._viewer = viewer
+
+    # Each is made when it is asked first: most operations need one or two of them.
+
+    @cached_property
+    def users(self) -> DataLoader[UserId, User]:
+        return DataLoader(self._load_users)
+
+    @cached_property
+    def conversations(self) -> DataLoader[ConversationId, Found | None]:
+        return DataLoader(self._load_conversations)
+
+    @cached_property
+    def sessions(self) -> DataLoader[ConversationId, Session | None]:
+        return DataLoader(self._load_sessions)
+
+    @cached_property
+    def _older(self) -> DataLoader[tuple[ConversationId, int], Message | None]:
+        return DataLoader(self._load_older)
+
+    @cached_property
+    def progress(self) -> DataLoader[ConversationId, GroupProgress]:
+        return DataLoader(self._load_progress)
+
+    @cached_property
+    def messages(self) -> DataLoader[tuple[ConversationId, int], Message | None]:
+        return DataLoader(self._load_messages)
+
+    def user(self, user: UserId) -> User | Awaitable[User]:
+        """How a user is shown: at once where this process has met them."""
+        return self._app.store.users.known(user) or self.users.load(user)
+
+    async def _load_users(self, users: list[UserId]) -> list[User]:
+        found = await self._app.store.users.find_many(users)
+        return [found.get(user) or User(user, None, None, False) for user in users]
+
+    async def head(self, conversation: ConversationId) -> Head | None:
+        """A conversation, whether or not the viewer may see anything of it. None where there is none."""
+        found = await self.conversations.load(conversation)
+        return found[0] if found is not None else None
+
+    async def access(self, conversation: ConversationId) -> Access | None:
+        """What the viewer may see of a conversation."""
+        found = await self.conversations.load(conversation) if may_be_in(self._viewer.id, conversation) else None
+        return access_from(*found) if found is not None else None
+
+    async def may_read(self, conversation: ConversationId, seq: int) -> bool:
+        """Whether the viewer may read the message at a seq."""
+        if self._viewer.is_one_of_many:
+            return self._viewer.is_among(frozenset(await list_viewers(self._app.store, conversation, seq)))
+        access = await self.access(conversation)
+        return access is not None and is_visible(seq, access.ranges)
+
+    async def _load_conversations(self, conversations: list[ConversationId]) -> list[Found | None]:
+        found = await self._app.store.conversations.find_with_member(self._viewer.id, conversations)
+        return [found.get(conversation) for conversation in conversations]
+
+    async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
+        snapshot = await self._app.store.sessions.find_many(self._viewer.id, conversations)
+        found = {session.conversation: session for session in snapshot.sessions}
+        return [found.get(conversation) for conversation in conversations]
+
+    def last_message(self, conversation: ConversationId) -> Awaitable[Message | None] | None:
+        """The newest message of a conversation that the viewer may read, once it is known."""
+        if not may_be_in(self._viewer.id, conversation):
+            return None
+
+        def newest(found: Found | None) -> Message | Awaitable[Message | None] | None:
+            access = access_from(*found) if found is not None else None
+            shown = newest_shown(access) if access is not None else None
+            return self._older.load((conversation, shown)) if isinstance(shown, int) else shown
+
+        return then(self.conversations.load(conversation), newest)
+
+    async def _load_older(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
+        accesses = [await self.access(conversation) for conversation, _ in places]
+        found = [(access, seq) for access, (_, seq) in zip(accesses, places, strict=True) if access is not None]
+        return await list_up_to(self._app, found)
+
+    async def _load_progress(self, conversations: list[ConversationId]) -> list[GroupProgress]:
+        found = await self._app.store.receipts.list_recipients(conversations)
+        return [GroupProgress(found.get(conversation, ()), self._viewer.id) for conversation in conversations]
+
+    async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
+        found = await self._app.store.messages.find_many(places)
+        return [found.get(place) for place in places]

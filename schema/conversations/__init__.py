@@ -1,0 +1,1 @@
+"""Conversations at the API: the interface, private conversations, gateways of subBizs, and typing."""

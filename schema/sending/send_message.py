@@ -1,0 +1,94 @@
+"""The mutation that sends a message."""
+
+from __future__ import annotations
+
+import strawberry
+
+from resolvers.base.errors import Unavailable
+from resolvers.messages import sending
+from schema.base.context import Info
+from schema.compiler import then
+from schema.messages.message_types import ContentType, MessageType, message_from
+from schema.sessions.session_types import SessionType, session_from
+from store.sessions.session import Session
+
+
+@strawberry.input(
+    description="Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside "
+    "subBiz, if given) if there is none."
+)
+class SendMessageInput:
+    to_user_id: strawberry.ID | None = None
+    conversation_id: strawberry.ID | None = None
+    sub_biz: str | None = strawberry.field(default=None, description="With toUserId only; [a-z0-9-]{1,32}.")
+    content: str = strawberry.field(
+        description="1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it may be "
+        "empty. A message to oneself: INVALID_INPUT."
+    )
+    content_type: ContentType | None = ContentType.TEXT
+    mentions: list[strawberry.ID] | None = strawberry.field(
+        default_factory=list,
+        description="Members of the conversation only (INVALID_INPUT); in a channel: people who can see it.",
+    )
+    mention_all: bool | None = strawberry.field(
+        default=False,
+        description="In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: "
+        "INVALID_INPUT.",
+    )
+    reply_to_id: strawberry.ID | None = strawberry.field(
+        default=None, description="A message of the same conversation that the sender can see (INVALID_INPUT)."
+    )
+    idempotency_key: str | None = None
+
+    def to_new_message(self) -> sending.NewMessage:
+        """Return the input with its defaults filled in."""
+        return sending.NewMessage(
+            to_user=self.to_user_id,
+            conversation=self.conversation_id,
+            content=self.content,
+            kind=(self.content_type or ContentType.TEXT).value,
+            mentions=tuple(self.mentions or ()),
+            mention_all=bool(self.mention_all),
+            reply_to=self.reply_to_id,
+            key=self.idempotency_key,
+            sub_biz=self.sub_biz,
+        )
+
+
+@strawberry.type
+class SendMessagePayload:
+    result: strawberry.Private[sending.SendResult]
+    message: MessageType
+    replayed: bool
+
+    @strawberry.field
+    def session(self, info: Info) -> SessionType:
+        loaders, session = info.context.loaders, self.result.session
+        return then(session or loaders.sessions.load(self.result.message.conversation), _sender_session)
+
+
+def _sender_session(session: Session | None) -> SessionType:
+    """Return the GraphQL object of the sender's session.
+
+    The session of a stored message can be missing for a moment if the server that sent it died.
+
+    Raises:
+        Unavailable: The session is not there yet.
+    """
+    if session is None:
+        raise Unavailable("the message is stored but cannot be read yet; try again")
+    return session_from(session)
+
+
+@strawberry.type
+class SendingMutations:
+    @strawberry.mutation(
+        description="Durable (majority, journaled) before it is answered. Sending marks the conversation as read: the sender's "
+        "readSeq becomes the message's seq and others receive receipts, without a SyncSession or ReceiptAdvanced to the "
+        "sender. idempotencyKey: 1 to 128 characters, kept for 24 hours per sender across all conversations. The same key "
+        "with the same input answers the original message with replayed: true and stores nothing; with any other input: "
+        "IDEMPOTENCY_CONFLICT."
+    )
+    async def send_message(self, info: Info, input: SendMessageInput) -> SendMessagePayload:
+        result = await sending.send_message(info.context.app, info.context.viewer, input.to_new_message())
+        return SendMessagePayload(result=result, message=message_from(result.message), replayed=result.replayed)

@@ -1,0 +1,1 @@
+"""Sessions at the API: the type, lists and synchronisation, and the mutations that change a session."""

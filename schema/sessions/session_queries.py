@@ -1,0 +1,86 @@
+"""Queries for sessions: the list, synchronisation and totals."""
+
+from __future__ import annotations
+
+import strawberry
+
+from resolvers.sessions import session_lists
+from schema.base.context import Info
+from schema.base.nodes import page_info
+from schema.base.scalars import Cursor, Timestamp
+from schema.sessions.session_types import (
+    SessionCategory,
+    SessionConnection,
+    SessionDelta,
+    SessionEdge,
+    SessionType,
+    find_session,
+    session_from,
+)
+
+
+@strawberry.type
+class SessionQueries:
+    @strawberry.field(
+        description="The session list in display order: pinned first by priority, then by writeTs, newest first. Sessions "
+        "inside a subBiz are not in the main list (subBiz: null); one gateway session represents them. INVALID sessions are "
+        "left out. categoryId alone lists everything filed under that category, including sessions inside a subBiz."
+    )
+    async def sessions(
+        self,
+        info: Info,
+        first: int | None = 50,
+        after: str | None = None,
+        sub_biz: str | None = None,
+        category_id: strawberry.ID | None = None,
+    ) -> SessionConnection:
+        context = info.context
+        listed = await session_lists.list_sessions(context.app, context.viewer, first, after, sub_biz, category_id)
+        return SessionConnection(
+            edges=[SessionEdge(node=session_from(edge.node), cursor=edge.cursor) for edge in listed.page.edges],
+            page_info=page_info(listed.page),
+            total_unread=listed.total_unread,
+            cursor=Cursor(listed.cursor),
+        )
+
+    @strawberry.field(
+        description="Also returns an INVALID session, with that status. For a channel: the caller's read state there."
+    )
+    async def session(self, info: Info, conversation_id: strawberry.ID) -> SessionType | None:
+        return await find_session(info.context, conversation_id)
+
+    @strawberry.field(
+        description="Incremental synchronisation: every session whose activeTs moved past the cursor, oldest change first, "
+        "including sessions that became read, muted or INVALID. Without a cursor: all valid sessions. Page until hasMore is "
+        "false. The cost depends on how much changed, not on how many sessions the user has."
+    )
+    async def sync_sessions(self, info: Info, since: Cursor | None = None, first: int | None = 100) -> SessionDelta:
+        context = info.context
+        delta = await session_lists.sync_sessions(context.app, context.viewer, since, first)
+        return SessionDelta(
+            sessions=[session_from(session) for session in delta.sessions],
+            cursor=Cursor(session_lists.sync_cursor(context.app, context.viewer, delta.cursor)),
+            has_more=delta.has_more,
+            total_unread=delta.total_unread,
+            reset=delta.reset,
+        )
+
+    @strawberry.field(description="Sum of unreadCount over the caller's valid sessions that are not muted.")
+    async def total_unread(self, info: Info) -> int:
+        return await session_lists.total_unread(info.context.app, info.context.viewer)
+
+    @strawberry.field(
+        description="One aggregate for each categoryId in use by the caller. Muted sessions do not count towards its "
+        "unreadCount."
+    )
+    async def session_categories(self, info: Info) -> list[SessionCategory]:
+        return [
+            SessionCategory(
+                newest_in=folder.newest,
+                category_id=strawberry.ID(folder.category),
+                session_count=folder.session_count,
+                unread_count=folder.unread_count,
+                write_ts=Timestamp(folder.write_ts),
+            )
+            for folder in await session_lists.list_folders(info.context.app, info.context.viewer)
+        ]

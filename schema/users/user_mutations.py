@@ -1,0 +1,24 @@
+"""Mutations of users."""
+
+from __future__ import annotations
+
+import strawberry
+
+from resolvers.users import users
+from schema.base.context import Info
+from schema.users.user_types import UserInput, UserType, user_from
+from store.base.ids import UserId
+from store.users.user import User
+
+
+@strawberry.type
+class UserMutations:
+    @strawberry.mutation(
+        description="Role service or admin only. A user also comes into being with their first authenticated request; the "
+        "token's name and picture fill what is not set."
+    )
+    async def upsert_users(self, info: Info, input: list[UserInput]) -> list[UserType]:
+        caller = info.context.caller
+        assert caller is not None
+        given = [User(UserId(u.id), u.display_name, u.avatar_url, bool(u.is_bot)) for u in input]
+        return [user_from(user) for user in await users.upsert_users(info.context.app, caller, given)]

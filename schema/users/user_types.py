@@ -1,0 +1,48 @@
+"""The GraphQL types of users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import strawberry
+
+from schema.base.context import Context
+from schema.base.nodes import Node
+from schema.compiler import then
+from store.base.ids import UserId, is_user_id
+from store.users.user import User
+
+
+@strawberry.type(name="User")
+class UserType(Node):
+    display_name: str
+    avatar_url: str | None
+    is_bot: bool
+
+
+@strawberry.input
+class UserInput:
+    id: strawberry.ID
+    display_name: str
+    avatar_url: str | None = None
+    is_bot: bool | None = False
+
+
+def user_from(user: User) -> UserType:
+    """Return the GraphQL object of a user."""
+    return UserType(
+        id=strawberry.ID(user.id), display_name=user.display_name, avatar_url=user.avatar_url, is_bot=user.is_bot
+    )
+
+
+def load_user(context: Context, user: UserId) -> Any:
+    """Return the GraphQL object of a user, or a Deferred of it. One read serves all users that the operation needs."""
+    return then(context.loaders.user(user), user_from)
+
+
+async def find_user(context: Context, user: str) -> UserType | None:
+    """Return a user, or None if there is no such user."""
+    if not is_user_id(user):
+        return None
+    found = await context.app.store.users.find(UserId(user))
+    return user_from(found) if found else None
