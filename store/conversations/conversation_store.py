@@ -33,6 +33,7 @@ from store.mongo.collections import CONVERSATIONS, MEMBERS, SESSIONS, members_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.single_flight import CLAIM_MS, SingleFlight, until_settled
+from store.sessions.changes import new_row
 
 _HEAD_FIELDS = ("ls", "last", "mc", "j", "k", "st", "ds")
 _MEMBER_LISTS = 2_000
@@ -207,7 +208,7 @@ class ConversationStore:
         """
         people = parse_private(conversation)
         assert people is not None
-        fresh = {"r": 0, "rn": 0, "d": 0, "a": 0, "w": 0}
+        fresh = new_row(0)
         await self._mongo.together(
             self._mongo.bulk_write(
                 SESSIONS,

@@ -16,6 +16,7 @@ from store.base.ids import ConversationId, UserId, parse_private
 from store.conversations.conversation_store import ConversationStore
 from store.deployment.redis_generations import Generations
 from store.redis.cache import Cache
+from store.sessions.changes import INVALIDATE
 from store.sessions.session_store import SessionStore
 
 _log = structlog.get_logger()
@@ -94,7 +95,7 @@ class StaleCaches:
         everybody = list(concerned)
         for start in range(0, len(everybody), _SLICE):
             part = everybody[start : start + _SLICE]
-            await self._cache.run([self._sessions.change(user, "doubt", {"at": 0}) for user in part])
+            await self._cache.run([self._sessions.apply(user, INVALIDATE) for user in part])
         if everybody:
             _log.info("states are loaded anew that were not shown all that is durable", users=len(everybody))
 

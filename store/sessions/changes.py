@@ -22,9 +22,10 @@ from store.sessions.fields import (
     RESET_BY_CHANGES,
     RESET_BY_JOINING,
     Field,
-    fixed_record,
+    record_of,
 )
 from store.sessions.session import Session
+
 
 class Change(Protocol):
     """What happens to one session of a user, or to several as one event."""
@@ -71,9 +72,7 @@ class SetFields:
 
     def is_needed(self, session: Session) -> bool:
         """Return True if it changes the session: a field, or the mark of being unread, which every change takes away."""
-        return session.unread_status or any(
-            field.of(session) != value for field, value in self.values.items()
-        )
+        return session.unread_status or any(field.of(session) != value for field, value in self.values.items())
 
     def row_update(self, at: int) -> dict[str, Any]:
         """Return the update of each row."""
@@ -208,15 +207,18 @@ class Join:
 
     def script_fields(self, at: int) -> dict[str, Any]:
         """Return the record to begin with. Settings of an earlier membership are kept by the script."""
-        record = fixed_record(
-            write_seq=self.seq, n=self.n, acknowledged_seq=self.seq, read_n=self.n, received_seq=self.seq,
-            active_ts=at, write_ts=at,
-        )  # fmt: skip
-        if self.seq:
+        record = record_of(
+            write_seq=self.seq,
+            n=self.n,
+            acknowledged_seq=self.seq,
+            read_n=self.n,
+            received_seq=self.seq,
+            active_ts=at,
+            write_ts=at,
             # The message itself is read, and still to come to the user's devices.
-            record[Session.gaps.stored] = [self.seq, self.seq]
-        if self.sub_biz:
-            record[Session.sub_biz.stored] = self.sub_biz
+            gaps=[self.seq, self.seq] if self.seq else None,
+            sub_biz=self.sub_biz,
+        )
         return {"c": self.conversation, "rec": record}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from store.base.ids import ConversationId, UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.single_flight import CLAIM_MS, SingleFlight, until_settled
+from store.sessions.changes import LoggedChange
 from store.sessions.session import Session, session_from
 from store.sessions.session_rows import SessionRows, Tick
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from store.base.ids import UserId
 from store.messages.message_store import Committed
 from store.messages.records import Message, Reserved
-from store.sessions.session_store import ApplyResult
+from store.sessions.apply_results import ApplyResult
 from subscriptions.realtime.events import MessageCreated
 
 

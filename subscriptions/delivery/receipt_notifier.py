@@ -12,7 +12,8 @@ from store.base.ids import ConversationId, UserId, parse_private
 from store.messages.records import Reserved
 from store.receipts.receipt_store import Mark, ReceiptKind
 from store.redis.fallback import FallbackScope
-from store.sessions.session_store import ApplyResult, applied
+from store.sessions.apply_results import ApplyResult, parse_result
+from store.sessions.changes import ReceiptReceived, logged
 from store.store import Store
 from subscriptions.realtime.bus import Bus, OutgoingEvents
 from subscriptions.realtime.events import ReceiptAdvanced, log_receipt
@@ -158,18 +159,11 @@ class ReceiptNotifier:
             for user in users:
                 store.owed.add_user(user)
             return
-        now = store.clock.now_ms()
-        change = {
-            "c": conversation,
-            "s": receipt.seq,
-            "k": receipt.kind.value,
-            "at": now,
-            "e": log_receipt(receipt),
-            "peer": int(_is_private(conversation)),
-        }
-        answers = await store.cache.run_aside([store.sessions.change(user, "receipt", change) for user in users])
+        received = ReceiptReceived(conversation, receipt.kind, receipt.seq, _is_private(conversation))
+        change = logged(received, store.clock.now_ms(), log_receipt(receipt))
+        answers = await store.cache.run_aside([store.sessions.apply(user, change) for user in users])
         parcel = OutgoingEvents()
-        parcel.add(receipt, [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)])
+        parcel.add(receipt, [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)])
         self._bus.send(parcel)
 
 

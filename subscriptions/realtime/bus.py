@@ -25,8 +25,8 @@ from store.base.tasks import end_tasks
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.apply_messages import FanoutResult, Place
+from store.sessions.apply_results import ApplyResult
 from store.sessions.session_rows import SessionRows, Tick
-from store.sessions.session_store import ApplyResult
 from subscriptions.realtime.events import Event, MessageCreated, event_fields, event_from
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.server_calls import Calls
