@@ -1,4 +1,4 @@
-"""The store as one thing to hand around: every repository over one MongoDB and one Redis."""
+"""All repositories over one MongoDB and one Redis, as one object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
 from store.receipts.receipt_store import ReceiptStore
 from store.redis.cache import Cache
-from store.redis.fallback import ConversationTurns
 from store.redis.keys import Keys
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
@@ -55,9 +54,8 @@ class Store:
     typing: TypingStore
     revocations: RevocationStore
     event_streams: EventStreamStore
-    owed: StaleCaches
-    unshown: IncompleteDeliveries
-    turns: ConversationTurns
+    stale_caches: StaleCaches
+    incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
 
 
@@ -68,16 +66,16 @@ def build_store(
     data_center: int,
     *,
     rates: RatesPerMinute | None = None,
-    spare: FallbackServer | None = None,
+    fallback: FallbackServer | None = None,
 ) -> Store:
-    """Puts the repositories together. Opens nothing. spare: asked while Redis is away."""
+    """Connect the repositories with each other. Opens nothing. fallback: the Redis to use while the deployment's is away."""
     keys = cache.keys
-    deployment = Deployment(mongo, cache, keys, clock, spare)
+    deployment = Deployment(mongo, cache, keys, clock, fallback)
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
-    owed = StaleCaches(cache, deployment.generations, conversations, sessions)
-    locks = UserLocks(cache, keys, clock, sessions, deployment.owner, owed)
+    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches)
     return Store(
         mongo=mongo,
         cache=cache,
@@ -99,8 +97,7 @@ def build_store(
         typing=TypingStore(cache, keys, clock),
         revocations=RevocationStore(mongo),
         event_streams=EventStreamStore(cache, keys),
-        owed=owed,
-        unshown=IncompleteDeliveries(mongo),
-        turns=ConversationTurns(),
+        stale_caches=stale_caches,
+        incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
     )

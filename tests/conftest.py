@@ -21,7 +21,7 @@ from redis.cluster import RedisCluster
 
 from server.embedded import EmbeddedServers, RunningServers
 from server.settings import UNLIMITED, Settings, load_settings, variable
-from store.redis.cluster import parse_cluster_url
+from store.redis.cluster_url import parse_cluster_url
 from tests.cluster.nodes import redis_cluster
 from tests.targeting import Watch, as_sharded
 

@@ -9,17 +9,17 @@ import { MESSAGES, MESSAGE_EVENTS, SEND, SESSION, SESSIONS, SESSION_EVENTS, SYNC
 import { openSocket, resuming } from "./socket.mjs";
 import { keepInSync, pendingMessage } from "./sync.mjs";
 
-// possibleTypes: web/types/confab.possible-types.json, so that the cache knows interfaces and unions.
+// possibleTypes: web/types/confab.possible-types.json. The cache needs it for interfaces and unions.
 export function apolloClient({ url, token, possibleTypes, socket = openSocket({ url, token }) }) {
   const authorize = new SetContextLink(async ({ headers }) => ({
     headers: { ...headers, authorization: `Bearer ${await token()}` },
   }));
-  // RetryLink hears of lost connections only: what the server says is worth another try is turned into that.
+  // RetryLink only sees network errors: turn retryable GraphQL errors into such errors.
   const raise = new ApolloLink((operation, forward) => forward(operation).pipe(map((result) => {
     if (result.errors && waitBefore(result.errors) !== null) throw new CombinedGraphQLErrors(result);
     return result;
   })));
-  // And it would repeat any mutation. Ours can be repeated if it has a key, or if doing it twice comes to the same.
+  // It would repeat every mutation. A mutation may be repeated if it has a key, or if executing it twice has the same effect.
   const repeatable = ({ operationType, operationName, variables }) =>
     operationType === "query" || variables.input?.idempotencyKey || operationName === "MarkRead";
   const retry = new RetryLink({
@@ -51,7 +51,7 @@ const sessionsQuery = gql(SESSIONS);
 const messagesQuery = gql(MESSAGES);
 const sessionRow = gql(SESSION);
 
-// Call it once, after sign-in: from then on useQuery(sessionsQuery) and useQuery(messagesQuery, ...) show what is.
+// Call it once, after sign-in. Afterwards useQuery(sessionsQuery) and useQuery(messagesQuery, ...) stay up to date.
 export async function startApollo(client) {
   const { data } = await client.query({ query: sessionsQuery });
   const listen = (query, since, take) => {
@@ -71,22 +71,22 @@ export async function startApollo(client) {
         client.cache.updateQuery({ query: sessionsQuery }, ({ sessions: shown }) => {
           const old = reset ? [] : shown.edges;
           const known = new Set(old.map(({ node }) => node.id));
-          // In front, where the next page, which goes behind the last edge, doesn't cut them off. asShown() sorts them.
+          // At the front, so that the next page, which goes after the last edge, does not drop them. asShown() sorts them.
           const added = sessions.filter(({ id }) => !known.has(id)).map((node) => ({ __typename: "SessionEdge", cursor: "", node }));
           return { sessions: { ...shown, totalUnread, cursor, edges: [...added, ...old] } };
         });
         for (const session of sessions) client.cache.writeFragment({ fragment: sessionRow, fragmentName: "SessionRow", data: session });
       },
       event({ __typename, message, reset }) {
-        // Edits and recalls are in the cache already: it knows messages by their id.
+        // Edits and recalls are in the cache already: it stores messages by id.
         if (__typename === "MessageCreated") append(client.cache, message);
-        if (reset) client.refetchQueries({ include: [messagesQuery] }); // too much was missed to tell
+        if (reset) client.refetchQueries({ include: [messagesQuery] }); // the gap was too large
       },
     },
   });
 }
 
-// Into the conversation's history, if that is in the cache.
+// Adds it to the conversation's history, if that is in the cache.
 function append(cache, message) {
   cache.updateQuery({ query: messagesQuery, variables: { conversationId: message.conversationId } }, (data) => {
     if (!data?.messages || data.messages.edges.some(({ node }) => node.id === message.id)) return undefined;
@@ -101,7 +101,7 @@ export function openConversation(client, conversationId) {
 
 export async function send(client, me, input) {
   const pending = pendingMessage(me, { ...input, idempotencyKey: crypto.randomUUID() });
-  // Not as optimisticResponse: while that stands, nobody else's message appears in the conversation.
+  // Not an optimisticResponse: while one is active, messages of other people do not appear in the conversation.
   append(client.cache, pending);
   try {
     const variables = { input: { ...input, idempotencyKey: pending.idempotencyKey } };

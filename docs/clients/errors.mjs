@@ -1,5 +1,5 @@
-// How many milliseconds to wait before the same may be tried again; null: it would come to the same. `error` is what the
-// client gave you: Apollo's, urql's, Relay's, or a list of GraphQL errors. One without any is the network's: it may have happened.
+// Returns the milliseconds to wait before a retry; null if a retry cannot help. `error` is the error of your client (Apollo,
+// urql, Relay) or a list of GraphQL errors. Without GraphQL errors the network failed: the operation may have been executed.
 export function waitBefore(error, attempt = 1) {
   const errors = Array.isArray(error) ? error : error.errors ?? error.graphQLErrors ?? error.source?.errors ?? [];
   if (!errors.every((each) => each.extensions?.retryable)) return null;
@@ -7,7 +7,7 @@ export function waitBefore(error, attempt = 1) {
   return asked + Math.random() * Math.min(250 * 2 ** attempt, 2_500);
 }
 
-// Does `request` again for as long as that may help. repeatable: doing it twice comes to the same.
+// Repeats `request` while a retry may help. repeatable: executing it twice has the same effect as once.
 export async function trying(request, repeatable = true) {
   for (let attempt = 1; ; attempt += 1) {
     try {

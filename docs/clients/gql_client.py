@@ -32,7 +32,7 @@ EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typ
 
 
 def wait_before(error: Exception, attempt: int) -> float | None:
-    """Seconds to wait before the same may be tried again; None: it would come to the same."""
+    """Return the seconds to wait before a retry; None if a retry cannot help."""
     errors = (error.errors or []) if isinstance(error, TransportQueryError) else []
     told = [each.get("extensions") or {} for each in errors]
     if not all(extensions.get("retryable") for extensions in told):
@@ -42,7 +42,7 @@ def wait_before(error: Exception, attempt: int) -> float | None:
 
 
 class Confab:
-    """One user. `async with Confab(url, token) as confab`; token() answers a token that is good now."""
+    """A client for one user: `async with Confab(url, token) as confab`. token() returns a valid token."""
 
     def __init__(self, url: str, token: Token) -> None:
         self._url = url
@@ -57,7 +57,7 @@ class Confab:
         await self._client.close_async()
 
     async def ask(self, query: str, /, *, repeatable: bool = True, **variables: Any) -> dict[str, Any]:
-        """Data of a query, or of a mutation. Raises TransportQueryError, whose `errors` have extensions.code."""
+        """Return the data of a query or mutation. Raises TransportQueryError, whose `errors` have extensions.code."""
         attempt = 1
         while True:
             try:
@@ -70,13 +70,13 @@ class Confab:
                 attempt += 1
 
     async def send(self, **message: Any) -> dict[str, Any]:
-        """Stored exactly once, however often it has to be tried."""
+        """Send a message. It is stored exactly once, however many attempts it takes."""
         answer = await self.ask(SEND, input={"idempotencyKey": str(uuid.uuid4()), **message})
         sent: dict[str, Any] = answer["sendMessage"]["message"]
         return sent
 
     async def sessions(self, since: str | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Pages of what changed since a cursor, or of all there is. Keep the last page's cursor for the next time."""
+        """Yield pages of sessions that changed since a cursor, or of all. Store the last page's cursor for the next call."""
         more = True
         while more:
             page = (await self.ask(SYNC, since=since))["syncSessions"]
@@ -84,11 +84,11 @@ class Confab:
             since, more = page["cursor"], page["hasMore"]
 
     async def events(self, since: str | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Everything that happens, across every break. Keep the cursor of what you have dealt with for the next time."""
+        """Yield every event, across all disconnects. Store the cursor of the last event you have handled."""
         attempt = 1
         while True:
             token = await self._token()
-            # A new one each time: gql's own reconnecting session would come back with the first token, and without a cursor.
+            # A new transport each time: gql's own reconnecting session would use the first token, and no cursor.
             transport = WebsocketsTransport(
                 url=self._url.replace("http", "ws", 1), init_payload={"Authorization": f"Bearer {token}"}
             )
@@ -109,7 +109,7 @@ class Confab:
 
     @asynccontextmanager
     async def _renewing(self, session: AsyncClientSession) -> AsyncIterator[None]:
-        """Where it fails nothing is lost: the connection ends with its token, and the next one has another."""
+        """Renew the token. A failure loses nothing: the connection ends with its token, and the next one has a new token."""
 
         async def renew() -> None:
             while True:

@@ -1,4 +1,4 @@
-// What every client here asks. Select `cursor` wherever an event has one: it is where a subscription goes on after a break.
+// The operations of all clients here. Select `cursor` in every event that has one: a subscription resumes from it.
 export const SESSION = `fragment SessionRow on Session {
   id status subBiz priority writeTs unreadCount unreadMentionCount unreadStatus muteStatus readSeq writeSeq peerDeliveredSeq peerReadSeq
   conversation { id type title }

@@ -24,7 +24,7 @@ export function plainClient({ url, token, socket = openSocket({ url, token }) })
   function listen(query, variables, take) {
     return live.subscribe({ query, variables }, {
       next: ({ data, errors }) => (errors ? console.error(errors) : take(data)),
-      error: console.error, // for good: an error that isn't retryable, or a close code after which nothing gets better
+      error: console.error, // final: an error that is not retryable, or a close code after which a retry cannot help
       complete() {},
     });
   }
@@ -37,7 +37,7 @@ export class Chat {
   messages = new Map(); // id -> message
   totalUnread = 0;
 
-  // me: { id, displayName }. changed: called after each change, to show it.
+  // me: { id, displayName }. changed: called after each change, to display it.
   constructor(client, me, changed = () => {}) {
     this.client = client;
     this.me = me;
@@ -82,7 +82,7 @@ export class Chat {
     },
   };
 
-  // Its newest messages, or those before a cursor: answers the cursor of the oldest, null if it is the first.
+  // Loads the newest messages, or those before a cursor. Returns the cursor of the oldest; null if it is the first message.
   async open(conversationId, before = null) {
     this.opened = conversationId;
     const { messages } = await trying(() => this.client.ask(MESSAGES, { conversationId, before }));
@@ -91,7 +91,7 @@ export class Chat {
     return messages.pageInfo.hasPreviousPage ? messages.pageInfo.startCursor : null;
   }
 
-  // Stored exactly once, however often it has to be tried: the key is that of this message, not of the try.
+  // Stored exactly once, however many attempts it takes: the key belongs to the message, not to the attempt.
   async send(input) {
     const idempotencyKey = crypto.randomUUID();
     this.messages.set(idempotencyKey, pendingMessage(this.me, { ...input, idempotencyKey }));

@@ -1,11 +1,11 @@
 import { createClient } from "graphql-ws";
 import { waitBefore } from "./errors.mjs";
 
-const LONGEST_TIMER = 2 ** 31 - 1; // beyond it setTimeout fires at once
+const LONGEST_TIMER = 2 ** 31 - 1; // setTimeout fires at once for longer times
 const RENEW = "mutation Renew($token: String!) { renewAuth(token: $token) }";
 const expiryOf = (jwt) => 1000 * JSON.parse(atob(jwt.split(".")[1].replace(/-/g, "+").replace(/_/g, "/"))).exp;
 
-// The one WebSocket of a signed-in user. It comes back after every break with a new token, and renews the token before it ends.
+// The WebSocket of a signed-in user. It reconnects with a new token, and renews the token before it expires.
 export function openSocket({ url, token, ...options }) {
   let renewal;
   let asked = 0;
@@ -17,23 +17,23 @@ export function openSocket({ url, token, ...options }) {
   };
   const renew = async () => {
     const jwt = await token().catch(() => null);
-    // Where that fails nothing is lost: the server closes at the token's end, and connectionParams asks for another one.
+    // If this fails, nothing is lost: the server closes the socket when the token expires, and connectionParams gets a new one.
     if (jwt) socket.subscribe({ query: RENEW, variables: { token: jwt } }, {
       next: ({ data }) => { if (data) renewBefore(Date.parse(data.renewAuth)); }, error() {}, complete() {},
     });
   };
   const socket = createClient({
     url: url.replace(/^http/, "ws"),
-    // Must not fail: graphql-ws would give up. No token now: the server refuses this one, after which it comes back.
+    // This must not fail, or graphql-ws gives up. Without a token the server refuses the connection, and graphql-ws reconnects.
     connectionParams: async () => {
       shown = await token(refused).catch(() => null);
       if (shown) renewBefore(expiryOf(shown));
       return { Authorization: `Bearer ${shown}` };
     },
-    // As it comes, graphql-ws gives up after five tries, and at once where it can't connect.
+    // By default graphql-ws gives up after five attempts, and at once if it cannot connect.
     retryAttempts: Infinity,
     shouldRetry: () => true,
-    // A server that restarts tells each client when to come back, so that they don't all come at once.
+    // A restarting server gives each client its own time to reconnect, so that they do not all come at once.
     retryWait: (retries) => new Promise((resolve) => {
       setTimeout(resolve, asked || Math.random() * Math.min(500 * 2 ** retries, 15_000));
     }),
@@ -41,14 +41,14 @@ export function openSocket({ url, token, ...options }) {
   });
   socket.on("closed", ({ code, reason = "" }) => {
     clearTimeout(renewal);
-    if (code === 4403 && shown) refused = shown; // revoked, it may be: not to be shown again
+    if (code === 4403 && shown) refused = shown; // it may be revoked: do not send it again
     asked = Number(/retry in (\d+) ms/.exec(reason)?.[1] ?? 0);
   });
   return socket;
 }
 
-// The same socket for Apollo, urql and Relay, which copy a subscription's variables: one that has a variable `since` goes on after
-// the last event it was shown whenever the socket has come back. `since: null` begins with what is live.
+// The same socket for Apollo, urql and Relay, which copy a subscription's variables: after a reconnect, a subscription with a
+// variable `since` resumes after the last event it received. `since: null` starts with live events.
 export function resuming(socket) {
   return {
     ...socket,
@@ -57,7 +57,7 @@ export function resuming(socket) {
       let stop;
       let attempt = 0;
       const begin = () => socket.subscribe(
-        // A getter: graphql-ws writes the variables anew for each connection.
+        // A getter, because graphql-ws serialises the variables again for each connection.
         { ...payload, variables: { ...variables, get since() { return since; } } },
         {
           next(result) {

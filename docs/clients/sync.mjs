@@ -1,6 +1,6 @@
-// Keeps what is shown as it is on the server. since: the cursor of the page that is shown, or the one kept from last time.
-// sync(since) promises a page of syncSessions; sessionEvents(since, take) and messageEvents(since, take) hand over each event, and
-// answer how to stop; show: sessions({ sessions, totalUnread, cursor, reset }), event(one of messageEvents).
+// Keeps the displayed list equal to the server's. since: the cursor of the displayed page, or the one stored last time.
+// sync(since) returns a promise of a page of syncSessions; sessionEvents(since, take) and messageEvents(since, take) pass on each
+// event and return a function that stops; show: sessions({ sessions, totalUnread, cursor, reset }), event(one of messageEvents).
 export function keepInSync({ since, sync, sessionEvents, messageEvents, show }) {
   let cursor = since;
   let pulling = null;
@@ -14,11 +14,11 @@ export function keepInSync({ since, sync, sessionEvents, messageEvents, show }) 
       again ||= page.hasMore;
     } while (again);
   };
-  // Whatever happens changes sessions (order, numbers, ticks). Which ones, and to what, the server says: asked once for many
-  // events, and again if one came meanwhile, so it doesn't matter which answer overtook which event.
+  // Every event changes sessions (order, counts, ticks). Ask the server which ones and how: once for many events, and again if
+  // an event came meanwhile, so it does not matter whether an answer overtook an event.
   const pullSoon = () => {
     again = true;
-    // Where it fails, the next event or the next connection begins at the same cursor.
+    // If this fails, the next event or the next connection starts from the same cursor.
     pulling ??= pull().catch(() => {}).finally(() => { pulling = null; });
   };
   const stops = [
@@ -27,21 +27,21 @@ export function keepInSync({ since, sync, sessionEvents, messageEvents, show }) 
       pullSoon();
     }),
     messageEvents(since, (event) => {
-      show.event(event); // CaughtUp with reset: ask the messages that are shown anew, some were missed
+      show.event(event); // CaughtUp with reset: fetch the displayed messages again, some were missed
       if (event.cursor) pullSoon();
     }),
   ];
   return () => stops.forEach((stop) => stop());
 }
 
-// The list as people see it.
+// The list in display order.
 export function asShown(sessions) {
   return [...new Map(sessions.map((session) => [session.id, session])).values()]
     .filter(({ status, subBiz }) => status === "ACTIVE" && !subBiz)
     .sort((a, b) => b.priority - a.priority || b.writeTs - a.writeTs);
 }
 
-// A conversation as people see it. What is being sent is there under its key until it is there as it was stored.
+// A conversation in display order. A message being sent is listed under its key until the stored message is there.
 export function inOrder(messages) {
   const shown = new Map();
   for (const message of messages) {
@@ -51,7 +51,7 @@ export function inOrder(messages) {
   return [...shown.values()].sort((a, b) => a.seq - b.seq);
 }
 
-// What is shown of a message until the server has it.
+// The placeholder of a message until the server has stored it.
 export function pendingMessage(me, { conversationId, content, idempotencyKey }) {
   return {
     __typename: "Message", id: idempotencyKey, idempotencyKey, conversationId, content, seq: Number.MAX_SAFE_INTEGER,

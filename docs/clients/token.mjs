@@ -1,5 +1,5 @@
-// Promises a token that is good for a while, asking for another one when it has to. In development Confab itself signs people in;
-// everywhere else this is what asks your identity provider. refused: one that the server takes no longer, though it isn't at its end.
+// Returns a promise of a valid token, and requests a new one when necessary. In development Confab itself signs people in; in
+// production ask your identity provider here. refused: a token that the server no longer accepts although it has not expired.
 export function developmentToken(origin, userId) {
   let current;
   return async function token(refused) {

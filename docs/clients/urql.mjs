@@ -8,7 +8,7 @@ import { MESSAGES, MESSAGE_EVENTS, SEND, SESSIONS, SESSION_EVENTS, SYNC } from "
 import { openSocket, resuming } from "./socket.mjs";
 import { keepInSync, pendingMessage } from "./sync.mjs";
 
-// schema: web/types/confab.introspection.json, so that the cache knows interfaces and unions.
+// schema: web/types/confab.introspection.json. The cache needs it for interfaces and unions.
 export function urqlClient({ url, token, schema, socket = openSocket({ url, token }) }) {
   const live = resuming(socket);
   const repeatable = ({ kind, variables }) => kind === "query" || variables?.input?.idempotencyKey;
@@ -18,7 +18,7 @@ export function urqlClient({ url, token, schema, socket = openSocket({ url, toke
     exchanges: [
       cacheExchange({
         schema,
-        // What has no id is part of what holds it.
+        // Objects without an id are part of their parent.
         keys: { SessionDelta: () => null, Delivery: () => null, Receipt: () => null, GroupMember: () => null, SeqRange: () => null },
         resolvers: {
           Query: {
@@ -31,14 +31,14 @@ export function urqlClient({ url, token, schema, socket = openSocket({ url, toke
           Subscription: {
             syncSession: ({ syncSession }, _, cache) => showSessions(cache, { ...syncSession, reset: false }),
             messageEvents: ({ messageEvents: { __typename, message } }, _, cache) => {
-              // Edits and recalls are in the cache already: it knows messages by their id.
+              // Edits and recalls are in the cache already: it stores messages by id.
               if (__typename === "MessageCreated") append(cache, message);
             },
           },
           Mutation: { sendMessage: ({ sendMessage }, _, cache) => append(cache, sendMessage.message) },
         },
       }),
-      // As it comes it tries once more, with network errors only, and any mutation.
+      // By default it retries once, only after network errors, and any mutation.
       retryExchange({
         maxNumberAttempts: 10,
         initialDelayMs: 100,
@@ -73,7 +73,7 @@ function showSessions(cache, { sessions, totalUnread, cursor, reset }) {
   });
 }
 
-// Into the conversation's history, if that is in the cache.
+// Adds it to the conversation's history, if that is in the cache.
 function append(cache, message) {
   cache.updateQuery({ query: MESSAGES, variables: { conversationId: message.conversationId } }, (data) => {
     if (!data?.messages || data.messages.edges.some(({ node }) => node.id === message.id)) return data;
@@ -82,8 +82,8 @@ function append(cache, message) {
   });
 }
 
-// Call it once, after sign-in: from then on useQuery({ query: SESSIONS }) and useQuery({ query: MESSAGES, ... }) show what is.
-// onReset: too much was missed to tell: ask the messages that are shown anew, with requestPolicy "network-only".
+// Call it once, after sign-in. Afterwards useQuery({ query: SESSIONS }) and useQuery({ query: MESSAGES, ... }) stay up to date.
+// onReset: the gap was too large: fetch the displayed messages again with requestPolicy "network-only".
 export async function startUrql(client, onReset) {
   const dataOf = ({ data, error }) => {
     if (error) throw error;
@@ -100,7 +100,7 @@ export async function startUrql(client, onReset) {
     sessionEvents: (since, take) => listen(SESSION_EVENTS, since, ({ syncSession }) => take(syncSession)),
     messageEvents: (since, take) => listen(MESSAGE_EVENTS, since, ({ messageEvents }) => take(messageEvents)),
     show: {
-      sessions() {}, // the cache has them from its updates
+      sessions() {}, // the updates above put them into the cache
       event({ reset }) {
         if (reset) onReset();
       },
@@ -108,8 +108,8 @@ export async function startUrql(client, onReset) {
   });
 }
 
-// What waits to be sent, shown behind the conversation: inOrder([...messages, ...waiting]). Not as an optimistic answer: while that
-// stands, nobody else's message appears in the conversation. In React: useSyncExternalStore(outbox.subscribe, outbox.waiting).
+// Messages that wait to be sent, displayed after the conversation: inOrder([...messages, ...waiting]). Not an optimistic answer: while
+// one is active, messages of other people do not appear. In React: useSyncExternalStore(outbox.subscribe, outbox.waiting).
 export class Outbox {
   #waiting = [];
   #listeners = new Set();

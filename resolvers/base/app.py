@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.redis.fallback import FallbackScope
+from store.redis.request_scope import RequestScope
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
@@ -38,23 +38,25 @@ class Confab:
     typing: TypingNotifier
     limits: Limits
 
-    def scope(self) -> FallbackScope:
-        """To be entered for the time of an operation: what it holds in the cache is its own while Redis is away."""
-        return FallbackScope()
+    def request_scope(self) -> RequestScope:
+        """Return a context to execute an operation in: while Redis is away, it has a cache of its own."""
+        return RequestScope()
 
     @property
-    def is_around(self) -> bool:
-        """Whether requests are answered without Redis."""
-        return self.store.cache.spare is not None
+    def uses_fallback(self) -> bool:
+        """True while requests are answered with the Redis fallback."""
+        return not self.store.cache.is_shared
 
-    async def settle_around(self) -> bool:
-        """To be called after an operation that went around Redis, before it is answered. True: the deployment still does without, so
-        whoever finds Redis again finds what was written in MongoDB. False: others had begun to use it again; what this process
-        wrote is theirs to see by now, and what it read may be older than what they show. Raises Unreachable where neither is certain.
+    async def settle_fallback(self) -> bool:
+        """Settle an operation that used the Redis fallback. To be called before it is answered.
+
+        Returns true if the deployment still has no Redis: whichever server finds one again loads what was written from MongoDB. Returns
+        false if other servers use Redis again: what this operation wrote has been invalidated there, but what it read may be older than
+        what they show. Raises Unreachable if neither is certain.
         """
         deployment = self.store.deployment
         if await deployment.generations.is_away():
             return True
         await deployment.check_redis()
-        await self.store.owed.pay()
+        await self.store.stale_caches.invalidate()
         return False

@@ -34,7 +34,7 @@ from store.conversations.group_changes import DISMISSED, DISSOLVED
 from store.conversations.records import Member
 from store.messages.message_store import Refused
 from store.messages.records import Message, MessageKind
-from store.redis.single_flight import until_settled
+from store.redis.single_flight import retry_until_true
 
 MOST_NAMED = 20
 
@@ -222,7 +222,7 @@ async def _change(
     Raises Unreachable where others change it all the time.
     """
     attempt = partial(_try_to_change, app, actor, group, others, decide, argument)
-    await until_settled(attempt, "the group is being changed by many at once")
+    await retry_until_true(attempt, "the group is being changed by many at once")
 
 
 async def _seen(app: Confab, viewer: UserId, group: ConversationId) -> Access:

@@ -18,8 +18,8 @@ from store.base.ids import ConversationId, ConversationKind, UserId, group_id, k
 from store.conversations.records import GroupInfo, Member
 from store.sessions.apply_results import parse_result
 from store.sessions.changes import Invalidate, Join, logged
-from subscriptions.realtime.bus import OutgoingEvents
-from subscriptions.realtime.events import SessionChanged, SyncReason, log_session
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 SMALLEST_GROUP = 3
 _MEMBERS_AT_ONCE = 500
@@ -69,11 +69,11 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
             shown = True
             return first
         await _announce_members(app, conversation, new.sub_biz, [member.user for member in members], now)
-        shown = app.store.cache.spare is None
+        shown = app.store.cache.is_shared
     finally:
         if not shown:
             # It may be stored, and nothing else tells of that.
-            app.store.owed.add_conversation(conversation)
+            app.store.stale_caches.add_conversation(conversation)
     access = await access_conversation(app, creator, conversation)
     assert access is not None
     return access
@@ -100,7 +100,7 @@ async def _announce_members(
     app: Confab, conversation: ConversationId, sub_biz: str | None, users: Sequence[UserId], at: int
 ) -> None:
     """Puts the new session into the state of those who are about, and tells their devices."""
-    entry = log_session(SyncReason.MEMBERSHIP, [conversation])
+    entry = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
     join = logged(Join(conversation, 0, 0, sub_biz), at, entry)
     for start in range(0, len(users), _MEMBERS_AT_ONCE):
         slice_ = users[start : start + _MEMBERS_AT_ONCE]
@@ -109,7 +109,7 @@ async def _announce_members(
         for user, answer in zip(slice_, answers, strict=True):
             outcome = parse_result(user, answer)
             event = SessionChanged(SyncReason.MEMBERSHIP, outcome.sessions, outcome.total_unread)
-            parcel.add(event, [(user, outcome)], told_at=at)
+            parcel.add(event, [(user, outcome)], stored_at=at)
         app.bus.send(parcel)
 
 

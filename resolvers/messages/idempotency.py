@@ -31,7 +31,7 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
         if taken.epoch not in (None, app.store.deployment.redis_epoch):
             await app.store.deployment.check_redis()
         if taken.held is None:
-            return await _find_forgotten(app, message, claim, around=taken.epoch is None)
+            return await _find_forgotten(app, message, claim, uses_fallback=taken.epoch is None)
         if taken.held.digest != claim.digest:
             raise _conflict()
         original = await _find_original(app, taken.held)
@@ -40,7 +40,7 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
         waited = loop.time() - began
         if waited > _PATIENCE_SECONDS or (waited > _BRIEF_SECONDS and not await _is_under_way(app, taken.held)):
             # It may have died before it asked what the key stood for.
-            return await _find_forgotten(app, message, taken.held, around=taken.epoch is None)
+            return await _find_forgotten(app, message, taken.held, uses_fallback=taken.epoch is None)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
@@ -76,18 +76,18 @@ async def _find_original(app: Confab, held: Claim) -> Message | None:
     return await app.store.messages.find_in(held.conversation, held.message)
 
 
-async def _find_forgotten(app: Confab, message: Message, claim: Claim, *, around: bool) -> Message | MessageId:
+async def _find_forgotten(app: Confab, message: Message, claim: Claim, *, uses_fallback: bool) -> Message | MessageId:
     """While Redis is away, and for a day after it lost the claims: the message that MongoDB holds under the same sender's key, or else
     the id that one under way has. Otherwise, the claim's id.
 
     Raises IdempotencyConflict where that came from another input.
     """
     store, day_ago = app.store, app.store.clock.now_ms() - CLAIM_MS
-    if message.key is None or not (around or store.deployment.redis_lost_at_ms >= day_ago):
+    if message.key is None or not (uses_fallback or store.deployment.redis_lost_at_ms >= day_ago):
         return claim.message
     original = await store.messages.find_by_key(message.conversation, message.sender, message.key, day_ago)
     if original is None or original.digest is None:
-        kept = None if around else await store.claims.find_kept(message.sender, message.key)
+        kept = None if uses_fallback else await store.claims.find_kept(message.sender, message.key)
         return kept.message if kept is not None and kept.digest == claim.digest else claim.message
     found = Claim(original.id, original.conversation, original.digest, original.seq)
     await store.claims.keep(message.sender, message.key, found)

@@ -28,7 +28,7 @@ from store.base.ids import (
 from store.messages.idempotency_claims import Claim
 from store.messages.message_store import Refused
 from store.messages.records import Message, MessageKind, Reserved
-from store.redis.single_flight import until_settled
+from store.redis.single_flight import retry_until_true
 from store.sessions.session import Session
 
 MOST_MENTIONS = 5_000
@@ -117,13 +117,11 @@ async def _see_shown(app: Confab, message: Message) -> Session | None:
 
 
 async def _send(app: Confab, message: Message, *, opens: bool) -> SendResult:
-    if app.store.cache.spare is None:
-        return await _send_now(app, message, opens=opens)
-    async with app.store.turns.take(message.conversation):
-        return await _send_now(app, message, opens=opens)
+    async with app.store.cache.turn(message.conversation):
+        return await _send_in_turn(app, message, opens=opens)
 
 
-async def _send_now(app: Confab, message: Message, *, opens: bool) -> SendResult:
+async def _send_in_turn(app: Confab, message: Message, *, opens: bool) -> SendResult:
     with app.delivery.coming:
         reserved = await _reserve(app, message, opens=opens)
     if reserved is None:
@@ -164,7 +162,7 @@ async def _place(app: Confab, message: Message) -> Reserved | Refused:
         place = await app.store.messages.reserve(message, by_moderator=message.mentions_all)
         return not (isinstance(place, Refused) and place.reason == "busy")
 
-    await until_settled(attempt, "somebody whom a message is about is just becoming a member")
+    await retry_until_true(attempt, "somebody whom a message is about is just becoming a member")
     return place
 
 

@@ -14,7 +14,8 @@ from store.receipts.receipt_store import Mark, ReceiptKind
 from store.sessions.changes import Delivered, Read
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
-from subscriptions.realtime.events import ReceiptAdvanced, SyncReason
+from subscriptions.realtime.events.receipts import ReceiptAdvanced
+from subscriptions.realtime.events.sessions import SyncReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from store.sessions.changes import SetFields, deletion
 from store.sessions.fields import Field
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
-from subscriptions.realtime.events import SyncReason
+from subscriptions.realtime.events.sessions import SyncReason
 
 HIGHEST_PRIORITY = 1_000
 MOST_CONVERSATIONS = 1_000

@@ -12,8 +12,9 @@ from store.base.ids import ConversationId, UserId, kind_of
 from store.sessions.changes import RowChange
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
-from subscriptions.realtime.bus import OutgoingEvents
-from subscriptions.realtime.events import ReceiptAdvanced, SessionChanged, SyncReason, log_session
+from subscriptions.realtime.events.receipts import ReceiptAdvanced
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,12 @@ async def commit(
         Fenced: The lock was lost. MongoDB may hold some of the changes.
         Unreachable: A database did not answer. MongoDB may hold some of the changes.
     """
-    changes = [(d.change, log_session(d.reason, d.change.conversations, d.receipt)) for d in decisions]
+    changes = [(d.change, SessionChanged.log_entry(d.reason, d.change.conversations, d.receipt)) for d in decisions]
     committed = await transaction.commit(changes, also)
     outgoing = OutgoingEvents()
     for decision, result in zip(decisions, committed.results, strict=True):
         event = SessionChanged(decision.reason, result.sessions, result.total_unread, decision.receipt)
-        outgoing.add(event, [(transaction.user, result)], told_at=committed.times)
+        outgoing.add(event, [(transaction.user, result)], stored_at=committed.times)
     app.bus.send(outgoing)
     return {session.conversation: session for result in committed.results for session in result.sessions}
 

@@ -1,17 +1,19 @@
-"""GraphQL operations as closures: a validated operation over a Strawberry schema is compiled once, and run many times.
+"""Executes GraphQL operations as compiled closures. Knows nothing of Confab.
 
-graphql-core finds out anew for every field of every object what it has to do: which fields are selected, whether a type is a
-list or an enum, how its resolver is called. Here all of that is decided when the operation is compiled; what is left for each
-object is to read its attributes. The outcome is the same, errors and nulls included:
+graphql-core decides again for every field of every object what to do: which fields are selected, whether a type is a
+list or an enum, how its resolver is called. Here a validated operation over a Strawberry schema is compiled once and
+executed many times; what is left for each object is to read its attributes. The result is the same, errors and nulls
+included:
 
     operation = compile_operation(schema, document, operation_name)
     if operation is not None:
         result = await operation.execute(variables, root_value, context_value)
 
-`compile_operation` answers None for what it doesn't cover; graphql-core's `execute` does all of it. It knows nothing of Confab.
+`compile_operation` returns None for operations that it does not support; graphql-core's `execute` supports all of them.
 
-Differences that a resolver can see: fields of one level that wait are completed together once the last of them is there; what an
-error leaves without a place is still run to its end, not cancelled; `info` is made when it is asked for; an attribute may be read twice.
+A resolver can notice these differences: fields of one level that have to be awaited are completed together when the
+last one is available; an awaitable whose place an error has removed still runs to its end and is not cancelled; `info`
+is built on first use; an attribute may be read twice.
 """
 
 from schema.compiler.deferred import Deferred, then

@@ -1,4 +1,4 @@
-"""Arguments as Strawberry hands them to resolvers: types looked at once, not with every call."""
+"""Converts arguments to what resolvers take. Types are inspected once, not with every call as in Strawberry."""
 
 from __future__ import annotations
 
@@ -22,33 +22,38 @@ from strawberry.types.lazy_type import LazyType
 from strawberry.types.unset import UNSET
 
 Convert: TypeAlias = Callable[[Any], Any]
-Arguments: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
-"""The keyword arguments of a resolver, from the values of a field's arguments and the info of the call."""
+ConvertArguments: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
+"""Returns the keyword arguments of a resolver. Takes the values of the field's arguments and the info of the call."""
 
 
-class Inputs:
-    """Conversions for a schema's input types."""
+class ArgumentConverters:
+    """Builds and caches the converters of a schema's arguments and input types."""
 
     def __init__(self, schema: strawberry.Schema) -> None:
         self._config = schema.config
         self._scalars = schema.schema_converter.scalar_registry
-        self._name = schema.config.name_converter
-        self._objects: dict[type, Convert | None] = {}
+        self._name_converter = schema.config.name_converter
+        self._object_converters: dict[type, Convert | None] = {}
 
-    def arguments(self, arguments: list[StrawberryArgument]) -> Arguments:
-        """How a field's arguments are converted."""
+    def for_arguments(self, arguments: list[StrawberryArgument]) -> ConvertArguments:
+        """Return the converter of a field's arguments."""
         parts = [
-            (self._name.from_argument(argument), argument.python_name, self._convert(argument.type), argument.type)
+            (
+                self._name_converter.from_argument(argument),
+                argument.python_name,
+                self._converter_for(argument.type),
+                argument.type,
+            )
             for argument in arguments
         ]
         config, scalars = self._config, self._scalars
 
         def convert(values: dict[str, Any], info: Any) -> dict[str, Any]:
             converted = {}
-            for name, python_name, known, type_ in parts:
+            for name, python_name, convert_value, type_ in parts:
                 if name in values:
-                    if known is not None:
-                        converted[python_name] = known(values[name])
+                    if convert_value is not None:
+                        converted[python_name] = convert_value(values[name])
                     else:
                         converted[python_name] = convert_argument(
                             values[name], type_, scalars, config, info, path=(name,)
@@ -57,45 +62,45 @@ class Inputs:
 
         return convert
 
-    def _convert(self, type_: Any) -> Convert | None:
-        """The conversion of values of a type; None where Strawberry has to look at each."""
+    def _converter_for(self, type_: Any) -> Convert | None:
+        """Return the converter of a type's values; None if Strawberry has to inspect each value."""
         if isinstance(type_, StrawberryMaybe):
             return None
         if isinstance(type_, StrawberryOptional):
-            return self._convert(type_.of_type)
+            return self._converter_for(type_.of_type)
         if isinstance(type_, LazyType):
-            return self._convert(type_.resolve_type())
+            return self._converter_for(type_.resolve_type())
         if isinstance(type_, StrawberryList):
-            return self._list(type_)
+            return self._list_converter(type_)
         if type_ is GlobalID:
             return None
         if isinstance(type_, StrawberryEnumDefinition) or has_enum_definition(type_) or is_scalar(type_, self._scalars):
-            return _as_it_is
+            return _unchanged
         definition = get_object_definition(type_)
         if definition is None or not definition.is_input or definition.from_input is not None:
             return None
-        return self._object(type_, definition)
+        return self._object_converter(type_, definition)
 
-    def _list(self, type_: StrawberryList) -> Convert | None:
-        item = self._convert(type_.of_type)
-        if item is None:
+    def _list_converter(self, type_: StrawberryList) -> Convert | None:
+        convert_item = self._converter_for(type_.of_type)
+        if convert_item is None:
             return None
-        if item is _as_it_is:
+        if convert_item is _unchanged:
             return lambda value: value if value is None or value is UNSET else list(value)
-        return lambda value: value if value is None or value is UNSET else [item(each) for each in value]
+        return lambda value: value if value is None or value is UNSET else [convert_item(item) for item in value]
 
-    def _object(self, type_: type, definition: StrawberryObjectDefinition) -> Convert | None:
-        if type_ in self._objects:
-            # One that holds itself is left to Strawberry.
-            return self._objects[type_]
-        self._objects[type_] = None
+    def _object_converter(self, type_: type, definition: StrawberryObjectDefinition) -> Convert | None:
+        if type_ in self._object_converters:
+            # A type that contains itself is left to Strawberry.
+            return self._object_converters[type_]
+        self._object_converters[type_] = None
         parts: list[tuple[str, str, Convert]] = []
         for field in definition.fields:
-            known = self._convert(field.resolve_type(type_definition=definition))
-            if known is None:
+            convert_value = self._converter_for(field.resolve_type(type_definition=definition))
+            if convert_value is None:
                 return None
-            parts.append((self._name.from_field(field), field.python_name, known))
-        missing = {
+            parts.append((self._name_converter.from_field(field), field.python_name, convert_value))
+        defaults = {
             field.python_name: None
             for field in definition.fields
             if field.default_value is MISSING and field.default_factory is MISSING
@@ -104,15 +109,15 @@ class Inputs:
         def convert(value: Any) -> Any:
             if value is None or value is UNSET:
                 return value
-            given = missing.copy()
-            for name, python_name, known in parts:
+            fields = defaults.copy()
+            for name, python_name, convert_value in parts:
                 if name in value:
-                    given[python_name] = known(value[name])
-            return type_(**given)
+                    fields[python_name] = convert_value(value[name])
+            return type_(**fields)
 
-        self._objects[type_] = convert
+        self._object_converters[type_] = convert
         return convert
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value

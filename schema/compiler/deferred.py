@@ -1,4 +1,4 @@
-"""A value that follows from a future: what a resolver returns that has to wait for a loader and nothing else."""
+"""A field's value that is available when a loader has answered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class Deferred(Generic[R]):
-    """What a function makes of a future's result. Can be awaited by anybody, once; needs no task, as a coroutine does."""
+    """A function applied to a future's result. It can be awaited once and, unlike a coroutine, needs no task."""
 
     __slots__ = ("function", "future")
 
@@ -26,8 +26,15 @@ class Deferred(Generic[R]):
 
 
 def then(value: Any, function: Callable[[Any], Any]) -> Any:
-    """What a function makes of a value: at once if it is there; an `Eventual` where it is a future (as loaders answer) or one
-    itself. The function may answer a future or an Eventual as well."""
+    """Apply a function to a value, or to the result of a future.
+
+    Args:
+        value: A plain value, a future (as loaders return), or a Deferred.
+        function: May return a plain value, a future or a Deferred.
+
+    Returns:
+        The function's result for a plain value; otherwise a Deferred of it.
+    """
     if isinstance(value, asyncio.Future):
         return Deferred(value, function)
     if isinstance(value, Deferred):

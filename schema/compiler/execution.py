@@ -1,4 +1,4 @@
-"""One execution of a compiled operation: what waits, and what failed."""
+"""The state of one execution of a compiled operation: values to await, and errors."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from graphql.pyutils import Path, is_awaitable
 from schema.compiler.deferred import Deferred
 
 ResponsePath: TypeAlias = "tuple[ResponsePath | None, str | int, str | None, Any, bool]"
-"""A place of the response: the one around it, its key there, the type that has it as a field, the dict or list that holds it, and whether
-null may stand there. A plain tuple, as one is made for every object."""
+"""A position in the response: parent path, key or index, the type that has it as a field, the dict or list that holds
+the value, and whether the value may be null. A plain tuple, because one is made for every object."""
 
-Complete: TypeAlias = "Callable[[Any, ResponsePath, Run], Any]"
-"""Makes what the response shows of a value at a spot; PENDING where that is still to come. Raises what makes it fail."""
+Complete: TypeAlias = "Callable[[Any, ResponsePath, ExecutionState], Any]"
+"""Returns the response's form of a value at a path, or PENDING if it must be awaited. Raises whatever makes it fail."""
 
 PendingResult: TypeAlias = tuple[Awaitable[Any], ResponsePath, Sequence[FieldNode], Complete]
 
 PENDING: Any = object()
 
-_TO_COME = (Deferred, asyncio.Future)
+_NEEDS_NO_TASK = (Deferred, asyncio.Future)
 
 
-def keys_of(spot: ResponsePath) -> list[str | int]:
-    """The path to a spot, as errors tell it."""
+def error_path(path: ResponsePath) -> list[str | int]:
+    """Return the path as errors in the response show it."""
     keys: list[str | int] = []
-    around: ResponsePath | None = spot
-    while around is not None:
-        keys.append(around[1])
-        around = around[0]
+    ancestor: ResponsePath | None = path
+    while ancestor is not None:
+        keys.append(ancestor[1])
+        ancestor = ancestor[0]
     keys.reverse()
     return keys
 
 
-def path_of(spot: ResponsePath) -> Path:
-    """The path to a spot, as resolvers are told it."""
-    around = spot[0]
-    return Path(path_of(around) if around is not None else None, spot[1], spot[2])
+def resolver_path(path: ResponsePath) -> Path:
+    """Return the path as `info.path` of resolvers has it."""
+    parent = path[0]
+    return Path(resolver_path(parent) if parent is not None else None, path[1], path[2])
 
 
-class Run:
-    """What is known of one execution."""
+class ExecutionState:
+    """The inputs of one execution, its pending values and its errors."""
 
-    __slots__ = ("_nulled", "context", "errors", "is_void", "pending", "root", "variables")
+    __slots__ = ("_nulled", "context", "errors", "is_data_null", "pending", "root", "variables")
 
     def __init__(self, root: Any, context: Any, variables: VariableValues) -> None:
         self.root = root
@@ -55,74 +55,78 @@ class Run:
         self.variables = variables
         self.pending: list[PendingResult] = []
         self.errors: list[GraphQLError] = []
-        self.is_void = False
-        """Whether an error left nothing of the response."""
+        self.is_data_null = False
+        """True if an error made the whole `data` null."""
         self._nulled: dict[int, ResponsePath] = {}
 
-    def fail(self, raw: Exception, nodes: Sequence[FieldNode], spot: ResponsePath) -> None:
-        """Notes an error where null may stand in its place. Raises it where it may not."""
-        error = located_error(raw, nodes, keys_of(spot))
-        if not spot[4]:
+    def record_error(self, raw: Exception, nodes: Sequence[FieldNode], path: ResponsePath) -> None:
+        """Record an error if its position may be null.
+
+        Raises:
+            GraphQLError: The position may not be null, so the error belongs to the parent.
+        """
+        error = located_error(raw, nodes, error_path(path))
+        if not path[4]:
             raise error
-        self._add(error, spot)
+        self._add_error(error, path)
 
-    def void(self, error: GraphQLError) -> None:
-        """An error that nothing of the response stands up to."""
-        self._add(error, None)
-        self.is_void = True
+    def null_data(self, error: GraphQLError) -> None:
+        """Record an error that makes the whole `data` null."""
+        self._add_error(error, None)
+        self.is_data_null = True
 
-    def _fail_late(self, raw: Exception, nodes: Sequence[FieldNode], spot: ResponsePath) -> None:
-        """An error of what was waited for: null goes to the nearest place around it where it may stand."""
-        error = located_error(raw, nodes, keys_of(spot))
-        around: ResponsePath | None = spot
-        while around is not None and not around[4]:
-            around = around[0]
-        if around is None:
-            self.void(error)
+    def _record_late_error(self, raw: Exception, nodes: Sequence[FieldNode], path: ResponsePath) -> None:
+        """Record an error of an awaited value, and set the nearest nullable ancestor to null."""
+        error = located_error(raw, nodes, error_path(path))
+        nullable: ResponsePath | None = path
+        while nullable is not None and not nullable[4]:
+            nullable = nullable[0]
+        if nullable is None:
+            self.null_data(error)
         else:
-            self._add(error, around)
-            around[3][around[1]] = None
+            self._add_error(error, nullable)
+            nullable[3][nullable[1]] = None
 
-    def _add(self, error: GraphQLError, spot: ResponsePath | None) -> None:
-        if spot is not None:
-            if self._is_nulled(spot):
+    def _add_error(self, error: GraphQLError, path: ResponsePath | None) -> None:
+        if path is not None:
+            if self._is_nulled(path):
                 return
-            self._nulled[id(spot)] = spot
-        elif self.is_void:
+            self._nulled[id(path)] = path
+        elif self.is_data_null:
             return
         self.errors.append(error)
 
-    def _is_nulled(self, spot: ResponsePath) -> bool:
-        """Whether null stands here or somewhere around, by an error."""
-        if self.is_void:
+    def _is_nulled(self, path: ResponsePath) -> bool:
+        """Return True if an error set this position or one of its ancestors to null."""
+        if self.is_data_null:
             return True
-        around: ResponsePath | None = spot if self._nulled else None
-        while around is not None:
-            if id(around) in self._nulled:
+        ancestor: ResponsePath | None = path if self._nulled else None
+        while ancestor is not None:
+            if id(ancestor) in self._nulled:
                 return True
-            around = around[0]
+            ancestor = ancestor[0]
         return False
 
-    async def drain(self) -> None:
-        """Waits for what is pending, and for what that leads to, level by level."""
+    async def await_pending(self) -> None:
+        """Await all pending values, level by level, until completing them leaves none."""
         while self.pending:
             batch, self.pending = self.pending, []
             if len(batch) == 1:
-                await self._alone(*batch[0])
+                await self._await_one(*batch[0])
             else:
-                await self._together(batch)
+                await self._await_all(batch)
 
-    async def _alone(
-        self, awaitable: Awaitable[Any], spot: ResponsePath, nodes: Sequence[FieldNode], complete: Complete
+    async def _await_one(
+        self, awaitable: Awaitable[Any], path: ResponsePath, nodes: Sequence[FieldNode], complete: Complete
     ) -> None:
         try:
             value = await awaitable
         except Exception as raw:
-            self._fail_late(raw, nodes, spot)
+            self._record_late_error(raw, nodes, path)
         else:
-            self._arrive(value, spot, nodes, complete)
+            self._complete_late(value, path, nodes, complete)
 
-    async def _together(self, batch: Sequence[PendingResult]) -> None:
+    async def _await_all(self, batch: Sequence[PendingResult]) -> None:
         futures: list[asyncio.Future[Any]] = []
         tasks: list[asyncio.Future[Any]] = []
         try:
@@ -137,49 +141,49 @@ class Run:
                     futures.append(task)
             for future in futures:
                 if not future.done():
-                    # What it fails with is told below, in its place.
+                    # Its exception is recorded below, at its own path.
                     with suppress(Exception):
                         await future
         except BaseException:
             for task in tasks:
                 task.cancel()
             raise
-        for future, (awaitable, spot, nodes, complete) in zip(futures, batch, strict=True):
+        for future, (awaitable, path, nodes, complete) in zip(futures, batch, strict=True):
             try:
                 value = future.result()
                 if isinstance(awaitable, Deferred):
                     value = awaitable.function(value)
             except Exception as raw:
-                self._fail_late(raw, nodes, spot)
+                self._record_late_error(raw, nodes, path)
                 continue
-            if isinstance(value, _TO_COME) and value is not awaitable:
-                self.pending.append((value, spot, nodes, complete))
+            if isinstance(value, _NEEDS_NO_TASK) and value is not awaitable:
+                self.pending.append((value, path, nodes, complete))
             else:
-                self._arrive(value, spot, nodes, complete)
+                self._complete_late(value, path, nodes, complete)
 
-    def _arrive(self, value: Any, spot: ResponsePath, nodes: Sequence[FieldNode], complete: Complete) -> None:
-        """Puts what was waited for into its place."""
-        if self._is_nulled(spot):
+    def _complete_late(self, value: Any, path: ResponsePath, nodes: Sequence[FieldNode], complete: Complete) -> None:
+        """Complete an awaited value and put it into the response."""
+        if self._is_nulled(path):
             return
         try:
-            done = complete(value, spot, self)
-            if done is not PENDING:
-                spot[3][spot[1]] = done
+            completed = complete(value, path, self)
+            if completed is not PENDING:
+                path[3][path[1]] = completed
         except Exception as raw:
-            self._fail_late(raw, nodes, spot)
+            self._record_late_error(raw, nodes, path)
 
-    def abandon(self) -> None:
-        """Has what is pending run to its end, though nobody waits for it."""
+    def abandon_pending(self) -> None:
+        """Let pending values run to their end in the background; their results are not needed."""
         batch, self.pending = self.pending, []
         if batch:
-            settle([awaitable for awaitable, *_ in batch])
+            finish_in_background([awaitable for awaitable, *_ in batch])
 
 
 _BACKGROUND: set[asyncio.Future[Any]] = set()
 
 
-def settle(values: Sequence[Any]) -> None:
-    """Has those of the values that can be awaited run to their ends in the background, whatever becomes of them."""
+def finish_in_background(values: Sequence[Any]) -> None:
+    """Run the awaitables among the values to their end; their results and exceptions are ignored."""
     awaitables = [value for value in values if is_awaitable(value)]
     if awaitables:
         future = asyncio.gather(*awaitables, return_exceptions=True)

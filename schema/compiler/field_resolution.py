@@ -1,4 +1,4 @@
-"""How the value of a field is come by."""
+"""Resolves fields: reads an attribute, or calls the resolver as directly as possible."""
 
 from __future__ import annotations
 
@@ -23,29 +23,32 @@ from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types import Info
 from strawberry.types.field import StrawberryField
 
-from schema.compiler.arguments import Arguments, Inputs
-from schema.compiler.execution import ResponsePath, Run, path_of, settle
+from schema.compiler.arguments import ArgumentConverters, ConvertArguments
+from schema.compiler.execution import ExecutionState, ResponsePath, finish_in_background, resolver_path
 
-Resolve: TypeAlias = Callable[[Any, ResponsePath, Run], Any]
-"""The value of a field of a source, which may have to be awaited. Raises what the resolver raises."""
+Resolve: TypeAlias = Callable[[Any, ResponsePath, ExecutionState], Any]
+"""Returns the value of a field of a source, or an awaitable of it. Raises the resolver's exceptions."""
 
-_HELPERS = GraphQLResolveInfoHelpers(gather=lambda values: gather_with_cancel(*values), track=settle)
+_HELPERS = GraphQLResolveInfoHelpers(
+    gather=lambda values: gather_with_cancel(*values),
+    track=finish_in_background,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OperationSource:
-    """What all fields of an operation have in common."""
+    """The parsed operation that all its selected fields share."""
 
     schema: GraphQLSchema
     definition: OperationDefinitionNode
     fragments: dict[str, FragmentDefinitionNode]
     hide_suggestions: bool
-    inputs: Inputs | None
-    """How arguments are converted, where resolvers may be called without Strawberry: nothing is to be done around each of them."""
+    argument_converters: ArgumentConverters | None
+    """None if Strawberry must call the resolvers itself, because it does more than convert their arguments."""
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SelectedField:
     """One selected field of a type."""
 
     operation: OperationSource
@@ -55,23 +58,24 @@ class Field:
 
     @property
     def name(self) -> str:
+        """The field's name in the schema, which is not its alias."""
         return self.nodes[0].name.value
 
-    def info(self, spot: ResponsePath, run: Run) -> GraphQLResolveInfo[Any]:
-        """What graphql-core hands to resolvers."""
+    def info(self, path: ResponsePath, state: ExecutionState) -> GraphQLResolveInfo[Any]:
+        """Return the info object that graphql-core gives to resolvers."""
         operation = self.operation
         return GraphQLResolveInfo(
             self.name,
             self.nodes,
             self.definition.type,
             self.parent,
-            path_of(spot),
+            resolver_path(path),
             operation.schema,
             operation.fragments,
-            run.root,
+            state.root,
             operation.definition,
-            run.variables,
-            run.context,
+            state.variables,
+            state.context,
             is_awaitable,
             None,
             _HELPERS,
@@ -79,27 +83,30 @@ class Field:
 
 
 class LazyInfo(Info[Any, Any]):
-    """Strawberry's info. Most resolvers want its context and nothing else of it."""
+    """Strawberry's info, which builds graphql-core's info on first use. Most resolvers only read `context`."""
 
-    def __init__(self, definition: StrawberryField, field: Field, spot: ResponsePath, run: Run) -> None:
+    def __init__(
+        self, definition: StrawberryField, field: SelectedField, path: ResponsePath, state: ExecutionState
+    ) -> None:
         self._field = definition
-        self._place = (field, spot, run)
-        self._made: GraphQLResolveInfo[Any] | None = None
+        self._call = (field, path, state)
+        self._core_info: GraphQLResolveInfo[Any] | None = None
 
     @property
     def context(self) -> Any:
-        return self._place[2].context
+        """The context of the execution."""
+        return self._call[2].context
 
     @property
     def _raw_info(self) -> GraphQLResolveInfo[Any]:  # type: ignore[override]
-        if self._made is None:
-            field, spot, run = self._place
-            self._made = field.info(spot, run)
-        return self._made
+        if self._core_info is None:
+            field, path, state = self._call
+            self._core_info = field.info(path, state)
+        return self._core_info
 
 
 def attribute_of(field: GraphQLField) -> str | None:
-    """The attribute that is the field's value, where nothing but `getattr` comes between."""
+    """Return the attribute that holds the field's value; None if the field has a resolver."""
     definition = field.extensions.get(GraphQLCoreConverter.DEFINITION_BACKREF)
     if (
         getattr(field.resolve, "_is_default", False)
@@ -110,24 +117,24 @@ def attribute_of(field: GraphQLField) -> str | None:
     return None
 
 
-def resolver_of(field: Field) -> Resolve:
-    """How to come by a field's value."""
+def resolver_of(field: SelectedField) -> Resolve:
+    """Return the fastest way to resolve a field."""
     name = attribute_of(field.definition)
     if name is not None:
-        return _attribute(name)
-    return _directly(field) or _as_graphql_core_does(field)
+        return _attribute_reader(name)
+    return _direct_call(field) or _graphql_core_call(field)
 
 
-def _attribute(name: str) -> Resolve:
-    return lambda source, spot, run: getattr(source, name)
+def _attribute_reader(name: str) -> Resolve:
+    return lambda source, path, state: getattr(source, name)
 
 
-def _directly(field: Field) -> Resolve | None:
-    """Calls the function itself that Strawberry would call, where that takes its source by position."""
+def _direct_call(field: SelectedField) -> Resolve | None:
+    """Call the function that Strawberry would call, if it takes its source by position."""
     definition = field.definition.extensions.get(GraphQLCoreConverter.DEFINITION_BACKREF)
-    inputs = field.operation.inputs
+    converters = field.operation.argument_converters
     if (
-        inputs is None
+        converters is None
         or type(definition) is not StrawberryField
         or definition.base_resolver is None
         or definition.extensions
@@ -136,41 +143,48 @@ def _directly(field: Field) -> Resolve | None:
         return None
     resolver = definition.base_resolver
     function, info = resolver.wrapped_func, resolver.info_parameter
-    others = (resolver.root_parameter, resolver.parent_parameter)
-    if resolver.self_parameter is None or others != (None, None) or not callable(function):
+    other_sources = (resolver.root_parameter, resolver.parent_parameter)
+    if resolver.self_parameter is None or other_sources != (None, None) or not callable(function):
         return None
     name = info.name if info is not None else None
     if field.definition.args or field.nodes[0].arguments:
-        return _with_arguments(function, name, definition, field, inputs.arguments(definition.arguments))
+        return _direct_call_with_arguments(
+            function, name, definition, field, converters.for_arguments(definition.arguments)
+        )
     if name is None:
-        return lambda source, spot, run: function(source)
-    return lambda source, spot, run: function(source, **{name: LazyInfo(definition, field, spot, run)})
+        return lambda source, path, state: function(source)
+    return lambda source, path, state: function(source, **{name: LazyInfo(definition, field, path, state)})
 
 
-def _with_arguments(
-    function: Callable[..., Any], info_name: str | None, definition: StrawberryField, field: Field, convert: Arguments
+def _direct_call_with_arguments(
+    function: Callable[..., Any],
+    info_name: str | None,
+    definition: StrawberryField,
+    field: SelectedField,
+    convert: ConvertArguments,
 ) -> Resolve:
-    described, node, hide_suggestions = field.definition, field.nodes[0], field.operation.hide_suggestions
+    core_field, node, hide_suggestions = field.definition, field.nodes[0], field.operation.hide_suggestions
 
-    def call(source: Any, spot: ResponsePath, run: Run) -> Any:
-        values = get_argument_values(described, node, run.variables, None, hide_suggestions)
-        info = LazyInfo(definition, field, spot, run)
-        given = convert(values, info)
+    def call(source: Any, path: ResponsePath, state: ExecutionState) -> Any:
+        values = get_argument_values(core_field, node, state.variables, None, hide_suggestions)
+        info = LazyInfo(definition, field, path, state)
+        arguments = convert(values, info)
         if info_name is not None:
-            given[info_name] = info
-        return function(source, **given)
+            arguments[info_name] = info
+        return function(source, **arguments)
 
     return call
 
 
-def _as_graphql_core_does(field: Field) -> Resolve:
+def _graphql_core_call(field: SelectedField) -> Resolve:
+    """Call the resolver as graphql-core does."""
     function = field.definition.resolve or default_field_resolver
     if not field.definition.args and not field.nodes[0].arguments:
-        return lambda source, spot, run: function(source, field.info(spot, run))
+        return lambda source, path, state: function(source, field.info(path, state))
     definition, node, hide_suggestions = field.definition, field.nodes[0], field.operation.hide_suggestions
 
-    def call(source: Any, spot: ResponsePath, run: Run) -> Any:
-        info = field.info(spot, run)
-        return function(source, info, **get_argument_values(definition, node, run.variables, None, hide_suggestions))
+    def call(source: Any, path: ResponsePath, state: ExecutionState) -> Any:
+        info = field.info(path, state)
+        return function(source, info, **get_argument_values(definition, node, state.variables, None, hide_suggestions))
 
     return call

@@ -19,68 +19,68 @@ from graphql import (
 from graphql.execution import Executor
 from graphql.pyutils import is_awaitable
 
-Quick = Callable[[Any], Any]
-"""The response's form of a value that is there; raises for anything out of the ordinary."""
+LeafSerializer = Callable[[Any], Any]
+"""Returns the response's form of a value. Raises an exception for values that need the full path of execution."""
 
-_LONGEST_INT = 2**31 - 1
-
-
-class OutOfTheOrdinary(Exception):
-    """A value that has to be waited for, that is an error, or that is missing where it may not."""
+_MAX_INT = 2**31 - 1
 
 
-def plain_class(type_: GraphQLLeafType) -> type | None:
-    """The class whose values stand in the response as they are."""
+class NeedsFullPath(Exception):
+    """Raised for a value that must be awaited, that is an error, or that is null where null is not allowed."""
+
+
+def passthrough_class(type_: GraphQLLeafType) -> type | None:
+    """Return the class whose instances appear in the response unchanged."""
     if type_ in (GraphQLString, GraphQLID):
         return str
     if type_ is GraphQLBoolean:
         return bool
     if isinstance(type_, GraphQLScalarType) and type_.coerce_output_value in (str, int):
-        # What str makes of a str is the same.
+        # str() of a str, and int() of an int, change nothing.
         return type_.coerce_output_value
     return None
 
 
-def leaf_value(type_: GraphQLLeafType, value: Any) -> Any:
-    """The response's form of a value. Raises GraphQLError and whatever the type raises."""
+def serialize_leaf(type_: GraphQLLeafType, value: Any) -> Any:
+    """Return the response's form of a value. Raises GraphQLError and the exceptions of the type's serializer."""
     return Executor.complete_leaf_value(type_, value)
 
 
-def quick_leaf(type_: GraphQLLeafType, *, nullable: bool) -> Quick:
-    """Like `leaf_value` for one type, null where that may be."""
+def leaf_serializer(type_: GraphQLLeafType, *, nullable: bool) -> LeafSerializer:
+    """Return a fast serializer for one type, which allows null if the type is nullable."""
 
-    def ordinary(value: Any) -> Any:
+    def serialize(value: Any) -> Any:
         if value is None or value is Undefined:
             if nullable:
                 return None
-            raise OutOfTheOrdinary
+            raise NeedsFullPath
         if isinstance(value, Exception) or is_awaitable(value):
-            raise OutOfTheOrdinary
-        return leaf_value(type_, value)
+            raise NeedsFullPath
+        return serialize_leaf(type_, value)
 
     if type_ is GraphQLInt:
 
-        def whole_number(value: Any) -> Any:
-            return value if type(value) is int and -_LONGEST_INT <= value <= _LONGEST_INT else ordinary(value)
+        def serialize_int(value: Any) -> Any:
+            return value if type(value) is int and -_MAX_INT <= value <= _MAX_INT else serialize(value)
 
-        return whole_number
+        return serialize_int
     if isinstance(type_, GraphQLEnumType):
-        return _remembering(ordinary)
-    return ordinary
+        return _cache_enum_names(serialize)
+    return serialize
 
 
-def _remembering(ordinary: Quick) -> Quick:
-    """The members of an enum are few, stay, and are slow to hash: their names are known by their ids."""
+def _cache_enum_names(serialize: LeafSerializer) -> LeafSerializer:
+    """Cache the names of enum members by object id: members are few and permanent, and slow to hash."""
     names: dict[int, tuple[Enum, Any]] = {}
 
-    def name(value: Any) -> Any:
-        known = names.get(id(value))
-        if known is not None:
-            return known[1]
-        done = ordinary(value)
+    def serialize_enum(value: Any) -> Any:
+        cached = names.get(id(value))
+        if cached is not None:
+            return cached[1]
+        name = serialize(value)
         if isinstance(value, Enum):
-            # Kept with its name, so that no other object can have its id.
-            names[id(value)] = value, done
-        return done
+            # Holding the member keeps its id from being reused.
+            names[id(value)] = value, name
+        return name
 
-    return name
+    return serialize_enum

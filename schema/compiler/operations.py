@@ -1,4 +1,4 @@
-"""Compiling an operation, and running it."""
+"""Compiles operations and executes them."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ from graphql.execution.values import VariableValues, get_variable_values
 from graphql.type.directives import GraphQLDisableErrorPropagationDirective
 from strawberry.types import Info
 
-from schema.compiler.arguments import Inputs
-from schema.compiler.execution import Run
+from schema.compiler.arguments import ArgumentConverters
+from schema.compiler.execution import ExecutionState
 from schema.compiler.field_resolution import OperationSource
 from schema.compiler.plan_cache import CompiledPlan, PlanCache
-from schema.compiler.plans import Plans, Step
+from schema.compiler.plans import Planner, Step
 
-_MOST_PLANS = 16
-"""For so many combinations of what @skip and @include are given is an operation compiled."""
+_MAX_PLANS_PER_OPERATION = 16
+"""Combinations of the variables of @skip and @include for which the plans of one operation are cached."""
 
-_CONDITIONS = (GraphQLSkipDirective.name, GraphQLIncludeDirective.name)
+_CONDITION_DIRECTIVES = (GraphQLSkipDirective.name, GraphQLIncludeDirective.name)
 
 
 class CompiledOperation:
-    """An operation ready to run, any number of times and concurrently."""
+    """An operation that can be executed any number of times, also concurrently."""
 
     def __init__(
         self,
         operation: OperationSource,
         fragments: dict[str, FragmentDetails],
         root: GraphQLObjectType,
-        conditions: tuple[str, ...],
-        kept: PlanCache,
+        condition_variables: tuple[str, ...],
+        plan_cache: PlanCache,
     ) -> None:
         self._operation = operation
         self._fragments = fragments
         self._root = root
-        self._conditions = conditions
-        self._kept = kept
+        self._condition_variables = condition_variables
+        self._plan_cache = plan_cache
         self._plans: dict[tuple[object, ...], CompiledPlan] = {}
 
     def coerce(self, variables: Mapping[str, Any] | None) -> VariableValues | list[GraphQLError]:
-        """The values of the operation's variables, or what is wrong with them."""
+        """Return the values of the operation's variables, or the errors in them."""
         operation = self._operation
         definitions = operation.definition.variable_definitions or ()
         return get_variable_values(
@@ -72,47 +72,53 @@ class CompiledOperation:
     async def execute(
         self, variables: Mapping[str, Any] | VariableValues | None = None, root: Any = None, context: Any = None
     ) -> ExecutionResult:
-        """Runs it: a query, a mutation whose fields take turns, or what a subscription shows of one event, which is `root`.
+        """Execute the operation. The root fields of a mutation are executed one after the other.
 
-        `variables`: as they came, or as `coerce` answered. Failures are in the result, as graphql-core tells them.
+        Args:
+            variables: As the client sent them, or as `coerce` returned them.
+            root: The source of the root fields. For a subscription: the event.
+            context: The `context` of `info`.
+
+        Returns:
+            The result, with errors as graphql-core reports them.
         """
         values = variables if isinstance(variables, VariableValues) else self.coerce(variables)
         if isinstance(values, list):
             return ExecutionResult(None, values)
-        run = Run(root, context, values)
+        state = ExecutionState(root, context, values)
         data: dict[str, Any] = {}
-        in_turn = self._operation.definition.operation is OperationType.MUTATION
+        is_serial = self._operation.definition.operation is OperationType.MUTATION
         try:
             for step in self._steps(values):
-                step(root, data, None, run)
-                if in_turn:
-                    await run.drain()
-                    if run.is_void:
+                step(root, data, None, state)
+                if is_serial:
+                    await state.await_pending()
+                    if state.is_data_null:
                         break
         except GraphQLError as error:
-            run.void(error)
-            run.abandon()
-        await run.drain()
-        return ExecutionResult(None if run.is_void else data, run.errors or None)
+            state.null_data(error)
+            state.abandon_pending()
+        await state.await_pending()
+        return ExecutionResult(None if state.is_data_null else data, state.errors or None)
 
     def _steps(self, values: VariableValues) -> list[Step]:
-        key = tuple(values.coerced.get(name) for name in self._conditions)
-        known = self._plans.get(key)
-        if known is not None:
-            self._kept.use(known)
-            return known.steps
-        # A plan outlives the operation it is made for, and must not keep what was handed to that.
-        decisive = {name: values.coerced[name] for name in self._conditions if name in values.coerced}
-        values = VariableValues({name: values.sources[name] for name in decisive}, decisive)
-        plans = Plans(self._operation, self._fragments, values, self._executor(values))
-        steps = plans.of_root(self._root)
-        if len(self._plans) < _MOST_PLANS:
-            plan = self._plans[key] = CompiledPlan(steps, plans, partial(self._plans.pop, key))
-            self._kept.keep(plan)
+        key = tuple(values.coerced.get(name) for name in self._condition_variables)
+        cached = self._plans.get(key)
+        if cached is not None:
+            self._plan_cache.mark_used(cached)
+            return cached.steps
+        # The plan outlives this execution. It must not hold the values of variables that it does not depend on.
+        conditions = {name: values.coerced[name] for name in self._condition_variables if name in values.coerced}
+        values = VariableValues({name: values.sources[name] for name in conditions}, conditions)
+        planner = Planner(self._operation, self._fragments, values, self._executor(values))
+        steps = planner.plan_root(self._root)
+        if len(self._plans) < _MAX_PLANS_PER_OPERATION:
+            plan = self._plans[key] = CompiledPlan(steps, planner, partial(self._plans.pop, key))
+            self._plan_cache.add(plan)
         return steps
 
     def _executor(self, values: VariableValues) -> Executor[Any]:
-        """What is asked what is wrong with a type that a resolver named."""
+        """Return the executor that reports errors in the type that a resolver returned."""
         operation = self._operation
         return Executor(
             operation.schema, operation.fragments, self._fragments, None, None, operation.definition, values,
@@ -126,12 +132,20 @@ def compile_operation(
     operation_name: str | None = None,
     *,
     hide_suggestions: bool = False,
-    kept: PlanCache | None = None,
+    plan_cache: PlanCache | None = None,
 ) -> CompiledOperation | None:
-    """An operation of a document that passed validation. None where it is not covered: @defer and @stream, fragments with
-    variables, switched-off error propagation, an operation that isn't there.
+    """Compile an operation of a document that passed validation.
 
-    `kept` bounds what the plans take of all operations that are given it.
+    Args:
+        schema: The Strawberry schema against which the document was validated.
+        document: The document.
+        operation_name: May be None if the document has one operation.
+        hide_suggestions: Leave out suggestions in the errors of variables.
+        plan_cache: Bounds the memory of the plans of all operations that share it.
+
+    Returns:
+        None if the operation is missing or not supported. Not supported are @defer and @stream, fragments with
+        variables, and disabled error propagation.
     """
     core = schema._schema
     operations: list[OperationDefinitionNode] = []
@@ -147,52 +161,52 @@ def compile_operation(
     if len(operations) != 1:
         return None
     root = core.get_root_type(operations[0].operation)
-    if root is None or any(_is_uncovered(node) for node in operations[0].directives or ()):
+    if root is None or any(_is_unsupported(node) for node in operations[0].directives or ()):
         return None
-    conditions: dict[str, None] = {}
-    for part in (operations[0], *definitions.values()):
-        for directive in _directives(part):
+    condition_variables: dict[str, None] = {}
+    for definition in (operations[0], *definitions.values()):
+        for directive in _directives_below(definition):
             if directive.name.value in ("defer", "stream"):
                 return None
-            if directive.name.value in _CONDITIONS:
-                conditions |= {
+            if directive.name.value in _CONDITION_DIRECTIVES:
+                condition_variables |= {
                     argument.value.name.value: None
                     for argument in directive.arguments or ()
                     if isinstance(argument.value, VariableNode)
                 }
-    operation = OperationSource(core, operations[0], definitions, hide_suggestions, _inputs_of(schema))
+    operation = OperationSource(core, operations[0], definitions, hide_suggestions, _argument_converters_of(schema))
     details = {name: FragmentDetails(definition) for name, definition in definitions.items()}
-    return CompiledOperation(operation, details, root, tuple(conditions), kept or PlanCache())
+    return CompiledOperation(operation, details, root, tuple(condition_variables), plan_cache or PlanCache())
 
 
-_INPUTS: WeakKeyDictionary[strawberry.Schema, Inputs] = WeakKeyDictionary()
+_ARGUMENT_CONVERTERS: WeakKeyDictionary[strawberry.Schema, ArgumentConverters] = WeakKeyDictionary()
 
 
-def _inputs_of(schema: strawberry.Schema) -> Inputs | None:
-    """None where Strawberry does more around each resolver than to convert its arguments."""
+def _argument_converters_of(schema: strawberry.Schema) -> ArgumentConverters | None:
+    """Return None if Strawberry does more for each resolver than to convert its arguments."""
     if schema.config.info_class is not Info or schema.schema_converter.exception_handlers:
         return None
-    inputs = _INPUTS.get(schema)
-    if inputs is None:
-        inputs = _INPUTS[schema] = Inputs(schema)
-    return inputs
+    converters = _ARGUMENT_CONVERTERS.get(schema)
+    if converters is None:
+        converters = _ARGUMENT_CONVERTERS[schema] = ArgumentConverters(schema)
+    return converters
 
 
-def _is_uncovered(directive: Any) -> bool:
+def _is_unsupported(directive: Any) -> bool:
     return bool(directive.name.value == GraphQLDisableErrorPropagationDirective.name)
 
 
-def _directives(node: Node) -> Iterator[Any]:
-    """All directives on selections below a node."""
-    waiting: list[Any] = [node]
-    while waiting:
-        found = waiting.pop()
-        if not isinstance(found, OperationDefinitionNode | FragmentDefinitionNode):
-            yield from found.directives or ()
-        selection_set = getattr(found, "selection_set", None)
+def _directives_below(node: Node) -> Iterator[Any]:
+    """Yield the directives of all selections below a node."""
+    stack: list[Any] = [node]
+    while stack:
+        current = stack.pop()
+        if not isinstance(current, OperationDefinitionNode | FragmentDefinitionNode):
+            yield from current.directives or ()
+        selection_set = getattr(current, "selection_set", None)
         if selection_set is not None:
-            waiting.extend(selection_set.selections)
+            stack.extend(selection_set.selections)
 
 
 def _unused(*args: Any) -> Any:
-    raise AssertionError("nothing is executed by it")
+    raise AssertionError("this executor only reports errors")

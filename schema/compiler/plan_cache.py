@@ -1,4 +1,4 @@
-"""How many plans are kept: a small document may stand for much."""
+"""Bounds the memory of compiled plans: a short document may need a large plan."""
 
 from __future__ import annotations
 
@@ -6,40 +6,42 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schema.compiler.plans import Plans, Step
+from schema.compiler.plans import Planner, Step
 
-_A_PLAN = 20
-"""What a plan takes that has no fields, in fields."""
+_PLAN_OVERHEAD = 20
+"""Memory of a plan without fields, measured in fields."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledPlan:
-    """What is done for certain values of the variables that an operation's directives use. `forget` has that operation make it
-    anew when it is asked for again."""
+    """The steps for certain values of the variables in an operation's directives.
+
+    `on_evict` makes the operation compile the plan again when it is needed again.
+    """
 
     steps: list[Step]
-    plans: Plans
-    forget: Callable[[], object]
+    planner: Planner
+    on_evict: Callable[[], object]
 
 
 class PlanCache:
-    """The plans of any number of operations, up to so many fields in all. Those that were not used for longest are let go."""
+    """The compiled plans of many operations, up to a total number of fields. Evicts the least recently used."""
 
-    def __init__(self, most_fields: int = 40_000) -> None:
+    def __init__(self, max_fields: int = 40_000) -> None:
         """A field takes about 2.5 KB."""
-        self._most = most_fields
-        self._all: OrderedDict[CompiledPlan, None] = OrderedDict()
+        self._max_fields = max_fields
+        self._plans: OrderedDict[CompiledPlan, None] = OrderedDict()
 
-    def use(self, plan: CompiledPlan) -> None:
-        """One of those that are kept is used."""
-        self._all.move_to_end(plan)
+    def mark_used(self, plan: CompiledPlan) -> None:
+        """Make a cached plan the most recently used."""
+        self._plans.move_to_end(plan)
 
-    def keep(self, plan: CompiledPlan) -> None:
-        """From now on."""
-        self._all[plan] = None
-        # Added up each time: plans grow with the types that are met.
-        size = sum(_A_PLAN + kept.plans.fields for kept in self._all)
-        while size > self._most and len(self._all) > 1:
-            oldest, _ = self._all.popitem(last=False)
-            oldest.forget()
-            size -= _A_PLAN + oldest.plans.fields
+    def add(self, plan: CompiledPlan) -> None:
+        """Cache a plan, and evict others if there are too many fields."""
+        self._plans[plan] = None
+        # Counted each time: a plan grows when it meets a type for the first time.
+        size = sum(_PLAN_OVERHEAD + cached.planner.field_count for cached in self._plans)
+        while size > self._max_fields and len(self._plans) > 1:
+            oldest, _ = self._plans.popitem(last=False)
+            oldest.on_evict()
+            size -= _PLAN_OVERHEAD + oldest.planner.field_count

@@ -1,4 +1,4 @@
-"""What is done for each object of a selection, decided once."""
+"""Plans what to do for each object of a selection, once per operation."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ from graphql.pyutils import is_awaitable, is_iterable
 from strawberry.types import get_object_definition
 from strawberry.types.cast import get_strawberry_type_cast
 
-from schema.compiler.execution import PENDING, Complete, ResponsePath, Run
-from schema.compiler.field_resolution import Field, OperationSource, attribute_of, resolver_of
-from schema.compiler.leaf_values import leaf_value, plain_class, quick_leaf
+from schema.compiler.execution import PENDING, Complete, ExecutionState, ResponsePath
+from schema.compiler.field_resolution import OperationSource, SelectedField, attribute_of, resolver_of
+from schema.compiler.leaf_values import leaf_serializer, passthrough_class, serialize_leaf
 
-Step = Callable[[Any, dict[str, Any], "ResponsePath | None", Run], None]
-"""Puts one or more fields of a source into an object of the response, which stands at a spot (None: the response itself). Raises the
-GraphQLError of one that may not be null."""
+Step = Callable[[Any, dict[str, Any], "ResponsePath | None", ExecutionState], None]
+"""Puts one or more fields of a source into an object of the response at a path (None: the response itself). Raises the
+GraphQLError of a field that may not be null."""
+
+CompleteObject = Callable[[Any, ResponsePath, ExecutionState], dict[str, Any]]
 
 Details = list[FieldDetails]
 
 
-class Plans:
-    """Plans of one operation, for certain values of the variables that its directives use."""
+class Planner:
+    """Plans the steps of one operation, for certain values of the variables in its directives."""
 
     def __init__(
         self,
@@ -55,21 +57,21 @@ class Plans:
         self._fragments = fragments
         self._variables = variables
         self._executor = executor
-        self.fields = 0
-        """How many are planned so far; more where a type is met for the first time."""
+        self.field_count = 0
+        """Fields planned so far. Grows when an interface or union resolves to a type for the first time."""
 
-    def of_root(self, root: GraphQLObjectType) -> list[Step]:
-        """A step for each of the operation's own fields."""
+    def plan_root(self, root: GraphQLObjectType) -> list[Step]:
+        """Return a step for each root field of the operation."""
         operation = self._operation
         grouped = collect_fields(
             operation.schema, self._fragments, self._variables, root, operation.definition, operation.hide_suggestions
         ).grouped_field_set
-        return self._steps(root, grouped, together=False)
+        return self._steps(root, grouped, groups_attributes=False)
 
-    # --- fields
+    # Fields
 
-    def _fill(self, type_: GraphQLObjectType, details: Details) -> Callable[[Any, ResponsePath, Run], dict[str, Any]]:
-        """What the selection shows of an object of the type."""
+    def _object_completer(self, type_: GraphQLObjectType, details: Details) -> CompleteObject:
+        """Return a function that builds the response's object from a source of the type."""
         operation = self._operation
         try:
             grouped = collect_subfields(
@@ -82,26 +84,28 @@ class Plans:
                 operation.hide_suggestions,
             ).grouped_field_set
         except GraphQLError as error:
-            # Null for a condition that has a default: known once it is looked at, and no matter where nothing is there.
-            return _failing(error.message, error.nodes)
-        steps = self._steps(type_, grouped, together=True)
+            # The condition of a @skip or @include is null. It is an error only if an object is reached.
+            return _always_raise(error.message, error.nodes)
+        steps = self._steps(type_, grouped, groups_attributes=True)
 
-        def fill(source: Any, spot: ResponsePath, run: Run) -> dict[str, Any]:
+        def complete_object(source: Any, path: ResponsePath, state: ExecutionState) -> dict[str, Any]:
             out: dict[str, Any] = {}
             for step in steps:
-                step(source, out, spot, run)
+                step(source, out, path, state)
             return out
 
-        return fill
+        return complete_object
 
-    def _steps(self, type_: GraphQLObjectType, grouped: Mapping[str, Details], *, together: bool) -> list[Step]:
+    def _steps(
+        self, type_: GraphQLObjectType, grouped: Mapping[str, Details], *, groups_attributes: bool
+    ) -> list[Step]:
         steps: list[Step] = []
-        plain: list[_Leaf] = []
+        adjacent: list[_LeafAttribute] = []
 
         def flush() -> None:
-            if plain:
-                steps.append(_leaves(plain) if len(plain) > 1 else plain[0].step)
-                plain.clear()
+            if adjacent:
+                steps.append(_read_attributes(adjacent) if len(adjacent) > 1 else adjacent[0].full_step)
+                adjacent.clear()
 
         for key, details in grouped.items():
             name = details[0].node.name.value
@@ -112,216 +116,221 @@ class Plans:
                 flush()
                 steps.append(_constant(key, type_.name))
                 continue
-            self.fields += 1
-            field = Field(self._operation, type_, definition, [detail.node for detail in details])
+            self.field_count += 1
+            field = SelectedField(self._operation, type_, definition, [detail.node for detail in details])
             step = self._step(key, field, details)
             attribute, leaf = attribute_of(definition), _leaf_type(definition.type)
-            if attribute is not None and leaf is not None and together:
-                plain.append(_Leaf(key, attribute, leaf, is_non_null_type(definition.type), step))
+            if attribute is not None and leaf is not None and groups_attributes:
+                adjacent.append(_LeafAttribute(key, attribute, leaf, is_non_null_type(definition.type), step))
             else:
                 flush()
                 steps.append(step)
         flush()
         return steps
 
-    def _step(self, key: str, field: Field, details: Details) -> Step:
+    def _step(self, key: str, field: SelectedField, details: Details) -> Step:
         type_name, nodes = field.parent.name, field.nodes
         nullable = not is_non_null_type(field.definition.type)
         resolve, complete = resolver_of(field), self._completer(field.definition.type, field, details)
 
-        there: type | None = None
+        sync_class: type | None = None
 
-        def step(source: Any, out: dict[str, Any], around: ResponsePath | None, run: Run) -> None:
-            nonlocal there
-            spot = (around, key, type_name, out, nullable)
+        def step(source: Any, out: dict[str, Any], parent_path: ResponsePath | None, state: ExecutionState) -> None:
+            nonlocal sync_class
+            path = (parent_path, key, type_name, out, nullable)
             try:
-                value = resolve(source, spot, run)
-                # A field's values are mostly of one class, none of which has to be waited for.
-                if type(value) is not there:
+                value = resolve(source, path, state)
+                # Most values of a field have one class, which is not awaitable: it is checked once.
+                if type(value) is not sync_class:
                     if is_awaitable(value):
                         out[key] = None
-                        run.pending.append((value, spot, nodes, complete))
+                        state.pending.append((value, path, nodes, complete))
                         return
-                    there = type(value)
-                done = complete(value, spot, run)
-                out[key] = None if done is PENDING else done
+                    sync_class = type(value)
+                completed = complete(value, path, state)
+                out[key] = None if completed is PENDING else completed
             except Exception as raw:
-                run.fail(raw, nodes, spot)
+                state.record_error(raw, nodes, path)
                 out[key] = None
 
         return step
 
-    # --- values
+    # Values
 
-    def _completer(self, type_: GraphQLOutputType, field: Field, details: Details) -> Complete:
+    def _completer(self, type_: GraphQLOutputType, field: SelectedField, details: Details) -> Complete:
         required = is_non_null_type(type_)
         named: GraphQLOutputType = type_.of_type if is_non_null_type(type_) else type_
-        missing = f"Cannot return null for non-nullable field {field.parent}.{field.name}." if required else None
+        null_error = f"Cannot return null for non-nullable field {field.parent}.{field.name}." if required else None
         if is_leaf_type(named):
-            return _present(lambda value, spot, run: leaf_value(named, value), missing)
+            return _with_null_check(lambda value, path, state: serialize_leaf(named, value), null_error)
         if is_list_type(named):
-            return _present(self._list(named, field, details), missing)
+            return _with_null_check(self._list(named, field, details), null_error)
         if is_abstract_type(named):
-            return _present(self._abstract(named, field, details), missing)
+            return _with_null_check(self._abstract(named, field, details), null_error)
         assert isinstance(named, GraphQLObjectType)
-        return _present(self._object(named, field, details), missing)
+        return _with_null_check(self._object(named, field, details), null_error)
 
-    def _list(self, type_: GraphQLList[Any], field: Field, details: Details) -> Complete:
+    def _list(self, type_: GraphQLList[Any], field: SelectedField, details: Details) -> Complete:
         nodes = field.nodes
         item_nullable = not is_non_null_type(type_.of_type)
         complete_item = self._completer(type_.of_type, field, details)
 
-        def complete(value: Any, spot: ResponsePath, run: Run) -> Any:
+        def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
             if type(value) is not list:
                 if hasattr(value, "__aiter__"):
-                    run.pending.append((_collect(value), spot, nodes, complete))
+                    state.pending.append((_collect(value), path, nodes, complete))
                     return PENDING
                 if not is_iterable(value):
                     raise GraphQLError(
                         f"Expected Iterable, but did not find one for field '{field.parent}.{field.name}'."
                     )
             items: list[Any] = []
-            there: type | None = None
+            sync_class: type | None = None
             for index, item in enumerate(value):
-                place = (spot, index, None, items, item_nullable)
+                item_path = (path, index, None, items, item_nullable)
                 try:
-                    # Items are mostly of one class, none of which has to be waited for.
-                    if type(item) is not there:
+                    # Most items have one class, which is not awaitable: it is checked once.
+                    if type(item) is not sync_class:
                         if is_awaitable(item):
                             items.append(None)
-                            run.pending.append((item, place, nodes, complete_item))
+                            state.pending.append((item, item_path, nodes, complete_item))
                             continue
-                        there = type(item)
-                    done = complete_item(item, place, run)
-                    items.append(None if done is PENDING else done)
+                        sync_class = type(item)
+                    completed = complete_item(item, item_path, state)
+                    items.append(None if completed is PENDING else completed)
                 except Exception as raw:
-                    run.fail(raw, nodes, place)
+                    state.record_error(raw, nodes, item_path)
                     items.append(None)
             return items
 
         return complete
 
-    def _object(self, type_: GraphQLObjectType, field: Field, details: Details) -> Complete:
-        fill, nodes, is_type_of = self._fill(type_, details), field.nodes, type_.is_type_of
+    def _object(self, type_: GraphQLObjectType, field: SelectedField, details: Details) -> Complete:
+        complete_object, nodes, is_type_of = self._object_completer(type_, details), field.nodes, type_.is_type_of
         if is_type_of is None:
-            return fill
-        by_class = _decides_by_class(type_)
-        known: set[type] = set()
+            return complete_object
+        depends_on_class = _depends_on_class_alone(type_)
+        checked_classes: set[type] = set()
 
-        def complete(value: Any, spot: ResponsePath, run: Run) -> Any:
-            if value.__class__ in known and get_strawberry_type_cast(value) is None:
-                return fill(value, spot, run)
-            answer = is_type_of(value, field.info(spot, run))
-            if is_awaitable(answer):
+        def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
+            if value.__class__ in checked_classes and get_strawberry_type_cast(value) is None:
+                return complete_object(value, path, state)
+            is_of_type = is_type_of(value, field.info(path, state))
+            if is_awaitable(is_of_type):
 
-                def judged(answer: Any, spot: ResponsePath, run: Run) -> Any:
-                    if not answer:
+                def complete_checked(is_of_type: Any, path: ResponsePath, state: ExecutionState) -> Any:
+                    if not is_of_type:
                         raise invalid_return_type_error(type_, value, details)
-                    return fill(value, spot, run)
+                    return complete_object(value, path, state)
 
-                run.pending.append((answer, spot, nodes, judged))
+                state.pending.append((is_of_type, path, nodes, complete_checked))
                 return PENDING
-            if not answer:
+            if not is_of_type:
                 raise invalid_return_type_error(type_, value, details)
-            if by_class and get_strawberry_type_cast(value) is None:
-                known.add(value.__class__)
-            return fill(value, spot, run)
+            if depends_on_class and get_strawberry_type_cast(value) is None:
+                checked_classes.add(value.__class__)
+            return complete_object(value, path, state)
 
         return complete
 
-    def _abstract(self, type_: GraphQLAbstractType, field: Field, details: Details) -> Complete:
+    def _abstract(self, type_: GraphQLAbstractType, field: SelectedField, details: Details) -> Complete:
         resolve_type, nodes = type_.resolve_type or default_type_resolver, field.nodes
-        by_class = _decides_by_class(type_)
+        depends_on_class = _depends_on_class_alone(type_)
         by_name: dict[str, Complete] = {}
-        known: dict[type, Complete] = {}
+        by_class: dict[type, Complete] = {}
 
-        def plan_of(name: Any, value: Any, spot: ResponsePath, run: Run) -> Complete:
+        def completer_of(name: Any, value: Any, path: ResponsePath, state: ExecutionState) -> Complete:
             complete = by_name.get(name) if isinstance(name, str) else None
             if complete is None:
-                info = field.info(spot, run)
+                info = field.info(path, state)
                 concrete = self._executor.ensure_valid_runtime_type(name, type_, details, info, value)
                 complete = by_name[name] = self._object(concrete, field, details)
             return complete
 
-        def complete(value: Any, spot: ResponsePath, run: Run) -> Any:
-            if value.__class__ in known and get_strawberry_type_cast(value) is None:
-                return known[value.__class__](value, spot, run)
-            name = resolve_type(value, field.info(spot, run), type_)
+        def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
+            if value.__class__ in by_class and get_strawberry_type_cast(value) is None:
+                return by_class[value.__class__](value, path, state)
+            name = resolve_type(value, field.info(path, state), type_)
             if is_awaitable(name):
-                run.pending.append((name, spot, nodes, lambda n, s, r: plan_of(n, value, s, r)(value, s, r)))
+                state.pending.append((name, path, nodes, lambda n, p, s: completer_of(n, value, p, s)(value, p, s)))
                 return PENDING
-            plan = plan_of(name, value, spot, run)
+            complete_concrete = completer_of(name, value, path, state)
             definition = get_object_definition(value)
             if (
-                by_class
+                depends_on_class
                 and definition is not None
                 and definition.origin is value.__class__
                 and definition.name == name
                 and not definition.is_graphql_generic
                 and get_strawberry_type_cast(value) is None
             ):
-                known[value.__class__] = plan
-            return plan(value, spot, run)
+                by_class[value.__class__] = complete_concrete
+            return complete_concrete(value, path, state)
 
         return complete
 
 
-class _Leaf:
+class _LeafAttribute:
     """A scalar or an enum that is an attribute of the source."""
 
-    def __init__(self, key: str, attribute: str, type_: GraphQLLeafType, required: bool, step: Step) -> None:
+    def __init__(self, key: str, attribute: str, type_: GraphQLLeafType, required: bool, full_step: Step) -> None:
         self.key = key
         self.attribute = attribute
-        self.plain = plain_class(type_)
-        self.quick = quick_leaf(type_, nullable=not required)
-        self.step = step
-        """What is done where something is out of the ordinary."""
+        self.passthrough_class = passthrough_class(type_)
+        self.serialize = leaf_serializer(type_, nullable=not required)
+        self.full_step = full_step
+        """Handles also awaitables, errors and nulls that are not allowed."""
 
 
-def _leaves(leaves: Sequence[_Leaf]) -> Step:
-    """Attributes that stand beside each other are read together; each for itself where one of them is out of the ordinary."""
+def _read_attributes(leaves: Sequence[_LeafAttribute]) -> Step:
+    """Read adjacent attributes together. If one of them needs its full step, all are read again one by one."""
     read = attrgetter(*(leaf.attribute for leaf in leaves))
     keys = tuple(leaf.key for leaf in leaves)
-    plains = tuple(leaf.plain for leaf in leaves)
-    quicks = tuple(leaf.quick for leaf in leaves)
-    steps = tuple(leaf.step for leaf in leaves)
+    passthrough_classes = tuple(leaf.passthrough_class for leaf in leaves)
+    serializers = tuple(leaf.serialize for leaf in leaves)
+    full_steps = tuple(leaf.full_step for leaf in leaves)
 
-    def step(source: Any, out: dict[str, Any], around: ResponsePath | None, run: Run) -> None:
+    def step(source: Any, out: dict[str, Any], parent_path: ResponsePath | None, state: ExecutionState) -> None:
         try:
-            for key, value, plain, quick in zip(keys, read(source), plains, quicks, strict=True):
-                out[key] = value if type(value) is plain else quick(value)
+            for key, value, passthrough, serialize in zip(
+                keys, read(source), passthrough_classes, serializers, strict=True
+            ):
+                out[key] = value if type(value) is passthrough else serialize(value)
         except Exception:
-            for one in steps:
-                one(source, out, around, run)
+            for full_step in full_steps:
+                full_step(source, out, parent_path, state)
 
     return step
 
 
-def _failing(message: str, nodes: Sequence[Node] | None) -> Callable[[Any, ResponsePath, Run], dict[str, Any]]:
-    def fail(source: Any, spot: ResponsePath, run: Run) -> dict[str, Any]:
+def _always_raise(message: str, nodes: Sequence[Node] | None) -> CompleteObject:
+    def complete_object(source: Any, path: ResponsePath, state: ExecutionState) -> dict[str, Any]:
         raise GraphQLError(message, nodes)
 
-    return fail
+    return complete_object
 
 
 def _constant(key: str, value: str) -> Step:
-    def step(source: Any, out: dict[str, Any], around: ResponsePath | None, run: Run) -> None:
+    def step(source: Any, out: dict[str, Any], parent_path: ResponsePath | None, state: ExecutionState) -> None:
         out[key] = value
 
     return step
 
 
-def _present(inner: Complete, missing: str | None) -> Complete:
-    """Null for what isn't there, or, where that may not be, TypeError. Raises an error that came as a value."""
+def _with_null_check(complete_value: Complete, null_error: str | None) -> Complete:
+    """Complete null before other values: return it, or raise TypeError if there is a `null_error`.
 
-    def complete(value: Any, spot: ResponsePath, run: Run) -> Any:
+    A value that is an exception is raised.
+    """
+
+    def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
         if value is None or value is Undefined:
-            if missing is None:
+            if null_error is None:
                 return None
-            raise TypeError(missing)
+            raise TypeError(null_error)
         if isinstance(value, Exception):
             raise value
-        return inner(value, spot, run)
+        return complete_value(value, path, state)
 
     return complete
 
@@ -331,8 +340,8 @@ def _leaf_type(type_: GraphQLOutputType) -> GraphQLLeafType | None:
     return named if is_leaf_type(named) else None
 
 
-def _decides_by_class(type_: GraphQLObjectType | GraphQLAbstractType) -> bool:
-    """Whether what Strawberry says of the type of an object that isn't cast depends on its class alone."""
+def _depends_on_class_alone(type_: GraphQLObjectType | GraphQLAbstractType) -> bool:
+    """Return True if an object's class alone decides its GraphQL type, unless the object is cast."""
     definition = type_.extensions.get("strawberry-definition")
     if definition is None:
         return False

@@ -32,8 +32,8 @@ class GroupStatus(Enum):
 
 
 @strawberry.enum(
-    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they "
-    "joined and between memberships; former members up to when they last left."
+    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came "
+    "before they joined and between memberships; former members up to when they last left."
 )
 class HistoryVisibility(Enum):
     SINCE_JOIN = "SINCE_JOIN"

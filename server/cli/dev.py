@@ -83,7 +83,7 @@ def run_dev(data_dir: Path, console: Console, **overrides: Any) -> None:
 
 def _introduce(settings: Settings, console: Console, tell: Callable[[str], None]) -> None:
     from server.auth.authenticator import issue_token
-    from server.demo.sign_in import hands_out_tokens
+    from server.demo.sign_in import issues_tokens
 
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host
     address = f"{f'[{host}]' if ':' in host else host}:{settings.port}"
@@ -106,11 +106,11 @@ def _introduce(settings: Settings, console: Console, tell: Callable[[str], None]
     else:
         say(f"  Tokens, good for {TOKEN_DAYS} days:")
         for user in DEMO_USERS:
-            token = issue_token(settings, user, name=user.capitalize(), ttl=TOKEN_DAYS * 86_400.0)
+            token = issue_token(settings, user, name=user.capitalize(), ttl_seconds=TOKEN_DAYS * 86_400.0)
             say(f"  {user}")
             say(token, "cyan")
         say()
-        if hands_out_tokens(settings):
+        if issues_tokens(settings):
             say("  In the browser one click signs in. In a shell, after TOKEN=…, try")
         else:
             say("  Paste one into the playground's token field, or in a shell, after TOKEN=…, try")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from server.errors import CommandError, mongo_failed
 from server.settings import Settings
 from store.base.errors import StoreError
-from store.deployment.restore import begin_anew
+from store.deployment.restore import reset_after_restore
 from store.mongo.client import Mongo
 from store.mongo.migrations import (
     MIGRATIONS,
@@ -49,7 +49,7 @@ async def tell_restored(settings: Settings) -> None:
     """MongoDB was restored: what Redis holds and cursors from before count no more. Raises CommandError."""
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     try:
-        if not await begin_anew(mongo):
+        if not await reset_after_restore(mongo):
             raise CommandError(f"There is no deployment of Confab in the database {settings.mongo_database}.")
     except StoreError as error:
         raise mongo_failed(error) from error

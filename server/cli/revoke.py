@@ -12,7 +12,7 @@ from store.base.ids import UserId, is_user_id
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
 from store.users.revocation_store import RevocationStore
-from subscriptions.realtime.revocations import LOOK_SECONDS, tell_servers
+from subscriptions.realtime.revocations import CHECK_SECONDS, announce_revocations
 
 
 async def revoke_tokens(settings: Settings, user: str, now: float) -> str:
@@ -46,9 +46,9 @@ async def _keep(mongo: Mongo, revoked: dict[UserId, int]) -> None:
 
 async def _tell(cache: Cache, revoked: dict[UserId, int]) -> None:
     try:
-        await tell_servers(cache, revoked)
+        await announce_revocations(cache, revoked)
     except StoreError as error:
         raise CommandError(
             "It is kept, but Redis, at CONFAB_REDIS_URL, does not answer: servers that run will notice by themselves "
-            f"within {LOOK_SECONDS:g} s."
+            f"within {CHECK_SECONDS:g} s."
         ) from error

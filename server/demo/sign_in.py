@@ -20,7 +20,7 @@ TOKEN_SECONDS = 3600.0
 _NO_STORE = {"cache-control": "no-store"}
 
 
-def hands_out_tokens(settings: Settings) -> bool:
+def issues_tokens(settings: Settings) -> bool:
     """Only where tokens are signed with the secret that everybody knows: whoever reaches the server could sign them as well."""
     secret = settings.jwt_secret
     return settings.development and secret is not None and secret.get_secret_value() == DEVELOPMENT_SECRET
@@ -43,7 +43,7 @@ def sign_in_routes(settings: Settings) -> list[Route]:
             user = None
         if not isinstance(user, str) or user not in names:
             return JSONResponse({"error": f"userId: one of {', '.join(names)}."}, 400, headers=_NO_STORE)
-        token = issue_token(settings, user, name=names[user], ttl=TOKEN_SECONDS)
+        token = issue_token(settings, user, name=names[user], ttl_seconds=TOKEN_SECONDS)
         answer = {"token": token, "userId": user, "expiresAt": int((time.time() + TOKEN_SECONDS) * 1000)}
         return JSONResponse(answer, headers=_NO_STORE)
 

@@ -32,7 +32,7 @@ from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MEMBERS, SESSIONS, members_of, session_row_id
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
-from store.redis.single_flight import CLAIM_MS, SingleFlight, until_settled
+from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
 from store.sessions.changes import new_row
 
 _HEAD_FIELDS = ("ls", "last", "mc", "j", "k", "st", "ds")
@@ -116,7 +116,7 @@ class ConversationStore:
             return set()
         if not with_members:
             return await self._load_batch(conversations)
-        scope = self._cache.scope
+        scope = self._cache.request_prefix
         loads = [
             self._flights.run((scope, c), partial(self._load_batch, (c,), with_members=True)) for c in conversations
         ]
@@ -148,7 +148,7 @@ class ConversationStore:
             waiting = busy
             return not waiting
 
-        await until_settled(attempt)
+        await retry_until_true(attempt)
         return set(conversations) - absent
 
     async def _read_mongo(
@@ -165,7 +165,7 @@ class ConversationStore:
             CONVERSATIONS, [{"$match": {"_id": {"$in": list(conversations)}}}, {"$lookup": newest}]
         )
         groups = [c for c in conversations if kind_of(c) is ConversationKind.GROUP] if with_members else []
-        results = await self._mongo.together(heads, *(self._mongo.find(MEMBERS, members_of(c)) for c in groups))
+        results = await self._mongo.gather(heads, *(self._mongo.find(MEMBERS, members_of(c)) for c in groups))
         rows = {ConversationId(row["_id"]): row for row in results[0]}
         return rows, dict(zip(groups, results[1:], strict=True))
 
@@ -209,7 +209,7 @@ class ConversationStore:
         people = parse_private(conversation)
         assert people is not None
         fresh = new_row(0)
-        await self._mongo.together(
+        await self._mongo.gather(
             self._mongo.bulk_write(
                 SESSIONS,
                 [

@@ -1,10 +1,18 @@
-"""What belongs to the deployment as a whole: its name, indexes, time, worker numbers, and whether Redis lost what it held.
+"""State of the deployment as a whole: its name, indexes, time, worker numbers, and losses of Redis.
 
-`deployment` {_id 1, name, time (ms: the highest that any server told), epoch of Redis, lost (ms: when it last lost all), egen (the
-generation that the epoch is of), mend (ms: from when on what was stored has to be looked through), and what
-`store/deployment/redis_generations.py` keeps there}.
-`leases` {_id worker number, owner, until (ms of MongoDB's own time), from, used (ms of the deployment's time: the owner's
-ids are made in between)}.
+Fields of the row `deployment` {_id 1}, besides those of `redis_generations.py`:
+    name   random, part of every cursor
+    time   ms: the latest time that any server has reported
+    epoch  the epoch of Redis: a mark in it that is lost with its contents
+    egen   the generation that the epoch belongs to
+    lost   ms: when Redis last lost its contents
+    mend   ms: messages stored since then have to be checked by loss recovery; absent if there is nothing to check
+
+Fields of a row of `leases` {_id worker number}:
+    owner  the process that has the number
+    until  ms by MongoDB's clock: when the lease ends
+    from   ms of the deployment's time: the owner makes ids of later times only
+    used   ms of the deployment's time: the owner makes ids of earlier times only
 """
 
 from __future__ import annotations
@@ -28,16 +36,18 @@ from store.redis.keys import Keys
 _log = structlog.get_logger()
 
 LEASE_MS = 60_000
-"""How long a worker number stays with a process that no longer says it is alive."""
+"""How long a process keeps its worker number without renewing the lease."""
 
 VALID_MS = LEASE_MS * 2 // 3
-"""How long that process makes ids: it stops well before somebody else may take the number."""
+"""How long such a process makes ids: it stops well before another one may take the number."""
 
 FAR_AHEAD_MS = 24 * 3600 * 1000
-"""A server whose clock is further ahead than this, of the deployment's time and of MongoDB's too, is not followed."""
+"""The clock of a server that is further ahead of both the deployment's time and MongoDB's is ignored."""
 
-_LEFT_MS = 30_000
-"""What dead servers had not finished when Redis was last there was begun within that time."""
+_MAX_DELIVERY_MS = 30_000
+"""A delivery that was not finished when Redis was last seen had begun at most so long before."""
+
+_RECENTLY_LOST_MS = 60_000
 
 _MONGO_NOW = {"$toLong": "$$NOW"}
 
@@ -48,24 +58,35 @@ class Deployment:
     """One deployment, seen from one process."""
 
     def __init__(
-        self, mongo: Mongo, cache: Cache, keys: Keys, clock: DeploymentClock, spare: FallbackServer | None = None
+        self, mongo: Mongo, cache: Cache, keys: Keys, clock: DeploymentClock, fallback: FallbackServer | None = None
     ) -> None:
-        """spare: asked for what Redis is asked for, while that is away."""
+        """Read nothing yet. fallback: used while Redis is away."""
         self._mongo = mongo
         self._cache = cache
         self._keys = keys
         self._clock = clock
-        self.generations = Generations(mongo, cache, spare)
+        self.generations = Generations(mongo, cache, fallback)
         self.indexes = Indexes(mongo)
         self.owner = secrets.token_hex(8)
         self.name = ""
-        self._looking = asyncio.Lock()
+        self._check_lock = asyncio.Lock()
         self.redis_epoch = ""
         self.redis_lost_at_ms = 0
+        """When Redis last lost its contents. 0: never."""
+
+    @property
+    def may_redis_lag(self) -> bool:
+        """True if Redis may not know the newest messages in MongoDB: it lost its contents lately, or the fallback is used."""
+        lost_recently = self._clock.now_ms() - self.redis_lost_at_ms < _RECENTLY_LOST_MS
+        return lost_recently or not self._cache.is_shared
 
     async def open(self) -> None:
-        """Indexes, the deployment's name and time, the state of Redis. Idempotent. Raises Unreachable, and NewerData where the data is not for
-        this version of Confab."""
+        """Create indexes, and read the deployment's name, its time and the state of Redis. Idempotent.
+
+        Raises:
+            Unreachable: A database does not answer. The Redis fallback is no failure.
+            NewerData: The data was written by a later version of Confab.
+        """
         await check_version(self._mongo)
         await self.indexes.open()
         await self._mongo.update_one(
@@ -74,36 +95,36 @@ class Deployment:
             {"$setOnInsert": {"name": secrets.token_hex(4), "version": known_version()}},
             upsert=True,
         )
-        row = await self._tell_time()
+        row = await self._report_time()
         self._clock.advance_to(row["time"])
         self.name = row["name"]
         try:
             await self.check_redis()
         except Unreachable:
-            if self._cache.spare is None:
+            if self._cache.is_shared:
                 raise
 
-    async def _tell_time(self) -> Document:
-        """The deployment's row, in which the highest time that any server has seen is kept, this one's included.
+    async def _report_time(self) -> Document:
+        """Report this server's time, and return the deployment's row with the latest time that any server has reported.
 
-        A clock that is absurdly far ahead would take all others along, and for ever: it is not counted, and said so. Two
-        things must speak against it, because a deployment may have slept, and MongoDB's clock may be the one that is
-        wrong. Before any time was told there is nothing to compare with, so the first is taken as it is.
+        A clock that is absurdly far ahead would take all others along, for ever: it is ignored and logged. It must be ahead of two other
+        clocks, because a deployment may have been stopped for long, and MongoDB's clock may be the wrong one. The first time ever
+        reported has nothing to be compared with and is taken as it is.
         """
         now = self._clock.now_ms()
-        told = {"$ifNull": ["$time", now]}
-        absurd = {"$and": [{"$gt": [now, {"$add": [time, FAR_AHEAD_MS]}]} for time in (told, _MONGO_NOW)]}
-        highest = {"$cond": [absurd, "$time", {"$max": ["$time", now]}]}
-        row = await self._mongo.find_one_and_update(DEPLOYMENT, {"_id": 1}, [{"$set": {"time": highest}}], after=True)
+        latest = {"$ifNull": ["$time", now]}
+        is_absurd = {"$and": [{"$gt": [now, {"$add": [time, FAR_AHEAD_MS]}]} for time in (latest, _MONGO_NOW)]}
+        change = {"time": {"$cond": [is_absurd, "$time", {"$max": ["$time", now]}]}}
+        row = await self._mongo.find_one_and_update(DEPLOYMENT, {"_id": 1}, [{"$set": change}], after=True)
         if row is None:
             raise Unreachable("the deployment was not opened yet")
         if row["time"] < now:
-            _log.error("this server's clock is far ahead of the others' and MongoDB's", ahead_ms=now - row["time"])
+            _log.error("clock_far_ahead", ahead_ms=now - row["time"])
         return row
 
     async def check_redis(self) -> None:
-        """Looks whether Redis has lost what it held, or what it holds does not count any more: `redis_epoch` is another one then."""
-        async with self._looking:
+        """Find out whether the contents of Redis were lost or became invalid: `redis_epoch` changes then. Raises Unreachable."""
+        async with self._check_lock:
             await self._check_redis()
 
     async def _check_redis(self) -> None:
@@ -115,14 +136,14 @@ class Deployment:
         number = self.generations.number
         if row.get("epoch") not in (None, epoch):
             lost_at = int(epoch.partition("-")[0])
-            last_there = lost_at if row.get("egen") == number else min(lost_at, row.get("was") or lost_at)
+            last_seen = lost_at if row.get("egen") == number else min(lost_at, row.get("was") or lost_at)
             await self._mongo.update_one(
                 DEPLOYMENT,
                 {"_id": 1, "epoch": row["epoch"]},
                 {
                     "$set": {"epoch": epoch, "egen": number},
                     "$max": {"lost": lost_at},
-                    "$min": {"mend": last_there - _LEFT_MS},
+                    "$min": {"mend": last_seen - _MAX_DELIVERY_MS},
                 },
             )
             self.redis_lost_at_ms = max(lost_at, row.get("lost", 0))
@@ -131,36 +152,40 @@ class Deployment:
             self.redis_lost_at_ms = row.get("lost", 0)
         self.redis_epoch = epoch
 
-    async def mended(self, from_ms: int, epoch: str) -> None:
-        """What was stored from then on is shown to all, as Redis knows it. epoch: of Redis when the looking through began; where
-        it was lost once more since then, all is to be looked through again."""
-        begun = {"_id": 1, "mend": from_ms, "epoch": epoch}
-        if await self._mongo.update_one(DEPLOYMENT, begun, {"$unset": {"mend": ""}}):
-            self.generations.mend_from_ms = None
+    async def end_loss_recovery(self, from_ms: int, epoch: str) -> None:
+        """Note that loss recovery has checked all messages stored since a time.
+
+        Args:
+            from_ms: Where it began.
+            epoch: The epoch of Redis when it began. If Redis was lost again since then, all has to be checked again.
+        """
+        unchanged = {"_id": 1, "mend": from_ms, "epoch": epoch}
+        if await self._mongo.update_one(DEPLOYMENT, unchanged, {"$unset": {"mend": ""}}):
+            self.generations.recover_from_ms = None
 
     async def _read_epoch(self) -> str:
-        """The mark of what Redis holds. Makes one where there is none: whoever finds it missing first."""
+        """Return the epoch of Redis. The first process that finds none sets one, which begins with the time in ms."""
         while True:
-            held = await self._cache.one(Call("GET", (self._keys.epoch,)))
-            if held is not None:
-                return bytes(held).decode()
-            mark = f"{self._clock.now_ms()}-{secrets.token_hex(4)}"
-            if await self._cache.one(Call("SET", (self._keys.epoch,), (mark, "NX"))):
-                return mark
+            found = await self._cache.one(Call("GET", (self._keys.epoch,)))
+            if found is not None:
+                return bytes(found).decode()
+            epoch = f"{self._clock.now_ms()}-{secrets.token_hex(4)}"
+            if await self._cache.one(Call("SET", (self._keys.epoch,), (epoch, "NX"))):
+                return epoch
 
     async def lease(self, ids: Snowflakes, data_center: int) -> None:
-        """Takes or renews a worker number for the id maker, and compares clocks. Raises Unreachable if all are taken.
+        """Take or renew a worker number for the id maker, and compare clocks. Raises Unreachable if all are taken.
 
-        A clock that is behind goes on from the deployment's time once the number is good for that.
+        A clock that is behind is advanced to the deployment's time as soon as the number is leased for that time.
         """
-        told: int = (await self._tell_time())["time"]
+        latest: int = (await self._report_time())["time"]
         first = data_center * WORKERS
         mine = first + ids.worker if ids.valid_until_ms else None
         for number in [mine] if mine is not None else range(first, first + WORKERS):
-            now = max(self._clock.now_ms(), told)
+            now = max(self._clock.now_ms(), latest)
             begin = await self._take(number, now + VALID_MS)
             if begin is not None and begin > now:
-                # Whoever had it before may have made ids up to then.
+                # The process that had the number before may have made ids up to then.
                 now = begin
                 begin = await self._take(number, now + VALID_MS)
             if begin is not None:
@@ -169,14 +194,14 @@ class Deployment:
                 return
         if mine is not None:
             ids.valid_until_ms = 0
-        self._clock.advance_to(told)
+        self._clock.advance_to(latest)
         raise Unreachable("all worker numbers of this data centre are taken")
 
     async def _take(self, number: int, valid_until_ms: int) -> int | None:
-        """Takes a worker number if it is ours or free, for ids of times before valid_until_ms.
+        """Take a worker number, if it is ours or free, for ids of times before valid_until_ms.
 
-        Answers from what time on they are made with it, or None. Whether it is free is for MongoDB's own clock to say:
-        the servers' differ, and one far ahead would find every number free.
+        Returns the time from which on ids may be made with it, or None if it is taken. MongoDB's own clock decides whether it is free:
+        the clocks of servers differ, and to one that is far ahead every number would seem free.
         """
         mine = {"$eq": ["$owner", self.owner]}
         free = {"$or": [mine, {"$lt": ["$until", _MONGO_NOW]}]}
@@ -197,12 +222,8 @@ class Deployment:
         assert row is not None
         return int(row["from"]) if row["owner"] == self.owner else None
 
-    async def close(self) -> None:
-        """Ends what it opened."""
-        await self.generations.close()
-
     async def release(self, ids: Snowflakes, data_center: int) -> None:
-        """Gives the worker number back, and tells the time for the last time."""
+        """Give the worker number back, and report the time for the last time."""
         if ids.valid_until_ms:
             number, used = data_center * WORKERS + ids.worker, ids.stop()
             await self._mongo.update_one(
@@ -210,4 +231,4 @@ class Deployment:
                 {"_id": number, "owner": self.owner},
                 [{"$set": {"until": 0, "used": {"$max": ["$from", used]}}}],
             )
-        await self._tell_time()
+        await self._report_time()

@@ -84,12 +84,12 @@ class EventStreamStore:
             calls.append(Call("SET", (self._user(token),), (user, "PX", OPEN_MS)))
             calls.append(Call("SET", (self._server(token),), (server, "PX", OPEN_MS)))
         if calls:
-            await self._cache.run_aside(calls)
+            await self._cache.run_in_background(calls)
 
     async def forget(self, token: str) -> None:
         """The stream has ended."""
         keys = (self._user(token), self._server(token), self._waiting(token))
-        await self._cache.run_aside([Call("DEL", (key,)) for key in keys])
+        await self._cache.run_in_background([Call("DEL", (key,)) for key in keys])
 
     async def wait(self, token: str, operation: str, asked: bytes, most: int = MOST_WAITING) -> QueueOutcome:
         """Keeps an operation until the stream is opened, if there are not `most` already."""

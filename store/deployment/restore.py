@@ -1,4 +1,4 @@
-"""After a restore of MongoDB: Redis, cursors and clients know of more than the data does, and are to forget it."""
+"""What has to be done after MongoDB was restored from a backup, which is older than Redis, cursors and clients."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from store.deployment.redis_generations import AWAY, DEPLOYMENT
 from store.mongo.client import Mongo
 
 _NOW = {"$toLong": "$$NOW"}
-_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}
+_NOW_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}
 
 
-async def begin_anew(mongo: Mongo) -> bool:
-    """Gives the deployment another name, so that no cursor from before is good (they lead to a reset), and a generation of Redis that
-    never was: they grow by one, and seconds since the epoch are past all that the lost time may have used. To be done while no server
-    runs. False: there is no deployment. Raises Unreachable."""
+async def reset_after_restore(mongo: Mongo) -> bool:
+    """Make all cursors and all contents of Redis invalid. No server may be running. Returns false if there is no deployment.
+
+    The deployment gets a new name, which cursors contain: clients with an older cursor get `reset`. The generation becomes one that never
+    existed: generations grow by one, so the seconds since the Unix epoch are past all that the lost time can have used. Raises Unreachable.
+    """
     change = {
         "name": secrets.token_hex(4),
-        "gen": {"$max": [_SECONDS, {"$add": [{"$ifNull": ["$gen", 0]}, 1]}]},
+        "gen": {"$max": [_NOW_SECONDS, {"$add": [{"$ifNull": ["$gen", 0]}, 1]}]},
         "run": AWAY,
-        # Idempotency keys are forgotten with the rest: for a day, MongoDB is asked what they stand for.
+        # Idempotency keys in Redis are lost too: for a day, MongoDB is asked for the message of a key.
         "lost": {"$max": ["$lost", _NOW]},
     }
     return bool(await mongo.update_one(DEPLOYMENT, {"_id": 1}, [{"$set": change}, {"$unset": ["epoch"]}]))

@@ -1,7 +1,7 @@
-"""What cached states are owed: something became durable that they may not show, because Redis did not answer.
+"""Cached states that may lack a durable change, because Redis did not answer when it was to be applied.
 
-The outbox would make up for it, but it is in Redis too, and may be lost with the rest. So who wrote remembers, and has the states
-that are concerned loaded anew as soon as Redis answers.
+The outbox would make up for it, but it is in Redis too and may be lost with the rest. So the process that stored the change remembers the
+users and conversations concerned, and invalidates their cached state as soon as Redis answers.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from store.sessions.session_store import SessionStore
 
 _log = structlog.get_logger()
 
-_MOST = 10_000
-"""Conversations and users remembered. Where it is more, all that Redis holds is to be forgotten."""
+_MAX_REMEMBERED = 10_000
+"""Users and conversations. Where there are more, the whole contents of Redis are discarded."""
 
-_SLICE = 500
-_DOUBT_SECONDS = 0.25
+_USERS_AT_ONCE = 500
+_CLOCK_TOLERANCE_SECONDS = 0.25
 
 
 class StaleCaches:
-    """What one process owes. Adding costs nothing worth mentioning; `pay` is for housekeeping."""
+    """The stale caches that one process knows of. Adding is cheap; `invalidate` is called by housekeeping."""
 
     def __init__(
         self, cache: Cache, generations: Generations, conversations: ConversationStore, sessions: SessionStore
@@ -39,67 +39,69 @@ class StaleCaches:
         self._conversations = conversations
         self._sessions = sessions
         self._users: dict[UserId, float] = {}
+        """When each was added, by `time.monotonic`."""
         self._talks: dict[ConversationId, float] = {}
-        self._everybody = -math.inf
-        """When there was more than is remembered."""
+        self._overflowed_at = -math.inf
 
     def add_user(self, user: UserId) -> None:
-        """A user's sessions were changed."""
+        """Remember a user whose sessions were changed."""
         self._users[user] = time.monotonic()
-        self._bound()
+        self._limit()
 
     def add_conversation(self, conversation: ConversationId) -> None:
-        """A conversation's head or membership was changed, which all its members see."""
+        """Remember a conversation whose head or membership was changed, which concerns all its members."""
         self._talks[conversation] = time.monotonic()
-        self._bound()
+        self._limit()
 
-    def _bound(self) -> None:
-        if len(self._users) + len(self._talks) > _MOST:
-            self._users.clear()
-            self._talks.clear()
-            self._everybody = time.monotonic()
+    async def invalidate(self) -> None:
+        """Invalidate all that is remembered, so that it is loaded again and subscribers resync.
 
-    async def pay(self) -> None:
-        """Has everything concerned loaded anew by whoever asks next, and tells those who listen. Raises StoreError: what is left then
-        is still owed."""
-        if self._cache.spare is not None:
+        Does nothing while the fallback is used. Raises StoreError: the rest is still remembered then.
+        """
+        if not self._cache.is_shared:
             return
-        if self._everybody >= self._oldest:
-            await self._generations.begin()
-            self._everybody = -math.inf
-            # What is remembered besides is looked at under the new names.
+        if self._overflowed_at >= self._oldest_relevant:
+            await self._generations.begin_next()
+            self._overflowed_at = -math.inf
+            # What was added since then is invalidated by the next call, under the new key names.
             return
         if not (self._users or self._talks):
             return
         users, self._users = self._users, {}
         talks, self._talks = self._talks, {}
         try:
-            await self._pay(users, talks)
+            await self._invalidate(users, talks)
         except BaseException:
             self._users = users | self._users
             self._talks = talks | self._talks
-            self._bound()
+            self._limit()
             raise
 
     @property
-    def _oldest(self) -> float:
-        """What was durable before this generation began is in whatever was loaded since."""
-        return self._generations.began_at - _DOUBT_SECONDS
+    def _oldest_relevant(self) -> float:
+        """Changes from before this time are in everything that this generation has loaded."""
+        return self._generations.began_at - _CLOCK_TOLERANCE_SECONDS
 
-    async def _pay(self, users: dict[UserId, float], talks: dict[ConversationId, float]) -> None:
-        oldest = self._oldest
-        concerned = {user for user, at in users.items() if at >= oldest}
-        for conversation in [talk for talk, at in talks.items() if at >= oldest]:
+    def _limit(self) -> None:
+        if len(self._users) + len(self._talks) > _MAX_REMEMBERED:
+            self._users.clear()
+            self._talks.clear()
+            self._overflowed_at = time.monotonic()
+
+    async def _invalidate(self, users: dict[UserId, float], talks: dict[ConversationId, float]) -> None:
+        oldest = self._oldest_relevant
+        stale = {user for user, added_at in users.items() if added_at >= oldest}
+        for conversation in [talk for talk, added_at in talks.items() if added_at >= oldest]:
             await self._conversations.drop(conversation)
-            concerned.update(await self._members(conversation))
-        everybody = list(concerned)
-        for start in range(0, len(everybody), _SLICE):
-            part = everybody[start : start + _SLICE]
+            stale.update(await self._list_members(conversation))
+        ordered = list(stale)
+        for start in range(0, len(ordered), _USERS_AT_ONCE):
+            part = ordered[start : start + _USERS_AT_ONCE]
             await self._cache.run([self._sessions.apply(user, INVALIDATE) for user in part])
-        if everybody:
-            _log.info("states are loaded anew that were not shown all that is durable", users=len(everybody))
+        if ordered:
+            _log.info("stale_caches_invalidated", users=len(ordered))
 
-    async def _members(self, conversation: ConversationId) -> Iterable[UserId]:
+    async def _list_members(self, conversation: ConversationId) -> Iterable[UserId]:
         people = parse_private(conversation)
         if people is not None:
             return people[:2]

@@ -54,54 +54,86 @@ def _row_id(sender: UserId, key: str) -> str:
 
 
 class ClaimStore:
-    """Claims in Redis. The key is in the message too, for when Redis lost them. While Redis is away they are in MongoDB: `claims`
-    {_id "message user key", v: the claim, until: its end}."""
+    """Claims of idempotency keys: in Redis, or in MongoDB while the Redis fallback is used, since every server must see them.
+
+    The message contains its key too, for the time after Redis lost the claims.
+    """
 
     def __init__(self, mongo: Mongo, cache: Cache, keys: Keys) -> None:
-        self._mongo = mongo
+        self._cache = cache
+        self._in_redis = _RedisClaims(cache, keys)
+        self._in_mongodb = _MongoClaims(mongo)
+
+    @property
+    def _claims(self) -> _RedisClaims | _MongoClaims:
+        return self._in_redis if self._cache.is_shared else self._in_mongodb
+
+    async def take(self, sender: UserId, key: str, claim: Claim) -> Taken:
+        """Claim a key, unless it stands for a message already. One round trip."""
+        return await self._claims.take(sender, key, claim)
+
+    async def find_kept(self, sender: UserId, key: str) -> Claim | None:
+        """Return the claim that MongoDB has of a time when Redis was away."""
+        return await self._in_mongodb.find(sender, key)
+
+    async def release(self, sender: UserId, key: str, claim: Claim) -> None:
+        """Give a key back whose message was refused."""
+        await self._claims.release(sender, key, claim)
+
+    async def keep(self, sender: UserId, key: str, claim: Claim) -> None:
+        """Replace the claim of a key: it stands for a message that MongoDB has stored already."""
+        await self._claims.keep(sender, key, claim)
+
+    def settle(self, sender: UserId, key: str, claim: Claim) -> Call:
+        """Return the call that notes the `seq` of a message that is durable now."""
+        return self._in_redis.settle(sender, key, claim)
+
+
+class _RedisClaims:
+    def __init__(self, cache: Cache, keys: Keys) -> None:
         self._cache = cache
         self._keys = keys
 
     async def take(self, sender: UserId, key: str, claim: Claim) -> Taken:
-        """Claims a key, unless it stands for something already. One round trip."""
-        if self._cache.spare is not None:
-            return Taken(await self._take_around(sender, key, claim), None)
-        held, epoch = await self._cache.run(
+        found, epoch = await self._cache.run(
             [
                 Call("claim", (self._keys.claim(sender, key),), (claim.to_json(), CLAIM_MS)),
                 Call("GET", (self._keys.epoch,)),
             ]
         )
-        return Taken(_claim_from(held) if held else None, epoch.decode() if epoch else "")
+        return Taken(_claim_from(found) if found else None, epoch.decode() if epoch else "")
 
-    async def _take_around(self, sender: UserId, key: str, claim: Claim) -> Claim | None:
+    async def release(self, sender: UserId, key: str, claim: Claim) -> None:
+        await self._cache.one(Call("claim_release", (self._keys.claim(sender, key),), (claim.to_json(),)))
+
+    async def keep(self, sender: UserId, key: str, claim: Claim) -> None:
+        await self._cache.one(self.settle(sender, key, claim))
+
+    def settle(self, sender: UserId, key: str, claim: Claim) -> Call:
+        return Call("SET", (self._keys.claim(sender, key),), (claim.to_json(), "PX", CLAIM_MS))
+
+
+class _MongoClaims:
+    """Rows of `claims`: {_id "message user key", v: the claim, until: when it ends}."""
+
+    def __init__(self, mongo: Mongo) -> None:
+        self._mongo = mongo
+
+    async def take(self, sender: UserId, key: str, claim: Claim) -> Taken:
         until = datetime.now(UTC) + timedelta(milliseconds=CLAIM_MS)
         row = {"_id": _row_id(sender, key), "v": claim.to_json(), "until": until}
         try:
             await self._mongo.insert_one(CLAIMS, row)
         except DuplicateKeyError:
-            return await self.find_kept(sender, key) or claim
-        return None
+            return Taken(await self.find(sender, key) or claim, None)
+        return Taken(None, None)
 
-    async def find_kept(self, sender: UserId, key: str) -> Claim | None:
-        """The claim that MongoDB holds, of a time when Redis was away."""
+    async def find(self, sender: UserId, key: str) -> Claim | None:
         row = await self._mongo.find_one(CLAIMS, {"_id": _row_id(sender, key)})
         return _claim_from(row["v"]) if row else None
 
     async def release(self, sender: UserId, key: str, claim: Claim) -> None:
-        """Gives a key back whose message was refused."""
-        if self._cache.spare is not None:
-            await self._mongo.delete_one(CLAIMS, {"_id": _row_id(sender, key), "v": claim.to_json()})
-            return
-        await self._cache.one(Call("claim_release", (self._keys.claim(sender, key),), (claim.to_json(),)))
+        await self._mongo.delete_one(CLAIMS, {"_id": _row_id(sender, key), "v": claim.to_json()})
 
     async def keep(self, sender: UserId, key: str, claim: Claim) -> None:
-        """Notes which message a key stands for that was taken in vain: the one that MongoDB holds under it."""
-        if self._cache.spare is not None:
-            await self._mongo.update_one(CLAIMS, {"_id": _row_id(sender, key)}, {"$set": {"v": claim.to_json()}})
-            return
-        await self._cache.one(self.settle(sender, key, claim))
-
-    def settle(self, sender: UserId, key: str, claim: Claim) -> Call:
-        """The call that notes where the message is to be found, now that it is durable."""
-        return Call("SET", (self._keys.claim(sender, key),), (claim.to_json(), "PX", CLAIM_MS))
+        await self._mongo.update_one(CLAIMS, {"_id": _row_id(sender, key)}, {"$set": {"v": claim.to_json()}})

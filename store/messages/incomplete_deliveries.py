@@ -25,7 +25,7 @@ class IncompleteDeliveries:
 
     async def select(self, page: Sequence[Message]) -> list[Message]:
         """Those of which something is missing: their heads are behind, or the sessions of their senders or of whom they mention."""
-        heads, sessions = await self._mongo.together(
+        heads, sessions = await self._mongo.gather(
             self._rows(CONVERSATIONS, {m.conversation for m in page}),
             self._rows(SESSIONS, {row for m in page for row in _sessions_of(m)}),
         )

@@ -91,7 +91,7 @@ class MessageStore:
         )
         keys = self._keys.conversation(message.conversation)
         if message.key is not None:
-            keys = (*keys, self._keys.placed(message.conversation, message.id))
+            keys = (*keys, self._keys.reservation(message.conversation, message.id))
         answer, epoch, record = await self._cache.run(
             [
                 Call("reserve", keys, args),
@@ -139,7 +139,7 @@ class MessageStore:
         """How long ago, by Redis's own time, the oldest message was reserved that is not delivered yet; 0 where there is none. One
         round trip that nobody waits for."""
         streams = [Call("XRANGE", (self._keys.outbox(p),), ("-", "+", "COUNT", 1)) for p in range(PARTITIONS)]
-        (seconds, micros), *found = await self._cache.run_aside([Call("TIME", ()), *streams])
+        (seconds, micros), *found = await self._cache.run_in_background([Call("TIME", ()), *streams])
         oldest = [int(entries[0][0].partition(b"-")[0]) for entries in found if entries]
         return max(0, int(seconds) * 1000 + int(micros) // 1000 - min(oldest)) if oldest else 0
 
@@ -210,12 +210,12 @@ class MessageStore:
 
         all_new = [Committed(reserved, at_ms) for reserved, at_ms in zip(batch, stamps, strict=True)]
         if not careful:
-            await self._mongo.together(insert(), *origins, *self._effects(all_new))
+            await self._mongo.gather(insert(), *origins, *self._effects(all_new))
             return await self._resolve(batch, taken, stamps) if taken else (all_new, [])
-        await self._mongo.together(insert(), *origins)
+        await self._mongo.gather(insert(), *origins)
         durable, again = await self._resolve(batch, taken, stamps) if taken else (all_new, [])
         if durable:
-            await self._mongo.together(*self._effects(durable))
+            await self._mongo.gather(*self._effects(durable))
         return durable, again
 
     def _effects(self, durable: Sequence[Committed]) -> list[Awaitable[Any]]:
@@ -347,7 +347,7 @@ class MessageStore:
             )
             for i in range(0, len(spans), _SPANS)
         ]
-        found = await self._mongo.together(*reads) if reads else []
+        found = await self._mongo.gather(*reads) if reads else []
         rows = sorted((row for part in found for row in part), key=itemgetter("_id"), reverse=True)
         return [message_from(row) for row in rows[:limit]]
 

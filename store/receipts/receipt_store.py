@@ -97,7 +97,7 @@ class ReceiptStore:
     async def keep(self, marks: Sequence[Mark], at_ms: int) -> None:
         """Like writes, by themselves: one round trip."""
         try:
-            await self._mongo.together(*self.writes(marks, at_ms))
+            await self._mongo.gather(*self.writes(marks, at_ms))
         except BulkWriteError as error:
             # Two upserts of one mark met. Repeating is safe.
             raise Unreachable("marks of one reader collided") from error
@@ -115,7 +115,7 @@ class ReceiptStore:
         reads = [self._mongo.find(MEMBERS, members_of(c), projection={"i": 1, "ar": 1, "ad": 1}) for c in groups]
         if private["_id"]["$in"]:
             reads.append(self._mongo.find(CONVERSATIONS, private, projection=_PEERS))
-        answers = await self._mongo.together(*reads)
+        answers = await self._mongo.gather(*reads)
         found = {c: [_recipient_from(c, row) for row in rows] for c, rows in zip(groups, answers, strict=False)}
         return found | {head["_id"]: _people_of(head) for heads in answers[len(groups) :] for head in heads}
 
@@ -151,7 +151,7 @@ class ReceiptStore:
             )
             for kind in ("D", "R")
         ]
-        heads, delivered, read = await self._mongo.together(
+        heads, delivered, read = await self._mongo.gather(
             self._mongo.find(CONVERSATIONS, {"_id": conversation}, projection=_PEERS), *first_mark
         )
         recipients = [person for head in heads for person in _people_of(head) if person.user == peer]

@@ -1,342 +1,208 @@
-"""The nodes of a Redis Cluster: which of them holds what, and pipelines to each (ADR 21).
+"""Pipelines to the primaries of a Redis Cluster: each call goes to the node that owns its key (ADR 21).
 
-A caller's calls go to all the nodes they concern at once, and their replies come back in the order of the calls. What a node refused
-because it does not hold the key (MOVED, ASK), or can't at the moment (TRYAGAIN, CLUSTERDOWN), was not carried out, and neither was what
-no connection could be made for: it is asked again until the patience is over. All else is the caller's to repeat.
+The calls of one caller go to all nodes concerned at the same time, and the replies come back in the order of the calls. A node executes
+nothing of a call that it refuses because it does not own the key (MOVED, ASK) or cannot answer now (TRYAGAIN, CLUSTERDOWN). Such calls,
+and calls for which no connection could be opened, are repeated until the timeout. All other failures are the caller's to handle.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Any
 
-import structlog
-from redis.crc import key_slot
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 
-from store.redis.pipeline import Asked, PipelinePool
+from store.redis.calls import Call
+from store.redis.cluster_url import Address, ClusterUrl
+from store.redis.node import TIMEOUT_SECONDS, RedisNode
+from store.redis.pipeline_connection import PendingCalls
+from store.redis.slot_map import SlotMap
 
-_log = structlog.get_logger()
+_FIRST_PAUSE_SECONDS = 0.005
+_LONGEST_PAUSE_SECONDS = 0.2
+"""Pauses before calls are repeated that a node cannot answer now."""
 
-SLOTS = 16_384
-_PAUSES = (0.005, 0.2)
-"""The first and the longest pause before what was refused for the moment is asked again, in seconds."""
+_MAX_IMMEDIATE_REDIRECTS = 3
+"""Redirected calls are repeated so often without a pause."""
 
-_HOPS = 3
-"""How often what is sent on is asked again without a pause."""
-
-_WITNESSES = 3
-"""Nodes that are asked at the same time who holds what."""
-
-_RARELY_SECONDS = 0.1
-"""How long the nodes are left in peace after they were asked who holds what."""
-
-Address = str
-"""`host:port`, as the cluster tells it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterUrl:
-    """`redis+cluster://[user:password@]host:port,host:port[?options]`, or rediss+cluster. Any of the nodes will do: they tell of the
-    others."""
-
-    scheme: str
-    login: str
-    seeds: tuple[Address, ...]
-    options: str
-
-    def of(self, address: Address) -> str:
-        """One node's URL."""
-        return f"{self.scheme}://{self.login}{address}{self.options}"
-
-
-def parse_cluster_url(url: str) -> ClusterUrl | None:
-    """None: it is that of one Redis. Raises ValueError where it is neither."""
-    scheme, plus, rest = url.partition("+cluster://")
-    if not plus:
-        return None
-    place, mark, options = rest.partition("?")
-    login, at, hosts = place.rpartition("@")
-    parts = [urlsplit(f"//{host}") for host in hosts.removesuffix("/0").rstrip("/").split(",")]
-    if scheme not in {"redis", "rediss"} or not all(part.hostname and not part.path for part in parts):
-        raise ValueError("not the address of a cluster")
-    seeds = tuple(_address(part.hostname or "", part.port or 6379) for part in parts)
-    return ClusterUrl(scheme, login + at, seeds, mark + options)
-
-
-def _address(host: str, port: int) -> Address:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-class ClusterNode(Protocol):
-    """Pipelines to one Redis."""
-
-    few: PipelinePool
-    many: PipelinePool
-
-    @property
-    def waiting(self) -> int: ...
-
-    def drop(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-
-class NodeCall(Protocol):
-    """A call, as far as its way is concerned."""
-
-    @property
-    def keys(self) -> tuple[str, ...]: ...
+_ASKING = Call("ASKING", ())
+"""Lets a node answer the next call although the slot is still being moved to it."""
 
 
 class ClusterNodes:
-    """A cluster's primaries."""
+    """The nodes of one cluster."""
 
-    def __init__(
-        self, url: ClusterUrl, connect: Callable[[str], ClusterNode], patience: float, asking: Any, slots: Any
-    ) -> None:
-        """connect: pipelines to the node at a URL. patience: seconds. asking, slots: the calls ASKING and CLUSTER SLOTS."""
+    def __init__(self, url: ClusterUrl, connect: Callable[[str], RedisNode]) -> None:
+        """Connect to nothing yet. connect: returns the node at a URL."""
         self._url = url
         self._connect = connect
-        self._patience = patience
-        self._asking = asking
-        self._slots_call = slots
-        self._nodes: dict[Address, ClusterNode] = {}
-        self._owners: list[Address] = []
-        self._refreshing: asyncio.Task[None] | None = None
-        self._refreshed_at = 0.0
+        self._nodes: dict[Address, RedisNode] = {}
+        self._slots = SlotMap(lambda: {*self._nodes, *self._url.seeds}, self._node, self._leave_others)
         self._leaving: set[asyncio.Task[None]] = set()
 
     @property
-    def waiting(self) -> int:
-        """Callers whose commands were not sent yet."""
-        return sum(node.waiting for node in self._nodes.values())
+    def queued(self) -> int:
+        """Callers whose calls were not sent yet."""
+        return sum(node.queued for node in self._nodes.values())
 
     def drop(self) -> None:
-        """Ends all connections, with what is on its way."""
+        """End all connections and fail all callers. Later calls go over new connections."""
         for node in self._nodes.values():
             node.drop()
 
     async def close(self) -> None:
-        """Ends all connections."""
-        ending = {*self._leaving, *({self._refreshing} if self._refreshing is not None else ())}
-        for task in ending:
+        """Like `drop`, and wait until the connections have ended."""
+        for task in self._leaving:
             task.cancel()
-        await asyncio.gather(*(node.close() for node in self._nodes.values()), *ending, return_exceptions=True)
+        closing = (node.close() for node in self._nodes.values())
+        await asyncio.gather(self._slots.close(), *closing, *self._leaving, return_exceptions=True)
 
-    async def url_of(self, key: str) -> str:
-        """The URL of the node that holds a key or a channel, as the nodes say now. Raises RedisError, OSError."""
-        await self._refresh()
-        return self._url.of(self._owners[key_slot(key.encode())])
+    async def find_url(self, key: str) -> str:
+        """Return the URL of the node that owns a key or a channel, as the nodes report now. Raises RedisError, OSError."""
+        await self._slots.refresh()
+        return self._url.node_url(self._slots.owner(key))
 
-    def is_at(self, key: str, url: str) -> bool:
-        """Whether a node is still the one that holds a key, as far as is known."""
-        return self._url.of(self._owners[key_slot(key.encode())]) == url
+    def is_owner(self, key: str, url: str) -> bool:
+        """Return whether the node at a URL still owns a key or a channel, as far as is known."""
+        return self._url.node_url(self._slots.owner(key)) == url
 
-    async def ask(self, calls: Sequence[NodeCall], *, many: bool) -> list[Any]:
-        """The replies, in order; an error that Redis answered is in its place. Raises RedisError and OSError where not all of them came:
-        some of the calls may have been carried out."""
-        if not self._owners:
-            await self._refresh()
+    async def run(self, calls: Sequence[Call]) -> list[Any]:
+        """Return the replies in order, error replies as exceptions in their places.
+
+        Raises:
+            RedisError, OSError: Not all replies arrived. Some of the calls may have been executed.
+        """
+        if self._slots.is_empty:
+            await self._slots.refresh()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._patience
+        deadline = loop.time() + TIMEOUT_SECONDS
         replies: list[Any] = [None] * len(calls)
-        left: Sequence[int] = range(len(calls))
-        sent_on: dict[int, Address] = {}
-        pause = _PAUSES[0]
-        for rounds in count(1):
-            left, late = await self._ask_once(calls, left, sent_on, replies, many=many)
-            if not left or loop.time() + pause >= deadline:
+        remaining: Sequence[int] = range(len(calls))
+        redirected: dict[int, Address] = {}
+        pause = _FIRST_PAUSE_SECONDS
+        for attempt in count(1):
+            remaining, needs_pause = await self._run_once(calls, remaining, redirected, replies)
+            if not remaining or loop.time() + pause >= deadline:
                 break
-            if any(isinstance(replies[i], OSError | RedisConnectionError) for i in left):
-                # Where no node answers, waiting is in vain.
-                await self._refresh()
-            if late or rounds > _HOPS:
+            if any(isinstance(replies[i], OSError | RedisConnectionError) for i in remaining):
+                # Raises where no node answers at all: a pause would not help then.
+                await self._slots.refresh()
+            if needs_pause or attempt > _MAX_IMMEDIATE_REDIRECTS:
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, _PAUSES[1])
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return replies
 
-    async def _ask_once(
-        self,
-        calls: Sequence[NodeCall],
-        left: Sequence[int],
-        sent_on: dict[int, Address],
-        replies: list[Any],
-        *,
-        many: bool,
+    async def _run_once(
+        self, calls: Sequence[Call], remaining: Sequence[int], redirected: dict[int, Address], replies: list[Any]
     ) -> tuple[list[int], bool]:
-        """Asks for what is left. Answers what has to be asked again, and whether not at once."""
-        parts: defaultdict[Address, list[int]] = defaultdict(list)
-        for i in left:
-            parts[sent_on[i] if i in sent_on else self._owner(calls[i])].append(i)
-        asked = []
-        for address, indices in parts.items():
-            node = self._node(address)
-            # What was sent on is asked with leave to be answered by a node that does not hold the slot yet.
-            part: list[Any] = [call for i in indices for call in self._spelt(calls[i], i in sent_on)]
-            asked.append((indices, (node.many if many else node.few).put(part)))
-        again: list[int] = []
-        late = False
+        """Send the remaining calls and fill in their replies. Returns the calls to repeat, and whether a pause is needed."""
+        sent = self._send(calls, remaining, redirected)
+        repeat: list[int] = []
+        needs_pause = False
         failure: BaseException | None = None
         try:
-            for indices, each in asked:
+            for indices, pending in sent:
                 try:
-                    found = await each.replies
+                    found = await pending.replies
                 except (RedisError, OSError) as error:
-                    self._refresh_soon()
-                    if each.unconnected and _is_lasting(error):
-                        late = True
-                        again += indices
+                    self._slots.refresh_soon()
+                    if pending.was_never_sent and _may_recover(error):
+                        needs_pause = True
+                        repeat += indices
                         for i in indices:
-                            sent_on.pop(i, None)
+                            redirected.pop(i, None)
                             replies[i] = error
                     else:
                         failure = error
                     continue
-                at = iter(found)
+                reply_iterator = iter(found)
                 for i in indices:
-                    reply = next(at)
-                    if sent_on.pop(i, None) is not None:
-                        reply = next(at)
+                    reply = next(reply_iterator)
+                    if redirected.pop(i, None) is not None:
+                        # The first reply was to ASKING.
+                        reply = next(reply_iterator)
                     replies[i] = reply
                     if isinstance(reply, ResponseError):
-                        go_on, wait = self._understand(i, str(reply), sent_on)
-                        late = late or wait
-                        if go_on:
-                            again.append(i)
+                        is_repeatable, wants_pause = self._handle_refusal(i, str(reply), redirected)
+                        needs_pause = needs_pause or wants_pause
+                        if is_repeatable:
+                            repeat.append(i)
         finally:
-            _let_go(each for _, each in asked)
+            _cancel_rest(pending for _, pending in sent)
         if failure is not None:
             raise failure
-        return sorted(again), late
+        return sorted(repeat), needs_pause
 
-    def _spelt(self, call: NodeCall, with_leave: bool) -> tuple[Any, ...]:
-        return (self._asking, call) if with_leave else (call,)
+    def _send(
+        self, calls: Sequence[Call], indices: Sequence[int], redirected: dict[int, Address]
+    ) -> list[tuple[list[int], PendingCalls]]:
+        by_node: defaultdict[Address, list[int]] = defaultdict(list)
+        for i in indices:
+            by_node[redirected[i] if i in redirected else self._owner(calls[i])].append(i)
+        sent = []
+        for address, of_node in by_node.items():
+            part: list[Call] = []
+            for i in of_node:
+                if i in redirected:
+                    part.append(_ASKING)
+                part.append(calls[i])
+            sent.append((of_node, self._node(address).enqueue(part, len(calls))))
+        return sent
 
-    def _understand(self, i: int, text: str, sent_on: dict[int, Address]) -> tuple[bool, bool]:
-        """Whether to ask again what a node refused, and whether to wait first."""
+    def _handle_refusal(self, i: int, text: str, redirected: dict[int, Address]) -> tuple[bool, bool]:
+        """Follow an error reply of a node. Returns whether the call may be repeated, and whether after a pause."""
         match text.split(" "):
             case ["MOVED", slot, address, *_]:
-                was, self._owners[int(slot)] = self._owners[int(slot)], address
-                self._refresh_soon()
-                # To and fro: they are not of one mind yet.
-                return True, was == address
+                former = self._slots.move(int(slot), address)
+                self._slots.refresh_soon()
+                # Redirected to the node that has just refused: the nodes do not agree yet.
+                return True, former == address
             case ["ASK", _, address, *_]:
-                sent_on[i] = address
+                redirected[i] = address
                 return True, False
             case ["TRYAGAIN", *_]:
                 return True, True
             case ["CLUSTERDOWN", *_]:
-                self._refresh_soon()
+                self._slots.refresh_soon()
                 return True, True
         return False, False
 
-    def _owner(self, call: NodeCall) -> Address:
-        # What has no key may go to any of them: asked again, to another one.
-        return self._owners[key_slot(call.keys[0].encode()) if call.keys else random.randrange(SLOTS)]
+    def _owner(self, call: Call) -> Address:
+        # A call without a key may go to any node, and to another one when it is repeated.
+        return self._slots.owner(call.keys[0]) if call.keys else self._slots.random_owner()
 
-    def _node(self, address: Address) -> ClusterNode:
+    def _node(self, address: Address) -> RedisNode:
         node = self._nodes.get(address)
         if node is None:
-            node = self._nodes[address] = self._connect(self._url.of(address))
+            node = self._nodes[address] = self._connect(self._url.node_url(address))
         return node
 
-    def _refresh_soon(self) -> None:
-        """Asks who holds what, unless that was done just now."""
-        loop = asyncio.get_running_loop()
-        if self._refreshing is None and loop.time() - self._refreshed_at > _RARELY_SECONDS:
-            self._begin_refresh()
-
-    def _begin_refresh(self) -> asyncio.Task[None]:
-        if self._refreshing is None:
-            self._refreshing = asyncio.create_task(self._ask_owners())
-            self._refreshing.add_done_callback(self._refreshed)
-        return self._refreshing
-
-    def _refreshed(self, task: asyncio.Task[None]) -> None:
-        self._refreshing = None
-        self._refreshed_at = asyncio.get_running_loop().time()
-        if not task.cancelled() and task.exception() is not None:
-            _log.warning("no node of the Redis Cluster tells who holds what", reason=str(task.exception()))
-
-    async def _refresh(self) -> None:
-        await asyncio.shield(self._begin_refresh())
-
-    async def _ask_owners(self) -> None:
-        known = list({*self._nodes, *self._url.seeds})
-        random.shuffle(known)
-        failure: Exception | None = None
-        for i in range(0, len(known), _WITNESSES):
-            try:
-                self._take_owners(await self._ask_some(known[i : i + _WITNESSES]))
-            except (RedisError, OSError) as error:
-                failure = error
-            else:
-                return
-        raise failure or RedisConnectionError("no node is known")
-
-    async def _ask_some(self, addresses: Sequence[Address]) -> list[Address]:
-        """The first answer of some nodes."""
-        asking = [asyncio.create_task(self._ask_node(address)) for address in addresses]
-        failure: Exception | None = None
-        try:
-            for answered in asyncio.as_completed(asking):
-                try:
-                    return await answered
-                except (RedisError, OSError) as error:
-                    failure = error
-        finally:
-            for task in asking:
-                task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
-        assert failure is not None
-        raise failure
-
-    async def _ask_node(self, address: Address) -> list[Address]:
-        (told,) = await self._node(address).few.ask([self._slots_call])
-        if isinstance(told, Exception):
-            raise told
-        host = address.rpartition(":")[0]
-        owners = [""] * SLOTS
-        for first, last, primary, *_ in told:
-            told_host = (primary[0] or b"").decode()
-            at = _address(told_host, primary[1]) if told_host not in ("", "?") else f"{host}:{primary[1]}"
-            owners[first : last + 1] = [at] * (last + 1 - first)
-        held = [owner for owner in owners if owner]
-        if not held:
-            raise RedisConnectionError("the Redis Cluster holds no slots yet")
-        # Who asks a slot's neighbour is told where it is, or that nobody has it.
-        return [owner or held[0] for owner in owners]
-
-    def _take_owners(self, owners: list[Address]) -> None:
-        self._owners = owners
-        for address in self._nodes.keys() - set(owners) - set(self._url.seeds):
+    def _leave_others(self, owners: Collection[Address]) -> None:
+        """Leave the nodes that own no slots."""
+        for address in self._nodes.keys() - owners - set(self._url.seeds):
             task = asyncio.create_task(self._leave(self._nodes.pop(address)))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
-    async def _leave(self, node: ClusterNode) -> None:
-        """Leaves a node that holds nothing any more, once it has had the time to answer what it was asked."""
+    async def _leave(self, node: RedisNode) -> None:
+        """Close the connections to a node after it has had time to answer the calls in flight."""
         try:
-            await asyncio.sleep(self._patience)
+            await asyncio.sleep(TIMEOUT_SECONDS)
         finally:
             await node.close()
 
 
-def _is_lasting(error: Exception) -> bool:
-    """Whether waiting may help: not with a wrong password."""
+def _may_recover(error: Exception) -> bool:
+    """Return whether repeating may help. It does not with a wrong password."""
     return isinstance(error, OSError | RedisConnectionError) and type(error).__name__ != "AuthenticationError"
 
 
-def _let_go(asked: Iterable[Asked]) -> None:
-    """Nobody waits for the rest any more."""
-    for each in asked:
-        if not each.replies.done():
-            each.replies.cancel()
+def _cancel_rest(sent: Iterable[PendingCalls]) -> None:
+    """Cancel the calls that nobody waits for after a failure."""
+    for pending in sent:
+        if not pending.replies.done():
+            pending.replies.cancel()

@@ -1,4 +1,4 @@
-"""Names of Redis keys. The hash tags keep all keys of a script on one node of a cluster."""
+"""Names of Redis keys. The hash tag of a name keeps all keys of a script on one node of a cluster."""
 
 from __future__ import annotations
 
@@ -11,56 +11,60 @@ USER_KEYS = (
 
 
 class Keys:
-    """Key names under one prefix, so that several deployments can share a Redis, and one generation.
+    """Key names of one generation under one prefix, so that several deployments can share a Redis.
 
-    A name holds for as long as its generation does: `Cache` sends none of another.
+    A name is valid as long as its generation: `RedisClient` refuses to send names of a former one.
     """
 
     def __init__(self, prefix: str) -> None:
+        """Begin without a generation."""
         self.prefix = prefix
-        self.space = prefix
-        """What all names begin with but those of channels."""
+        self.namespace = prefix
+        """Begins all names except those of channels."""
 
     def enter(self, generation: int) -> None:
-        """Names are of this generation from now on. `_user.lua` knows this form: no prefix has a slash."""
-        self.space = f"{self.prefix}/{generation}"
+        """Use the names of a generation from now on."""
+        # `_user.lua` relies on this form: no prefix contains a slash.
+        self.namespace = f"{self.prefix}/{generation}"
 
     @property
     def epoch(self) -> str:
-        """The mark of what Redis holds."""
-        return f"{self.space}epoch"
+        """Key that changes its value when Redis loses its contents."""
+        return f"{self.namespace}epoch"
 
     @property
-    def sweeper(self) -> str:
-        """Who looks into the outboxes."""
-        return f"{self.space}sweeper"
+    def sweeper_lock(self) -> str:
+        """Key that names the server that looks for incomplete deliveries in the outboxes."""
+        return f"{self.namespace}sweeper"
 
     @property
-    def mender(self) -> str:
-        """Who looks through what was stored before Redis was lost."""
-        return f"{self.space}mender"
+    def loss_recovery_lock(self) -> str:
+        """Key that names the server that looks for incomplete deliveries in MongoDB after a loss of Redis."""
+        return f"{self.namespace}mender"
 
     def user(self, user: UserId) -> tuple[str, ...]:
-        """What a script on a user's keys is given: the first of USER_KEYS. It finds the others by that name, under the same hash
-        tag."""
-        return (f"{self.space}{{u:{user}}}:meta",)
+        """Return the key that a script on a user's keys is given: the first of USER_KEYS.
+
+        The script derives the others from it, under the same hash tag.
+        """
+        return (f"{self.namespace}{{u:{user}}}:meta",)
 
     def of_user(self, user: UserId, name: str) -> str:
-        """One of a user's keys."""
-        return f"{self.space}{{u:{user}}}:{name}"
+        """Return one of a user's keys."""
+        return f"{self.namespace}{{u:{user}}}:{name}"
 
     def claim(self, user: UserId, key: str) -> str:
-        """A user's claim of an idempotency key for a message."""
-        return f"{self.space}{{u:{user}}}:key:{key}"
+        """Return the key of a user's claim of an idempotency key."""
+        return f"{self.namespace}{{u:{user}}}:key:{key}"
 
     def typing(self, user: UserId, conversation: ConversationId) -> str:
-        """When a user's typing in a conversation was told."""
-        return f"{self.space}{{u:{user}}}:typing:{conversation}"
+        """Return the key that exists for a while after a user's typing in a conversation was announced."""
+        return f"{self.namespace}{{u:{user}}}:typing:{conversation}"
 
     def conversation(self, conversation: ConversationId) -> tuple[str, ...]:
-        """A conversation's keys in the order that `_conversation.lua` expects."""
+        """Return a conversation's keys in the order that `_conversation.lua` expects."""
         partition = partition_of(conversation)
-        tag = f"{self.space}{{p:{partition}}}:"
+        tag = f"{self.namespace}{{p:{partition}}}:"
         return (
             f"{tag}head:{conversation}",
             f"{tag}members:{conversation}",
@@ -68,22 +72,22 @@ class Keys:
             f"{tag}loading:{conversation}",
         )
 
-    def placed(self, conversation: ConversationId, message: MessageId) -> str:
-        """That a message got a place not long ago."""
-        return f"{self.space}{{p:{partition_of(conversation)}}}:placed:{message}"
+    def reservation(self, conversation: ConversationId, message: MessageId) -> str:
+        """Return the key that exists for a while after a message was reserved."""
+        return f"{self.namespace}{{p:{partition_of(conversation)}}}:placed:{message}"
 
     def outbox(self, partition: int) -> str:
-        """A partition's stream of messages that are reserved and not yet delivered."""
-        return f"{self.space}{{p:{partition}}}:outbox"
+        """Return the key of a partition's outbox, a stream."""
+        return f"{self.namespace}{{p:{partition}}}:outbox"
 
     def event_stream(self, token: str, name: str) -> str:
-        """One of the keys about an event stream."""
-        return f"{self.space}{{s:{token}}}:{name}"
+        """Return one of the keys about an event stream."""
+        return f"{self.namespace}{{s:{token}}}:{name}"
 
     def channel(self, server: str) -> str:
-        """What a server listens on."""
+        """Return the channel that one server listens to."""
         return f"{self.prefix}server:{server}"
 
     def broadcast(self) -> str:
-        """What all servers listen on."""
+        """Return the channel that all servers listen to."""
         return f"{self.prefix}servers"

@@ -51,7 +51,7 @@ class SessionRows:
         queries = [
             self._mongo.find(CONVERSATIONS, {"_id": {"$in": chunk}}, projection=HEAD_PROJECTION) for chunk in chunks
         ]
-        answers = await self._mongo.together(*queries) if queries else []
+        answers = await self._mongo.gather(*queries) if queries else []
         heads = {head["_id"]: head for answer in answers for head in answer}
         records = [(c, record_from(user, c, rows[c], heads[c], now)) for c in names if c in heads]
         active_ts = Session.active_ts.stored
@@ -91,7 +91,7 @@ class SessionRows:
                 raise Fenced(f"a later holder of the lock has changed {user}")
 
         try:
-            await self._mongo.together(write_rows(), *also)
+            await self._mongo.gather(write_rows(), *also)
         except BulkWriteError as error:
             # Two upserts of one mark met. Repeating is safe.
             raise Unreachable("marks of one reader collided") from error
@@ -99,7 +99,7 @@ class SessionRows:
     async def keep_ticks(self, ticks: Sequence[Tick]) -> None:
         """Make sure that sessions keep at least these ticks when they are loaded again. No request waits for it."""
         if ticks:
-            await self._mongo.bulk_write_aside(SESSIONS, [_tick_update(tick) for tick in ticks])
+            await self._mongo.bulk_write_in_background(SESSIONS, [_tick_update(tick) for tick in ticks])
 
 
 def _is_gateway(conversation: ConversationId) -> bool:

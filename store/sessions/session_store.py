@@ -15,7 +15,7 @@ from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
-from store.redis.single_flight import CLAIM_MS, SingleFlight, until_settled
+from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
 from store.sessions.changes import LoggedChange
 from store.sessions.session import Session, session_from
 from store.sessions.session_rows import SessionRows, Tick
@@ -173,7 +173,7 @@ class SessionStore:
 
     async def load(self, user: UserId) -> None:
         """Makes the user's state be in Redis. Does nothing where it is."""
-        await self._flights.run((self._cache.scope, user), lambda: self._load(user))
+        await self._flights.run((self._cache.request_prefix, user), lambda: self._load(user))
 
     async def _load(self, user: UserId) -> None:
         keys = self._keys.user(user)
@@ -203,7 +203,7 @@ class SessionStore:
             await self._rows.keep_ticks(ticks)
             return True
 
-        await until_settled(attempt)
+        await retry_until_true(attempt)
 
 
 def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:

@@ -17,8 +17,8 @@ from store.base.errors import LockTimeout, StoreError
 from store.base.ids import ConversationId, UserId
 from store.deployment.stale_caches import StaleCaches
 from store.redis.cache import Cache, Call
-from store.redis.fallback import forget_scope
 from store.redis.keys import Keys
+from store.redis.request_scope import discard_request_cache
 from store.sessions.session import Session, session_from
 from store.sessions.session_store import SessionStore
 
@@ -91,14 +91,14 @@ class UserLocks:
     """
 
     def __init__(
-        self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore, server: str, stale: StaleCaches
+        self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore, server: str, stale_caches: StaleCaches
     ) -> None:
         self._cache = cache
         self._keys = keys
         self._clock = clock
         self._sessions = sessions
         self._server = server
-        self._stale = stale
+        self._stale_caches = stale_caches
         self._local: WeakValueDictionary[UserId, asyncio.Lock] = WeakValueDictionary()
         self._grants: dict[str, asyncio.Event] = {}
 
@@ -123,10 +123,10 @@ class UserLocks:
             try:
                 yield lock
             finally:
-                if self._cache.spare is not None:
-                    forget_scope()
+                if not self._cache.is_shared:
+                    discard_request_cache()
                     if lock.is_changed:
-                        self._stale.add_user(user)
+                        self._stale_caches.add_user(user)
                 elif not lock.is_released:
                     await asyncio.shield(self._release(user, lock.token, drop_state=lock.is_cache_behind))
         finally:
@@ -171,9 +171,7 @@ class UserLocks:
             found = {session.conversation: session for session in snapshot.sessions}
             tick = snapshot.clock
         at = max(self._clock.now_ms(), tick + 1)
-        # While Redis is away no fence is remembered, and clocks differ: an earlier change has a smaller number anyway.
-        number = max(int(fence), at) if self._cache.spare is not None else int(fence)
-        return UserLock(number, f"{owner}:{int(fence)}", at, found)
+        return UserLock(self._cache.fence(int(fence), at), f"{owner}:{int(fence)}", at, found)
 
     async def _release(self, user: UserId, token: str, *, drop_state: bool) -> None:
         args = (self._clock.now_ms(), token, self._server, int(drop_state))
@@ -181,7 +179,7 @@ class UserLocks:
             await self._cache.one(Call("unlock", self._keys.user(user), args))
         except StoreError as error:
             if drop_state:
-                self._stale.add_user(user)
+                self._stale_caches.add_user(user)
             # The lock ends by itself, and the state is not used from then on, unless Redis is another one by then.
             _log.warning("lock_release_failed", user=user, reason=str(error))
 

@@ -84,7 +84,7 @@ class RateLimit:
     async def _count(self, user: UserId, spent: _Spent, count: int) -> None:
         call = Call("rate_count", (self._keys.of_user(user, f"rate:{self._kind}"),), (round(self._each * 1e6), count))
         try:
-            (ahead_us,) = await self._cache.run_aside([call])
+            (ahead_us,) = await self._cache.run_in_background([call])
         except StoreError:
             # What this server knows holds.
             return

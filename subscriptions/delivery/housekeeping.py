@@ -55,7 +55,7 @@ class Housekeeper:
                 (1.0, "outbox", self._sweep_slice),
                 (15.0, "lease", self._lease),
                 (1.0, "mend", self._mender.mend),
-                (30.0, "routes", self._hub.refresh),
+                (30.0, "routes", self._hub.renew_routes),
                 (0.2, "mutes", self._hub.end_mutes),
             )
         ]
@@ -73,7 +73,7 @@ class Housekeeper:
         if epoch and epoch != self._epoch:
             _log.warning("Redis lost what it held; states are loaded anew as they are asked for")
             self._hub.resync()
-        await self._store.owed.pay()
+        await self._store.stale_caches.invalidate()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:
         """Finishes what has been in the outboxes of partitions for longer than idle_ms. Answers how many messages, new and
@@ -96,7 +96,7 @@ class Housekeeper:
         self._store.cache.require_shared()
         # One server at a time looks, a quarter of the partitions a second.
         taken = await self._store.cache.one(
-            Call("SET", (self._store.keys.sweeper,), (self._hub.server, "NX", "PX", 900))
+            Call("SET", (self._store.keys.sweeper_lock,), (self._hub.server, "NX", "PX", 900))
         )
         if taken is None:
             return

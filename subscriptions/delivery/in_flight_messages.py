@@ -9,7 +9,7 @@ from store.base.ids import UserId
 from store.messages.message_store import Committed
 from store.messages.records import Message, Reserved
 from store.sessions.apply_results import ApplyResult
-from subscriptions.realtime.events import MessageCreated
+from subscriptions.realtime.events.messages import MessageCreated
 
 
 @dataclass(frozen=True, slots=True)

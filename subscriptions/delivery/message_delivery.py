@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 import structlog
 
-from store.base.errors import Away, StoreError, Superseded, Unreachable
+from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
 from store.messages.idempotency_claims import Claim
 from store.messages.message_store import Committed, Refused
 from store.messages.records import Message, Reserved
 from store.redis.cache import Call
-from store.redis.fallback import FallbackScope, forget_scope
+from store.redis.request_scope import RequestScope, discard_request_cache
 from store.sessions.apply_messages import FanoutResult
 from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_result
 from store.sessions.changes import INVALIDATE
@@ -32,8 +32,9 @@ from subscriptions.delivery.fanout_batch import FanoutBatch
 from subscriptions.delivery.in_flight_messages import InFlightMessage, Sent, shown_order
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.recipients import RecipientSlice, membership_updates, recipients_of, slice_recipients
-from subscriptions.realtime.bus import Bus, OutgoingEvents
-from subscriptions.realtime.events import MessageCreated
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.events.messages import MessageCreated
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _log = structlog.get_logger()
 
@@ -49,7 +50,6 @@ _LANE_MEMBERS, _LANE_MESSAGES = 500, 32
 _COMMIT_SECONDS = 15.0
 _SLOW_SECONDS = 1.0
 _RETRY_SECONDS = (0.05, 1.0)
-_LOST_MS = 60_000
 _NO_ENTRY = "0-0"
 
 
@@ -103,7 +103,7 @@ class MessageDelivery:
         try:
             return await asyncio.shield(parcelled.done)
         finally:
-            forget_scope()
+            discard_request_cache()
 
     async def show_stored(self, message: Message) -> Sent:
         """Shows a message that is stored, as one that is taken over from a server that died: what of it was done is not done again.
@@ -153,8 +153,7 @@ class MessageDelivery:
         by_id = {parcelled.reserved.message.id: parcelled for parcelled in batch}
         store = self._store
         # Stored before by whom it was taken over from, or given places by a Redis that knew less.
-        lost_lately = store.clock.now_ms() - store.deployment.redis_lost_at_ms < _LOST_MS
-        careful = lost_lately or store.cache.spare is not None or any(parcelled.recovered for parcelled in batch)
+        careful = store.deployment.may_redis_lag or any(parcelled.recovered for parcelled in batch)
 
         async def attempt(again: bool) -> tuple[list[Committed], list[Reserved]]:
             reserved = [parcelled.reserved for parcelled in batch]
@@ -218,7 +217,7 @@ class MessageDelivery:
             try:
                 return await attempt(again)
             except StoreError as error:
-                if isinstance(error, Away) or loop.time() + pause > deadline:
+                if isinstance(error, NotAttempted) or loop.time() + pause > deadline:
                     for parcelled in batch:
                         self._give_up(parcelled, error)
                     return None
@@ -240,7 +239,7 @@ class MessageDelivery:
         store, old = self._store, parcelled.reserved
         conversation = old.message.conversation
         try:
-            with FallbackScope():
+            with RequestScope():
                 await store.conversations.drop(conversation, old.message.seq)
                 await store.conversations.load((conversation,), with_members=True)
                 place = await store.messages.reserve(old.message.at(0, 0), again=old)
@@ -345,7 +344,7 @@ class MessageDelivery:
             parcelled.rest = rest
             parts.append(slice_recipients(parcelled.committed, members))
         shown = FanoutBatch(self._store, parts)
-        answers = await self._store.cache.run_aside(shown.calls)
+        answers = await self._store.cache.run_in_background(shown.calls)
         parcel = OutgoingEvents()
         for parcelled, part, outcome in zip(burst, parts, shown.read(answers), strict=True):
             self._post(parcel, parcelled, part, *outcome)
@@ -368,14 +367,14 @@ class MessageDelivery:
             outcome = parse_result(effect.user, answer)
             outcomes.append((effect.user, outcome))
             changed = effect.session_event(outcome)
-            parcel.add(changed, [(effect.user, outcome)], told_at=at_ms, own_times=not effect.ends_group)
+            parcel.add(changed, [(effect.user, outcome)], stored_at=at_ms, has_own_write_ts=not effect.ends_group)
         assert parcelled.event is not None
         parcel.add_message(parcelled.event, shown, at_ms)
         outcomes += shown.others
         sender = next((o for user, o in shown.others if user == parcelled.reserved.message.sender), NOT_CACHED)
         if parcelled.recovered:
             # Whoever died may have applied the message and not told: let those who listen look at their clocks.
-            parcel.remind([pair for pair in outcomes if not pair[1].changed])
+            parcel.add_positions([pair for pair in outcomes if not pair[1].changed])
         return sender
 
     def _publish(self, parcel: OutgoingEvents, done: Sequence[InFlightMessage]) -> None:
@@ -386,7 +385,7 @@ class MessageDelivery:
     def _leave(self, parcelled: InFlightMessage) -> None:
         """Leave a durable message to the outbox, or to the stale caches if the outbox was lost."""
         self._under_way.pop(parcelled.reserved.message.id, None)
-        self._store.owed.add_conversation(parcelled.reserved.message.conversation)
+        self._store.stale_caches.add_conversation(parcelled.reserved.message.conversation)
 
     def _finish(self, parcelled: InFlightMessage, sender: ApplyResult) -> None:
         if not parcelled.done.done():

@@ -11,12 +11,13 @@ from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId, parse_private
 from store.messages.records import Reserved
 from store.receipts.receipt_store import Mark, ReceiptKind
-from store.redis.fallback import FallbackScope
+from store.redis.request_scope import RequestScope
 from store.sessions.apply_results import ApplyResult, parse_result
 from store.sessions.changes import ReceiptReceived, logged
 from store.store import Store
-from subscriptions.realtime.bus import Bus, OutgoingEvents
-from subscriptions.realtime.events import ReceiptAdvanced, log_receipt
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.events.receipts import ReceiptAdvanced
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _log = structlog.get_logger()
 
@@ -100,14 +101,14 @@ class ReceiptNotifier:
         while True:
             try:
                 async with self._at_once:
-                    with FallbackScope():
+                    with RequestScope():
                         await self._try_to_tell(receipt, after, keep, unread)
                 return
             except StoreError as error:
                 if last or loop.time() + pause > deadline:
-                    # Where the mark is kept, who asks learns of it, and whose state shows it is owed that.
+                    # Queries find the mark. The state of a private conversation's sender contains it too, and has to be loaded again.
                     if _is_private(receipt.conversation):
-                        self._store.owed.add_conversation(receipt.conversation)
+                        self._store.stale_caches.add_conversation(receipt.conversation)
                     _log.warning("senders not told of a receipt", conversation=receipt.conversation, reason=str(error))
                     return
             except Exception:
@@ -155,13 +156,13 @@ class ReceiptNotifier:
         if not users:
             return
         store, conversation = self._store, receipt.conversation
-        if store.cache.spare is not None:
+        if not store.cache.is_shared:
             for user in users:
-                store.owed.add_user(user)
+                store.stale_caches.add_user(user)
             return
         received = ReceiptReceived(conversation, receipt.kind, receipt.seq, _is_private(conversation))
-        change = logged(received, store.clock.now_ms(), log_receipt(receipt))
-        answers = await store.cache.run_aside([store.sessions.apply(user, change) for user in users])
+        change = logged(received, store.clock.now_ms(), receipt.log_entry())
+        answers = await store.cache.run_in_background([store.sessions.apply(user, change) for user in users])
         parcel = OutgoingEvents()
         parcel.add(receipt, [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)])
         self._bus.send(parcel)

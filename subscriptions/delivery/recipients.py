@@ -12,7 +12,8 @@ from store.sessions.apply_messages import MessageDelta, MessageKind
 from store.sessions.apply_results import ApplyResult
 from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, logged
 from store.store import Store
-from subscriptions.realtime.events import SessionChanged, SyncReason, log_message, log_session
+from subscriptions.realtime.events.messages import MessageCreated
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def membership_updates(committed: Committed) -> list[MembershipUpdate]:
     if change is None:
         return []
     conversation = message.conversation
-    event = log_session(SyncReason.MEMBERSHIP, [conversation])
+    event = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
     join = logged(Join(conversation, message.seq, message.n, change.sub_biz), at_ms, event)
     leave = logged(Leave(conversation, message.seq - 1, message.n, change.written_ms), at_ms, event)
     joins = [MembershipUpdate(user, join) for user in change.joined]
@@ -91,7 +92,7 @@ class RecipientSlice:
         if message.kind.countable:
             kinds = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
             kinds[message.sender] = "own"
-        event = log_message(message.conversation, message.seq)
+        event = MessageCreated.log_entry(message)
         return MessageDelta(
             message.conversation,
             message.seq,
@@ -117,6 +118,6 @@ def slice_recipients(
 def _end_updates(committed: Committed, users: Sequence[UserId]) -> list[MembershipUpdate]:
     """Return the updates of some who were ever in a group that ends by a message."""
     conversation = committed.reserved.message.conversation
-    event = log_session(SyncReason.DELETE, [conversation])
+    event = SessionChanged.log_entry(SyncReason.DELETE, [conversation])
     dissolve = logged(Dissolve(conversation), committed.at_ms, event)
     return [MembershipUpdate(user, dissolve, SyncReason.DELETE, ends_group=True) for user in users]

@@ -20,13 +20,14 @@ from store.base.tasks import end_tasks
 from store.messages.records import Message
 from store.messages.revision_store import Revision, RevisionKind
 from store.redis.cache import Call
-from store.redis.single_flight import until_settled
+from store.redis.single_flight import retry_until_true
 from store.sessions.apply_results import parse_result
 from store.sessions.changes import Revise, logged
 from store.store import Store
 from subscriptions.delivery.message_delivery import FIRST_MEMBERS, MessageDelivery
-from subscriptions.realtime.bus import Bus, OutgoingEvents
-from subscriptions.realtime.events import log_revision, revised
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.events.messages import REVISION_EVENTS
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _log = structlog.get_logger()
 
@@ -152,7 +153,7 @@ class Revisions:
         check: Check,
     ) -> Message:
         if not await self._is_delivered(message):
-            await until_settled(partial(self._is_delivered, message), "a message is still being delivered")
+            await retry_until_true(partial(self._is_delivered, message), "a message is still being delivered")
             await check()
         store, began = self._store, self._now()
         # Announced first: whoever dies between storing it and telling of it leaves word for others.
@@ -170,9 +171,8 @@ class Revisions:
                 await self._tell_first(telling, by)
                 store.cache.require_shared()
             except StoreError:
-                # The outbox has it told, if it is still there, or else what is owed.
-                store.owed.add_conversation(message.conversation)
-                if store.cache.spare is None:
+                store.stale_caches.add_conversation(message.conversation)
+                if store.cache.is_shared:
                     raise
                 return done
             if telling.rest:
@@ -208,7 +208,7 @@ class Revisions:
         try:
             await self._tell_rest(telling)
         except StoreError as error:
-            self._store.owed.add_conversation(telling.message.conversation)
+            self._store.stale_caches.add_conversation(telling.message.conversation)
             _log.warning("a revision did not reach all members yet", message=telling.message.id, reason=str(error))
         except Exception:
             _log.exception("a revision did not reach all members", message=telling.message.id)
@@ -220,13 +220,13 @@ class Revisions:
         while telling.rest:
             async with self._lane:
                 users, telling.rest = telling.rest[:_SLICE], telling.rest[_SLICE:]
-                answers = await self._store.cache.run_aside(self._changes(telling, users))
+                answers = await self._store.cache.run_in_background(self._changes(telling, users))
                 await self._publish(telling, users, answers)
 
     def _changes(self, telling: _Telling, users: Sequence[UserId]) -> list[Call]:
         message = telling.message
         revise = Revise(message.conversation, message.seq, may_repeat=self._is_shared(telling))
-        change = logged(revise, telling.at_ms, log_revision(telling.revision.kind, message))
+        change = logged(revise, telling.at_ms, REVISION_EVENTS[telling.revision.kind].log_entry(message))
         return [self._store.sessions.apply(user, change) for user in users]
 
     def _is_shared(self, telling: _Telling) -> bool:
@@ -246,11 +246,11 @@ class Revisions:
         outcomes = [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)]
         parcel = OutgoingEvents()
         present = await self._find(telling.revision)
-        event = revised(telling.revision.kind, present) if present is not None else None
-        parcel.add(event, outcomes, told_at=telling.told_at)
+        event = REVISION_EVENTS[telling.revision.kind].present(present) if present is not None else None
+        parcel.add(event, outcomes, stored_at=telling.told_at)
         if self._is_shared(telling):
             # Whoever died may have applied it and not told: let those who listen look at their clocks.
-            parcel.remind([pair for pair in outcomes if not pair[1].changed])
+            parcel.add_positions([pair for pair in outcomes if not pair[1].changed])
         self._bus.send(parcel, [] if telling.rest else [self._store.revisions.clear(telling.revision)])
 
     async def _find(self, revision: Revision) -> Message | None:

@@ -1,4 +1,4 @@
-"""The API as a frontend drives it: operations through the engine of one process, nothing mocked behind it."""
+"""A client of the API, as a frontend would use it: operations go through the engine of one process, and nothing is mocked."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.api.session_calls import MESSAGE, SESSION, SessionCalls
 from tests.api.session_calls import Json as Json
 from tests.clock import DAY_MS, ManualClock
 
-PATIENCE_SECONDS = 5.0
-"""After this long, what a test waits for counts as not happening."""
+TIMEOUT_SECONDS = 20.0
+"""A wait that takes longer than this fails the test. Long enough for a busy machine."""
 
 SILENCE_SECONDS = 0.12
-"""Nothing within this long counts as nothing: events inside one process come within a few milliseconds."""
+"""If no event comes within this time, none was sent. Within one process an event takes a few milliseconds."""
 
 EVENT = f"""
     __typename
@@ -58,24 +58,24 @@ LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) 
 
 @dataclass(frozen=True)
 class Refusal:
-    """One error of a response, as far as clients act on it."""
+    """The fields of an error that clients act on."""
 
     code: str
     field: str | None = None
     retryable: bool = False
 
 
-def private(one: str, other: str, sub_biz: str | None = None) -> str:
-    """The id of two people's conversation, within a subBiz perhaps, spelt as the contract says."""
+def private_id(one: str, other: str, sub_biz: str | None = None) -> str:
+    """Return the id of the conversation of two people, optionally within a subBiz, in the form that the contract defines."""
     return "p_" + "_".join(sorted((one, other))) + (f"~{sub_biz}" if sub_biz else "")
 
 
-def caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = None) -> Caller:
+def make_caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = None) -> Caller:
     return Caller(UserId(user), role, time.time() + 3600, name)
 
 
 class Subscriber:
-    """One subscription of one device, read as fast as it comes."""
+    """One subscription of one device. It reads events as fast as they come."""
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
@@ -86,8 +86,8 @@ class Subscriber:
         async for response in responses(self._stream):
             self._events.put_nowait(orjson.loads(response))
 
-    async def next(self, within: float = PATIENCE_SECONDS) -> Json:
-        """The next event: the value of the subscription's field."""
+    async def next(self, within: float = TIMEOUT_SECONDS) -> Json:
+        """Return the value of the subscription's field in the next event."""
         waiting = asyncio.ensure_future(self._events.get())
         done, _ = await asyncio.wait({waiting, self._task}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
         if waiting not in done:
@@ -103,16 +103,16 @@ class Subscriber:
         return value
 
     async def take(self, count: int) -> list[Json]:
-        """The next events, so many of them."""
+        """Return the next `count` events."""
         return [await self.next() for _ in range(count)]
 
-    async def none(self, within: float = SILENCE_SECONDS) -> None:
-        """Fails if an event comes."""
+    async def expect_no_event(self, within: float = SILENCE_SECONDS) -> None:
+        """Fail if an event comes."""
         await asyncio.sleep(within)
         assert self._events.empty(), self._events.get_nowait()
 
-    def arrived(self) -> list[Json]:
-        """What has come and was not read yet."""
+    def pop_events(self) -> list[Json]:
+        """Return the events that have come and were not read yet."""
         events = []
         while not self._events.empty():
             (value,) = self._events.get_nowait()["data"].values()
@@ -120,34 +120,34 @@ class Subscriber:
         return events
 
     async def stop(self) -> None:
-        """Ends the subscription, as a client does that goes away, though not in the middle of an event."""
+        """End the subscription as a client does that disconnects between two events."""
         await asyncio.sleep(0.005)
-        await cancelled(self._task)
+        await cancel_tasks(self._task)
         self._stream.close()
 
 
 class Api(SessionCalls, GroupCalls):
-    """Whoever one likes, in front of one process."""
+    """Calls of any user to one process."""
 
     def __init__(self, services: Services, mongo: MongoClient[Json], database: str) -> None:
         self.services = services
         self.database = mongo[database]
         self._subscribers: list[Subscriber] = []
 
-    async def people(self, *names: str) -> list[str]:
-        """Users nobody else in the run is called. They exist, and keep the names' order."""
-        mark = secrets.token_hex(4)
-        users = [f"{name}-{mark}" for name in names]
-        await together(*(self.services.sign_in(caller(user)) for user in users))
+    async def create_users(self, *names: str) -> list[str]:
+        """Create users with unique ids that sort in the order of the names."""
+        suffix = secrets.token_hex(4)
+        users = [f"{name}-{suffix}" for name in names]
+        await gather_all(*(self.services.sign_in(make_caller(user)) for user in users))
         return users
 
-    async def run(self, who: str | Caller | None, query: str, **variables: Any) -> Json:
-        """The response to a query or mutation."""
-        asking = caller(who) if isinstance(who, str) else who
+    async def run(self, caller: str | Caller | None, query: str, **variables: Any) -> Json:
+        """Return the response to a query or mutation."""
+        request_caller = make_caller(caller) if isinstance(caller, str) else caller
         request = GraphQLRequest(query, variables or None)
-        context = ConnectionContext(asking, "test")
-        if asking is not None:
-            await self.services.sign_in(asking)
+        context = ConnectionContext(request_caller, "test")
+        if request_caller is not None:
+            await self.services.sign_in(request_caller)
         try:
             prepared = self.services.engine.prepare(request)
             response = await self.services.engine.execute(prepared, request, context)
@@ -156,54 +156,56 @@ class Api(SessionCalls, GroupCalls):
         decoded: Json = orjson.loads(orjson.dumps(response))
         return decoded
 
-    async def data(self, who: str | Caller | None, query: str, **variables: Any) -> Json:
-        """The response's data; fails on an error."""
-        response = await self.run(who, query, **variables)
+    async def data(self, caller: str | Caller | None, query: str, **variables: Any) -> Json:
+        """Return the response's data; fail on an error."""
+        response = await self.run(caller, query, **variables)
         assert "errors" not in response, response["errors"]
         data: Json = response["data"]
         return data
 
-    async def refusal(self, who: str | Caller | None, query: str, **variables: Any) -> Refusal:
-        """The one error of the response; fails where there is none, or more than one."""
-        response = await self.run(who, query, **variables)
+    async def expect_refusal(self, caller: str | Caller | None, query: str, **variables: Any) -> Refusal:
+        """Return the only error of the response; fail if there is none, or more than one."""
+        response = await self.run(caller, query, **variables)
         assert len(response.get("errors", ())) == 1, response
-        return refusal_of(response["errors"][0])
+        return parse_refusal(response["errors"][0])
 
-    async def subscribe(self, who: str | Caller | None, query: str, **variables: Any) -> Subscriber:
-        """A subscription that has begun. Raises RequestRefused where it can't."""
-        asking = caller(who) if isinstance(who, str) else who
+    async def subscribe(self, caller: str | Caller | None, query: str, **variables: Any) -> Subscriber:
+        """Return a subscription that has started.
+
+        Raises:
+            RequestRefused: The engine refused the subscription.
+        """
+        request_caller = make_caller(caller) if isinstance(caller, str) else caller
         request = GraphQLRequest(query, variables or None)
-        if asking is not None:
-            await self.services.sign_in(asking)
+        if request_caller is not None:
+            await self.services.sign_in(request_caller)
         prepared = self.services.engine.prepare(request)
-        stream = await self.services.engine.subscribe(prepared, request, ConnectionContext(asking, "test"))
+        stream = await self.services.engine.subscribe(prepared, request, ConnectionContext(request_caller, "test"))
         subscriber = Subscriber(stream)
         self._subscribers.append(subscriber)
         return subscriber
 
     async def listen(self, user: str, query: str = LIVE_MESSAGES, **variables: Any) -> Subscriber:
-        """A subscription without since, past its first event."""
+        """Return a subscription without `since`, after its first event."""
         subscriber = await self.subscribe(user, query, **variables)
         first = await subscriber.next()
         assert first["reset"] is False
         assert first.get("__typename", "CaughtUp") == "CaughtUp" and first.get("reason", "CATCH_UP") == "CATCH_UP"
         return subscriber
 
-    async def stop_listening(self) -> None:
-        """Ends all subscriptions."""
-        await together(*(subscriber.stop() for subscriber in self._subscribers))
+    async def stop_subscriptions(self) -> None:
+        """End all subscriptions."""
+        await gather_all(*(subscriber.stop() for subscriber in self._subscribers))
         self._subscribers.clear()
 
-    # --- what most tests do on their way
-
     async def send(self, sender: str, to: str, content: str = "hello", **more: Any) -> Json:
-        """Sends to a user or a conversation, and answers the payload."""
-        data = await self.data(sender, SEND, input=message_to(to, content, **more))
+        """Send a message to a user or a conversation, and return the payload."""
+        data = await self.data(sender, SEND, input=message_input(to, content, **more))
         payload: Json = data["sendMessage"]
         return payload
 
-    async def refused_to_send(self, sender: str | None, to: str, content: str = "hello", **more: Any) -> Refusal:
-        return await self.refusal(sender, SEND, input=message_to(to, content, **more))
+    async def expect_send_refusal(self, sender: str | None, to: str, content: str = "hello", **more: Any) -> Refusal:
+        return await self.expect_refusal(sender, SEND, input=message_input(to, content, **more))
 
     async def edit(self, user: str, message: str, content: str) -> Json:
         data: Json = (await self.data(user, EDIT, id=message, content=content))["editMessage"]
@@ -223,19 +225,20 @@ class Api(SessionCalls, GroupCalls):
         return data
 
     async def upsert_users(self, *users: Json) -> list[Json]:
-        """Makes users, or changes them, as a service does."""
-        service = caller("service", CallerRole.SERVICE)
-        upserted: list[Json] = (await self.data(service, UPSERT_USERS, input=list(users)))["upsertUsers"]
+        """Create or change users as a service does."""
+        service = make_caller("service", CallerRole.SERVICE)
+        answer = await self.data(service, UPSERT_USERS, input=list(users))
+        upserted: list[Json] = answer["upsertUsers"]
         return upserted
 
-    async def crowd(self, mark: str, count: int) -> list[str]:
-        """More users than can sign in within a test, in the order of their ids."""
-        made = [f"{mark}.{number:04}" for number in range(count)]
-        await self.upsert_users(*({"id": user, "displayName": user} for user in made))
-        return made
+    async def create_many_users(self, prefix: str, count: int) -> list[str]:
+        """Create more users than can sign in within a test, in the order of their ids."""
+        users = [f"{prefix}.{number:04}" for number in range(count)]
+        await self.upsert_users(*({"id": user, "displayName": user} for user in users))
+        return users
 
     async def history(self, user: str, conversation: str, page: int = 100) -> list[Json]:
-        """All that the user may read, oldest first."""
+        """Return all messages that the user may read, oldest first."""
         found: list[Json] = []
         after = None
         while True:
@@ -245,46 +248,46 @@ class Api(SessionCalls, GroupCalls):
             if not listed["pageInfo"]["hasNextPage"]:
                 return found
 
-    async def settled(self) -> None:
-        """Waits until nothing is under way any more that was begun by requests answered before."""
+    async def wait_until_idle(self) -> None:
+        """Wait until the work of all answered requests has ended."""
         app = self.services.app
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while app.receipts._tasks or app.delivery._under_way or app.revisions._tasks or app.bus._sending:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
 
-    async def pass_days(self, clock: ManualClock, days: float) -> None:
-        """Time goes by, and housekeeping with it."""
+    async def advance_days(self, clock: ManualClock, days: float) -> None:
+        """Advance the clock, and renew the server's lease as housekeeping does."""
         clock.ms += round(days * DAY_MS)
         store = self.services.app.store
         await store.deployment.lease(store.ids, 0)
 
-    async def kept_hours(self, *keys: str) -> list[float]:
-        """How long Redis keeps keys that are not used any more. Its time is the real one, whatever the clock says."""
+    async def remaining_hours(self, *keys: str) -> list[float]:
+        """Return the time to live of unused keys in hours. Redis uses real time, whatever the clock says."""
         lifetimes = await self.services.app.store.cache.run([Call("PTTL", (key,)) for key in keys])
         return [milliseconds / 3_600_000 for milliseconds in lifetimes]
 
-    async def stored(self) -> dict[str, dict[Any, Json]]:
-        """Every document of the database but those that housekeeping writes."""
-        await self.settled()
+    async def stored_documents(self) -> dict[str, dict[Any, Json]]:
+        """Return every document of the database except those that housekeeping writes."""
+        await self.wait_until_idle()
         names = set(self.database.list_collection_names()) - {"deployment", "leases"}
         return {name: {row["_id"]: row for row in self.database[name].find()} for name in sorted(names)}
 
 
-def message_to(to: str, content: str = "hello", **more: Any) -> Json:
-    """The input for a message to a user or a conversation."""
+def message_input(to: str, content: str = "hello", **more: Any) -> Json:
+    """Return the input of a message to a user or a conversation."""
     field = "conversationId" if to[:2] in ("p_", "g_", "b_") else "toUserId"
     return {field: to, "content": content} | more
 
 
-def refusal_of(error: Json) -> Refusal:
-    """What an error says to a program. Every error says it."""
+def parse_refusal(error: Json) -> Refusal:
+    """Return the fields that every error must have."""
     extensions = error["extensions"]
     assert error["message"]
     return Refusal(extensions["code"], extensions.get("field"), extensions["retryable"])
 
 
-async def together(*calls: Awaitable[Any]) -> list[Any]:
-    """Runs calls at once. All have ended, also those that go on for longer than the first that failed."""
+async def gather_all(*calls: Awaitable[Any]) -> list[Any]:
+    """Run calls concurrently. All have ended when this returns or raises."""
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
@@ -292,8 +295,8 @@ async def together(*calls: Awaitable[Any]) -> list[Any]:
     return outcomes
 
 
-async def cancelled(*tasks: asyncio.Task[Any]) -> None:
-    """Ends tasks. Once is not enough: Python 3.11's wait_for, which the drivers use, can swallow a cancellation."""
+async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks until they end. Python 3.11's `wait_for`, which the drivers use, can swallow a cancellation."""
     pending = set(tasks)
     while pending:
         for task in pending:
@@ -301,8 +304,8 @@ async def cancelled(*tasks: asyncio.Task[Any]) -> None:
         _, pending = await asyncio.wait(pending, timeout=0.2)
 
 
-async def eventually(check: Any, within: float = PATIENCE_SECONDS) -> None:
-    """Waits until an async check answers true."""
+async def wait_until(check: Any, within: float = TIMEOUT_SECONDS) -> None:
+    """Wait until an async check returns true."""
     deadline = time.monotonic() + within
     while not await check():
         assert time.monotonic() < deadline, "it did not happen"

@@ -32,8 +32,8 @@ class Deployments:
 
     def settings(self, name: str, **overrides: Any) -> Settings:
         """Return settings for the deployment of this name."""
-        mark = self._names.setdefault(name, secrets.token_hex(6))
-        return load_settings(**self._urls, mongo_database=f"test_{mark}", redis_prefix=f"t{mark}:", **overrides)
+        suffix = self._names.setdefault(name, secrets.token_hex(6))
+        return load_settings(**self._urls, mongo_database=f"test_{suffix}", redis_prefix=f"t{suffix}:", **overrides)
 
     def keys(self, name: str, pattern: str) -> list[bytes]:
         """Return the Redis keys of one deployment that match a pattern."""
@@ -57,9 +57,9 @@ class Deployments:
 
     def remove(self) -> None:
         """Delete the databases and keys of all deployments."""
-        for name, mark in self._names.items():
+        for name, suffix in self._names.items():
             self.flush_redis(name)
-            drop_soon(self.mongo, f"test_{mark}")
+            drop_soon(self.mongo, f"test_{suffix}")
 
 
 @pytest.fixture(scope="module")
@@ -74,16 +74,16 @@ def deployments(
 @pytest.fixture(scope="module")
 def open_api(deployments: Deployments) -> OpenApi:
     @asynccontextmanager
-    async def opened(name: str, clock: Clock | None = None, **overrides: Any) -> AsyncIterator[Api]:
+    async def open_process(name: str, clock: Clock | None = None, **overrides: Any) -> AsyncIterator[Api]:
         settings = deployments.settings(name, **overrides)
         async with open_services(settings, clock) as services:
             api = Api(services, deployments.mongo, settings.mongo_database)
             try:
                 yield api
             finally:
-                await api.stop_listening()
+                await api.stop_subscriptions()
 
-    return opened
+    return open_process
 
 
 @pytest.fixture(scope="module")
@@ -103,12 +103,12 @@ async def other_process(process: Api, open_api: OpenApi) -> AsyncIterator[Api]:
 async def api(process: Api) -> AsyncIterator[Api]:
     """The module's process. Its subscriptions end with the test."""
     yield process
-    await process.settled()
-    await process.stop_listening()
+    await process.wait_until_idle()
+    await process.stop_subscriptions()
 
 
-class Lane:
-    """What holds back the delivery to members of a large group beyond the first, as a lane that is far behind would."""
+class HeldLargeGroupQueue:
+    """Holds back the delivery to the recipients after the first slice of a large group, as a slow queue would."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         self._delivery: Any = api.services.app.delivery
@@ -123,20 +123,20 @@ class Lane:
             self._push(stage, *rest)
 
     def release(self) -> None:
-        """Lets go what was held back."""
+        """Deliver everything that was held back."""
         while self._held:
             self._push(*self._held.pop(0))
 
 
 @pytest.fixture
-def lane(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lane]:
-    held = Lane(api, monkeypatch)
-    yield held
-    held.release()
+def held_queue(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldLargeGroupQueue]:
+    queue = HeldLargeGroupQueue(api, monkeypatch)
+    yield queue
+    queue.release()
 
 
 @pytest.fixture
 async def other_api(other_process: Api) -> AsyncIterator[Api]:
     yield other_process
-    await other_process.settled()
-    await other_process.stop_listening()
+    await other_process.wait_until_idle()
+    await other_process.stop_subscriptions()

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import ClassVar
 
-from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, PATIENCE_SECONDS, Api, Subscriber
+from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, TIMEOUT_SECONDS, Api, Subscriber
 from tests.naive_device import Json, NaiveDevice
 
 _IS_READABLE = "query($id: ID!) { messages(conversationId: $id, last: 1) { pageInfo { endCursor } } }"
@@ -59,10 +59,10 @@ class ApiDevice(NaiveDevice):
     async def apply(self) -> None:
         """Apply every event that has arrived."""
         assert self._live and self._synced
-        for event in self._synced.arrived():
+        for event in self._synced.pop_events():
             await self.hear_sync(event)
             await self._ask_questions()
-        for event in self._live.arrived():
+        for event in self._live.pop_events():
             await self.hear(event)
             await self._ask_questions()
 
@@ -103,7 +103,7 @@ class ApiDevice(NaiveDevice):
         self.take_all(await self.fetch_sessions())
 
     async def _ask_questions(self) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while self.to_ask:
             name = self.to_ask.pop()
             session = await self.fetch_session(name)
@@ -121,7 +121,7 @@ class ApiDevice(NaiveDevice):
 
     async def agrees(self) -> None:
         """Wait until the copy equals what a client without state is shown; fail if it does not come to that."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while wrong := await self._disagreements():
             assert time.monotonic() < deadline, f"{self.user}: " + "\n".join(wrong)
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What clients ask about groups, and how members change them."""
+"""GraphQL documents about groups, and the calls that use them."""
 
 from __future__ import annotations
 
@@ -23,70 +23,70 @@ UPDATE_GROUP = f"""mutation ($id: ID!, $input: UpdateGroupInput!) {{
     updateGroup(groupId: $id, input: $input) {{ {GROUP} }} }}"""
 DISMISS = "mutation ($id: ID!) { dismissGroup(groupId: $id) }"
 DISSOLVE = "mutation ($id: ID!) { deleteConversation(conversationId: $id) }"
-SHOWN_GROUP = f"query ($id: ID!) {{ group(id: $id) {{ {GROUP} }} }}"
+GROUP_BY_ID = f"query ($id: ID!) {{ group(id: $id) {{ {GROUP} }} }}"
 MY_GROUPS = "{ myGroups(first: 100) { edges { node { id } } } }"
 
 
 class GroupCalls(ABC):
-    """The calls about groups, for whoever can run operations."""
+    """Calls about groups."""
 
     @abstractmethod
-    async def data(self, who: Any, query: str, **variables: Any) -> Json:
-        """The response's data; fails on an error."""
+    async def data(self, caller: Any, query: str, **variables: Any) -> Json:
+        """Return the response's data; fail on an error."""
 
-    async def remove(self, who: str, group: str, user: str) -> Json:
-        """Removes a member. Answers the group as who did it sees it."""
-        shown: Json = (await self.data(who, REMOVE, id=group, user=user))["removeMember"]
-        return shown
+    async def remove(self, caller: str, group: str, user: str) -> Json:
+        """Remove a member. Return the group as the caller sees it."""
+        returned_group: Json = (await self.data(caller, REMOVE, id=group, user=user))["removeMember"]
+        return returned_group
 
     async def leave(self, user: str, group: str) -> None:
         assert await self.data(user, LEAVE, id=group) == {"leaveGroup": True}
 
-    async def transfer(self, who: str, group: str, user: str) -> Json:
-        shown: Json = (await self.data(who, TRANSFER, id=group, user=user))["transferOwner"]
-        return shown
+    async def transfer(self, caller: str, group: str, user: str) -> Json:
+        returned_group: Json = (await self.data(caller, TRANSFER, id=group, user=user))["transferOwner"]
+        return returned_group
 
-    async def set_role(self, who: str, group: str, user: str, role: str) -> Json:
-        shown: Json = (await self.data(who, SET_ROLE, id=group, user=user, role=role))["setMemberRole"]
-        return shown
+    async def set_role(self, caller: str, group: str, user: str, role: str) -> Json:
+        returned_group: Json = (await self.data(caller, SET_ROLE, id=group, user=user, role=role))["setMemberRole"]
+        return returned_group
 
-    async def update_group(self, who: str, group: str, **fields: Any) -> Json:
-        shown: Json = (await self.data(who, UPDATE_GROUP, id=group, input=fields))["updateGroup"]
-        return shown
+    async def update_group(self, caller: str, group: str, **fields: Any) -> Json:
+        returned_group: Json = (await self.data(caller, UPDATE_GROUP, id=group, input=fields))["updateGroup"]
+        return returned_group
 
-    async def dismiss(self, who: str, group: str) -> None:
-        """Deletes the group and its record."""
-        assert await self.data(who, DISMISS, id=group) == {"dismissGroup": True}
+    async def dismiss(self, caller: str, group: str) -> None:
+        """Delete the group and its record."""
+        assert await self.data(caller, DISMISS, id=group) == {"dismissGroup": True}
 
-    async def dissolve(self, who: str, group: str) -> None:
-        """Ends the group; what was said stays readable."""
-        assert await self.data(who, DISSOLVE, id=group) == {"deleteConversation": True}
+    async def dissolve(self, caller: str, group: str) -> None:
+        """End the group. Its messages stay readable."""
+        assert await self.data(caller, DISSOLVE, id=group) == {"deleteConversation": True}
 
     async def group(self, user: str, group: str) -> Json | None:
-        """The whole group as a user sees it."""
-        shown: Json | None = (await self.data(user, SHOWN_GROUP, id=group))["group"]
-        return shown
+        """Return the whole group as a user sees it."""
+        returned_group: Json | None = (await self.data(user, GROUP_BY_ID, id=group))["group"]
+        return returned_group
 
     async def own_group(self, user: str, group: str) -> Json:
-        """A group that the user is or was in."""
-        shown = await self.group(user, group)
-        assert shown is not None
-        return shown
+        """Return a group in which the user is or was a member."""
+        returned_group = await self.group(user, group)
+        assert returned_group is not None
+        return returned_group
 
     async def roles(self, user: str, group: str) -> dict[str, str]:
-        """Who is in a group, by what they are, as a member sees it."""
+        """Return the role of each member, as a member sees it."""
         return roles_of(await self.own_group(user, group))
 
     async def ranges(self, user: str, group: str) -> list[tuple[int, int | None]]:
-        """The stretches of seq that a user may read."""
-        shown = await self.own_group(user, group)
-        return [(stretch["fromSeq"], stretch["toSeq"]) for stretch in shown["visibleRanges"]]
+        """Return the visible ranges of a user."""
+        returned_group = await self.own_group(user, group)
+        return [(visible_range["fromSeq"], visible_range["toSeq"]) for visible_range in returned_group["visibleRanges"]]
 
     async def my_groups(self, user: str) -> list[str]:
         listed = (await self.data(user, MY_GROUPS))["myGroups"]
         return [edge["node"]["id"] for edge in listed["edges"]]
 
 
-def roles_of(shown: Json) -> dict[str, str]:
-    """Who is in a group that was answered, by what they are."""
-    return {edge["node"]["user"]["id"]: edge["node"]["role"] for edge in shown["members"]["edges"]}
+def roles_of(returned_group: Json) -> dict[str, str]:
+    """Return the role of each member in a group that was returned."""
+    return {edge["node"]["user"]["id"]: edge["node"]["role"] for edge in returned_group["members"]["edges"]}

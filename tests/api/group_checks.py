@@ -1,81 +1,83 @@
-"""What has to be so of a group after anything that anybody did to it, at once perhaps and from several processes."""
+"""Properties that every group has after any concurrent changes, also from several processes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.api.client import Api, Json, together
+from tests.api.client import Api, Json, gather_all
 from tests.api.group_calls import roles_of
 
 
-async def shown_to(api: Api, users: Sequence[str], group: str) -> dict[str, Json]:
-    """What the users are shown of a group: places on their clocks apart, which a loss may move."""
+async def read_as_users(api: Api, users: Sequence[str], group: str) -> dict[str, Json]:
+    """Return everything that the users can read of a group, without `activeTs`, which the loss of a cache may change."""
 
-    async def one(user: str) -> Json:
-        shown, session = await api.group(user, group), await api.session(user, group)
-        for found in (session, shown["session"] if shown is not None else None):
-            if found is not None:
-                del found["activeTs"]
-        history = await api.history(user, group) if shown is not None else None
+    async def read_as(user: str) -> Json:
+        user_view, session = await api.group(user, group), await api.session(user, group)
+        for session_view in (session, user_view["session"] if user_view is not None else None):
+            if session_view is not None:
+                del session_view["activeTs"]
+        history = await api.history(user, group) if user_view is not None else None
         listed = group in await api.my_groups(user)
-        return {"group": shown, "session": session, "history": history, "listed": listed}
+        return {"group": user_view, "session": session, "history": history, "listed": listed}
 
-    return dict(zip(users, await together(*(one(user) for user in users)), strict=True))
+    return dict(zip(users, await gather_all(*(read_as(user) for user in users)), strict=True))
 
 
-def check_legal(seen: dict[str, Json]) -> str:
-    """Fails where what people are shown of a group can't be true. Answers its state: active, dissolved or gone."""
-    groups = {user: shown["group"] for user, shown in seen.items() if shown["group"] is not None}
-    sessions = {user: shown["session"] for user, shown in seen.items() if shown["session"] is not None}
+def check_group_state(views: dict[str, Json]) -> str:
+    """Fail if what users read of a group is contradictory. Return its state: active, dissolved or gone."""
+    groups = {user: user_view["group"] for user, user_view in views.items() if user_view["group"] is not None}
+    sessions = {user: user_view["session"] for user, user_view in views.items() if user_view["session"] is not None}
     if not groups:
         assert {session["status"] for session in sessions.values()} == {"INVALID"}
-        assert not any(shown["listed"] for shown in seen.values())
+        assert not any(user_view["listed"] for user_view in views.values())
         return "gone"
-    # Whoever has a session was in it, and the other way round.
+    # A session exists exactly for users who are or were members.
     assert groups.keys() == sessions.keys()
-    (status,) = {shown["status"] for shown in groups.values()}
+    (status,) = {user_view["status"] for user_view in groups.values()}
     if status == "DISSOLVED":
-        for user, shown in groups.items():
-            assert (shown["memberCount"], shown["members"], shown["viewerRole"]) == (0, None, None)
-            assert all(stretch["toSeq"] is not None for stretch in shown["visibleRanges"])
-            assert (sessions[user]["status"], seen[user]["listed"]) == ("INVALID", False)
-            _check_history(seen[user])
+        for user, user_view in groups.items():
+            assert (user_view["memberCount"], user_view["members"], user_view["viewerRole"]) == (0, None, None)
+            assert all(visible_range["toSeq"] is not None for visible_range in user_view["visibleRanges"])
+            assert (sessions[user]["status"], views[user]["listed"]) == ("INVALID", False)
+            _check_history(views[user])
         return "dissolved"
-    _check_members(groups, seen)
+    _check_members(groups, views)
     for user in groups:
-        _check_history(seen[user])
+        _check_history(views[user])
     return "active"
 
 
-def _check_members(groups: dict[str, Json], seen: dict[str, Json]) -> None:
-    members = {user for user, shown in groups.items() if shown["viewerRole"] is not None}
-    assert members, "nobody is in it"
+def _check_members(groups: dict[str, Json], views: dict[str, Json]) -> None:
+    members = {user for user, user_view in groups.items() if user_view["viewerRole"] is not None}
+    assert members, "the group has no members"
     (listed,) = {tuple(sorted(roles_of(groups[user]).items())) for user in members}
     roles = dict(listed)
     assert roles.keys() == members
     assert list(roles.values()).count("OWNER") == 1
-    for user, shown in groups.items():
+    for user, user_view in groups.items():
         current = user in members
-        assert shown["memberCount"] == len(members)
-        assert shown["viewerRole"] == roles.get(user)
-        assert roles[shown["owner"]["id"]] == "OWNER"
-        assert (shown["members"] is not None) is current
-        assert (shown["visibleRanges"][-1]["toSeq"] is None) is current
-        assert seen[user]["listed"] is current
-        assert seen[user]["session"]["status"] == "ACTIVE"
+        assert user_view["memberCount"] == len(members)
+        assert user_view["viewerRole"] == roles.get(user)
+        assert roles[user_view["owner"]["id"]] == "OWNER"
+        assert (user_view["members"] is not None) is current
+        assert (user_view["visibleRanges"][-1]["toSeq"] is None) is current
+        assert views[user]["listed"] is current
+        assert views[user]["session"]["status"] == "ACTIVE"
 
 
-def _check_history(shown: Json) -> None:
-    """What one reads is what one's stretches say, without a hole, and ends where the session does."""
-    history, stretches = shown["history"], shown["group"]["visibleRanges"]
+def _check_history(user_view: Json) -> None:
+    """Check that the history equals the visible ranges without gaps, and ends where the session ends."""
+    history, visible_ranges = user_view["history"], user_view["group"]["visibleRanges"]
     seqs = [message["seq"] for message in history]
-    newest = shown["session"]["writeSeq"]
+    newest = user_view["session"]["writeSeq"]
     expected = [
         seq
-        for stretch in stretches
-        for seq in range(stretch["fromSeq"], (newest if stretch["toSeq"] is None else stretch["toSeq"]) + 1)
+        for visible_range in visible_ranges
+        for seq in range(
+            visible_range["fromSeq"], (newest if visible_range["toSeq"] is None else visible_range["toSeq"]) + 1
+        )
     ]
     assert seqs == expected
-    last = shown["group"]["lastMessage"]
+    last = user_view["group"]["lastMessage"]
     assert (last["seq"] if last is not None else None) == (seqs[-1] if seqs else None)
-    assert shown["session"]["lastMessage"] == last
+    assert user_view["session"]["lastMessage"] == last

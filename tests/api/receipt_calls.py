@@ -1,4 +1,4 @@
-"""What senders ask about their messages, and what they are told."""
+"""GraphQL documents about receipts, and the calls that use them."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ OFFLINE = """query ($first: Int = 50, $after: String) { offlineMessages(first: $
 
 @dataclass(frozen=True)
 class Receipts:
-    """The API, as somebody uses it who cares for ticks."""
+    """Calls about receipts and delivery counts."""
 
     api: Api
 
-    async def page(self, viewer: str, message: Json, **more: Any) -> Json | None:
-        """One page of receipts; None where they are not the viewer's to see."""
-        found = (await self.api.data(viewer, RECEIPTS, id=message["id"], **more))["message"]
-        page: Json | None = found["receipts"]
+    async def page(self, viewer: str, message: Json, **arguments: Any) -> Json | None:
+        """Return one page of receipts, or None if the viewer may not see them."""
+        result = (await self.api.data(viewer, RECEIPTS, id=message["id"], **arguments))["message"]
+        page: Json | None = result["receipts"]
         return page
 
-    async def rows(self, viewer: str, message: Json, **more: Any) -> list[Json]:
-        page = await self.page(viewer, message, **more)
+    async def rows(self, viewer: str, message: Json, **arguments: Any) -> list[Json]:
+        page = await self.page(viewer, message, **arguments)
         assert page is not None
         return [edge["node"] for edge in page["edges"]]
 
-    async def statuses(self, viewer: str, message: Json, **more: Any) -> dict[str, str]:
-        """Recipient by recipient. Times are there exactly where the status says so."""
-        found = {}
-        for row in await self.rows(viewer, message, **more):
+    async def statuses(self, viewer: str, message: Json, **arguments: Any) -> dict[str, str]:
+        """Return the status of each recipient. Check that the times match the status."""
+        result = {}
+        for row in await self.rows(viewer, message, **arguments):
             assert (row["deliveredAt"] is not None) == (row["status"] != "SENT"), row
             assert (row["readAt"] is not None) == (row["status"] == "READ"), row
-            found[row["user"]["id"]] = row["status"]
-        return found
+            result[row["user"]["id"]] = row["status"]
+        return result
 
     async def delivery(self, viewer: str, message: Json) -> tuple[Any, ...] | None:
-        """Status, recipients, delivered, read; None where it is not the viewer's to see."""
-        found = (await self.api.data(viewer, DELIVERY, id=message["id"]))["message"]["delivery"]
-        return tuple(found.values()) if found is not None else None
+        """Return status, recipient count, delivered count and read count, or None if the viewer may not see them."""
+        result = (await self.api.data(viewer, DELIVERY, id=message["id"]))["message"]["delivery"]
+        return tuple(result.values()) if result is not None else None
 
     async def offline(self, user: str, page: int = 100) -> list[Json]:
-        """The whole offline queue, newest first."""
-        found: list[Json] = []
+        """Return the whole offline queue, newest first."""
+        result: list[Json] = []
         after = None
         while True:
             listed = (await self.api.data(user, OFFLINE, first=page, after=after))["offlineMessages"]
-            found += [edge["node"] for edge in listed["edges"]]
+            result += [edge["node"] for edge in listed["edges"]]
             after = listed["pageInfo"]["endCursor"]
             if not listed["pageInfo"]["hasNextPage"]:
-                return found
+                return result
 
 
-def advanced(conversation: str, user: str, status: str, seq: int) -> Json:
-    """A ReceiptAdvanced, less its cursor."""
+def receipt_advanced(conversation: str, user: str, status: str, seq: int) -> Json:
+    """Return a ReceiptAdvanced event without its cursor."""
     return {
         "__typename": "ReceiptAdvanced",
         "conversationId": conversation,

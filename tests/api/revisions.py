@@ -1,4 +1,4 @@
-"""What the tests of editing and recalling share: where a message is shown, memberships as they may be, servers that are slow."""
+"""Helpers for the tests of editing and recalling."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from store.redis.keys import Keys
 from tests.api.client import LIVE_MESSAGES, SYNC, Api, Json
 from tests.api.session_calls import MESSAGE
 
-EVERYWHERE = range(PARTITIONS)
+ALL_PARTITIONS = range(PARTITIONS)
 
-SHOWN = f"""query ($id: ID!, $conversation: ID!) {{
+ALL_FIELDS = f"""query ($id: ID!, $conversation: ID!) {{
     message(id: $id) {{ {MESSAGE} }}
     node(id: $id) {{ ... on Message {{ {MESSAGE} }} }}
     messages(conversationId: $conversation, last: 100) {{ edges {{ node {{ {MESSAGE} }} }} }}
@@ -25,10 +25,10 @@ SHOWN = f"""query ($id: ID!, $conversation: ID!) {{
     syncSessions {{ sessions {{ conversation {{ id }} lastMessage {{ {MESSAGE} }} }} }} }}"""
 
 
-async def shown(api: Api, user: str, message: Json) -> dict[str, Json]:
-    """The newest message of a conversation, by the place where it is shown."""
+async def read_everywhere(api: Api, user: str, message: Json) -> dict[str, Json]:
+    """Return the newest message of a conversation as each field that shows it returns it."""
     conversation = message["conversationId"]
-    data = await api.data(user, SHOWN, id=message["id"], conversation=conversation)
+    data = await api.data(user, ALL_FIELDS, id=message["id"], conversation=conversation)
     (listed,) = [edge["node"] for edge in data["messages"]["edges"] if edge["node"]["id"] == message["id"]]
     sessions = [edge["node"] for edge in data["sessions"]["edges"]] + data["syncSessions"]["sessions"]
     newest = [session["lastMessage"] for session in sessions if session["conversation"]["id"] == conversation]
@@ -45,14 +45,14 @@ async def shown(api: Api, user: str, message: Json) -> dict[str, Json]:
     }
 
 
-async def cursor(api: Api, user: str) -> str:
-    """Where the user's clock stands."""
-    now: str = (await api.data(user, SYNC))["syncSessions"]["cursor"]
-    return now
+async def current_cursor(api: Api, user: str) -> str:
+    """Return the newest cursor of the user's clock."""
+    value: str = (await api.data(user, SYNC))["syncSessions"]["cursor"]
+    return value
 
 
-async def missed(api: Api, user: str, since: str) -> list[Json]:
-    """The message events after a cursor, without CaughtUp, which is no reset."""
+async def read_missed_events(api: Api, user: str, since: str) -> list[Json]:
+    """Return the message events after a cursor, without the CaughtUp event. Fail if it is a reset."""
     subscriber = await api.subscribe(user, LIVE_MESSAGES, since=since)
     events = [await subscriber.next()]
     while events[-1]["__typename"] != "CaughtUp":
@@ -63,8 +63,8 @@ async def missed(api: Api, user: str, since: str) -> list[Json]:
 
 
 async def set_member(api: Api, group: str, user: str, *, role: str = "MEMBER", until: int = -1) -> None:
-    """Gives a member a role, or ends the membership with a seq."""
-    await api.settled()
+    """Set the role of a member, or end the membership at a seq."""
+    await api.wait_until_idle()
     members = api.database["members"]
     row = members.find_one({"_id": f"{group} {user}"})
     assert row is not None
@@ -75,21 +75,21 @@ async def set_member(api: Api, group: str, user: str, *, role: str = "MEMBER", u
     await cache.one(Call("DEL", (head, cached, loading)))
 
 
-class Slowly:
-    """Holds back what a process makes of revisions that are stored."""
+class PausedRevisions:
+    """Pauses one step of the process's handling of stored revisions."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
-        work = getattr(api.services.app.revisions, step)
+        self.reached, self.resume = asyncio.Event(), asyncio.Event()
+        original = getattr(api.services.app.revisions, step)
 
-        async def slow(*args: Any, **how: Any) -> Any:
+        async def paused(*args: Any, **options: Any) -> Any:
             self.reached.set()
-            await self.go_on.wait()
-            return await work(*args, **how)
+            await self.resume.wait()
+            return await original(*args, **options)
 
-        monkeypatch.setattr(api.services.app.revisions, step, slow)
+        monkeypatch.setattr(api.services.app.revisions, step, paused)
 
 
-async def waiting(api: Api) -> int:
-    """Entries in all outboxes."""
-    return len(await api.services.app.store.messages.list_outbox(EVERYWHERE, -60_000, 100))
+async def count_outbox_entries(api: Api) -> int:
+    """Return the number of entries in all outboxes."""
+    return len(await api.services.app.store.messages.list_outbox(ALL_PARTITIONS, -60_000, 100))

@@ -1,4 +1,4 @@
-"""What clients ask about sessions, and how they change them."""
+"""GraphQL documents about sessions, and the calls that use them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ CATEGORIES = "{ sessionCategories { categoryId sessionCount unreadCount writeTs 
 
 
 class SessionCalls(ABC):
-    """The calls about sessions, for whoever can run operations."""
+    """Calls about sessions."""
 
     @abstractmethod
-    async def data(self, who: Any, query: str, **variables: Any) -> Json:
-        """The response's data; fails on an error."""
+    async def data(self, caller: Any, query: str, **variables: Any) -> Json:
+        """Return the response's data; fail on an error."""
 
     async def mark_read(self, user: str, conversation: str, seq: int | None = None) -> Json:
         session: Json = (await self.data(user, MARK_READ, id=conversation, seq=seq))["markRead"]
@@ -55,7 +55,7 @@ class SessionCalls(ABC):
         return session
 
     async def mute(self, user: str, conversation: str, until: int | None = None) -> Json:
-        """Mutes, until a moment (ms) if one is given."""
+        """Mute the session, until `until` (ms) if given."""
         end = iso(until) if until is not None else None
         session: Json = (await self.data(user, MUTE, id=conversation, muted=True, until=end))["muteSession"]
         return session
@@ -73,29 +73,29 @@ class SessionCalls(ABC):
         return session
 
     async def assign(self, user: str, category: str | None, *conversations: str) -> list[Json]:
-        """Puts sessions into a folder, or takes them out."""
+        """Put sessions into a category, or out of it if the category is None."""
         answer = await self.data(user, ASSIGN, ids=list(conversations), category=category)
         sessions: list[Json] = answer["assignCategory"]
         return sessions
 
     async def categories(self, user: str) -> list[Json]:
-        found: list[Json] = (await self.data(user, CATEGORIES))["sessionCategories"]
-        return found
+        categories: list[Json] = (await self.data(user, CATEGORIES))["sessionCategories"]
+        return categories
 
     async def session(self, user: str, conversation: str) -> Json | None:
         query = f"query ($id: ID!) {{ session(conversationId: $id) {{ {SESSION} }} }}"
         session: Json | None = (await self.data(user, query, id=conversation))["session"]
         return session
 
-    async def own(self, user: str, conversation: str) -> Json:
-        """A session that the user has."""
+    async def own_session(self, user: str, conversation: str) -> Json:
+        """Return a session that the user has; fail if there is none."""
         session = await self.session(user, conversation)
         assert session is not None
         return session
 
     async def unread(self, user: str, conversation: str) -> int:
-        """How many messages of the conversation the user's badge shows."""
-        count: int = (await self.own(user, conversation))["unreadCount"]
+        """Return the unread count of the user's session."""
+        count: int = (await self.own_session(user, conversation))["unreadCount"]
         return count
 
     async def total_unread(self, user: str) -> int:
@@ -105,30 +105,30 @@ class SessionCalls(ABC):
     async def sessions(
         self, user: str, page: int = 100, *, sub_biz: str | None = None, category: str | None = None
     ) -> list[Json]:
-        """The whole list, in order: the main one, that of a subBiz, or a folder."""
-        found: list[Json] = []
+        """Return the whole list in order: the main list, that of a subBiz, or that of a category."""
+        sessions: list[Json] = []
         after = None
         while True:
-            asked = {"first": page, "after": after, "subBiz": sub_biz, "category": category}
-            listed = (await self.data(user, SESSIONS, **asked))["sessions"]
-            found += [edge["node"] for edge in listed["edges"]]
-            after = listed["pageInfo"]["endCursor"]
-            if not listed["pageInfo"]["hasNextPage"]:
-                return found
+            arguments = {"first": page, "after": after, "subBiz": sub_biz, "category": category}
+            page_data = (await self.data(user, SESSIONS, **arguments))["sessions"]
+            sessions += [edge["node"] for edge in page_data["edges"]]
+            after = page_data["pageInfo"]["endCursor"]
+            if not page_data["pageInfo"]["hasNextPage"]:
+                return sessions
 
-    async def titles(self, user: str, page: int = 100, **of: str) -> list[str]:
-        """The titles of a list, in order."""
-        return [session["conversation"]["title"] for session in await self.sessions(user, page, **of)]
+    async def titles(self, user: str, page: int = 100, **filters: str) -> list[str]:
+        """Return the titles of a list in order."""
+        return [session["conversation"]["title"] for session in await self.sessions(user, page, **filters)]
 
     async def all_sessions(self, user: str) -> dict[str, Json]:
-        """Everything valid by conversation: the main list, and what its gateways stand for."""
-        found = await self.sessions(user)
-        gateways = [session["conversation"] for session in found if session["conversation"]["type"] == "SUB_BIZ"]
+        """Return all valid sessions by conversation: the main list, and the sessions behind its gateways."""
+        sessions = await self.sessions(user)
+        gateways = [session["conversation"] for session in sessions if session["conversation"]["type"] == "SUB_BIZ"]
         for gateway in gateways:
-            found += await self.sessions(user, sub_biz=gateway["title"])
-        return {session["conversation"]["id"]: session for session in found}
+            sessions += await self.sessions(user, sub_biz=gateway["title"])
+        return {session["conversation"]["id"]: session for session in sessions}
 
 
 def iso(ms: int) -> str:
-    """A moment as the contract spells it."""
+    """Format a time in the form that the contract defines."""
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{ms % 1000:03}Z"

@@ -1,5 +1,5 @@
-// What goes wrong with each library as it comes: the reasons for what the guide does. Should one of these fail with a new version
-// of a library, the guide can drop what it does about it.
+// Problems of each library with its default settings: the reasons for the guide's code. If one of these fails with a new version
+// of a library, the guide can drop its workaround.
 import { ApolloClient, ApolloLink, HttpLink, InMemoryCache, gql } from "@apollo/client/core";
 import { RetryLink } from "@apollo/client/link/retry";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
@@ -16,7 +16,7 @@ const EVENTS = "subscription E($since: Cursor) { messageEvents(since: $since) { 
 const SEND = "mutation S($input: SendMessageInput!) { sendMessage(input: $input) { message { id conversationId content } } }";
 const MESSAGES = "query M($id: ID!) { messages(conversationId: $id) { edges { node { id content } } } }";
 
-// graphcache would tell of the schema it hasn't got.
+// graphcache would warn about the missing schema.
 console.warn = () => {};
 
 const bob = new Person("bob");
@@ -41,7 +41,7 @@ async function givesUp() {
   way.cut();
   await until("its giving up", () => failed);
   way.close();
-  done("graphql-ws gives up where it can't connect");
+  done("graphql-ws gives up if it cannot connect");
 }
 
 async function noToken() {
@@ -50,7 +50,7 @@ async function noToken() {
   });
   const failed = await new Promise((resolve) => { socket.subscribe({ query: EVENTS }, { next() {}, error: resolve, complete() {} }); });
   assert.equal(failed.message, "no token");
-  done("graphql-ws gives up where connectionParams fails");
+  done("graphql-ws gives up if connectionParams fails");
 }
 
 async function sendsAgain() {
@@ -74,10 +74,10 @@ async function sendsAgain() {
   assert.deepEqual(await bob.contents(conversationId), ["first", "twice", "twice"]);
   await socket.dispose();
   way.close();
-  done("graphql-ws sends a mutation again after a break");
+  done("graphql-ws sends a mutation again after a disconnect");
 }
 
-// How a library's subscription begins again after a break, with nothing between it and graphql-ws: what it heard at last.
+// How a library's subscription restarts after a disconnect, directly on graphql-ws: returns the last events.
 async function forgets(name, start) {
   const { person, params } = await somebody();
   const way = await cuttable();
@@ -86,7 +86,7 @@ async function forgets(name, start) {
   });
   const heard = [];
   let since = null;
-  // A getter, as it works with graphql-ws itself.
+  // A getter, which works with graphql-ws itself.
   const variables = { get since() { return since; } };
   const stop = start(socket, variables, ({ messageEvents: event }) => {
     since = event.cursor;
@@ -156,7 +156,7 @@ async function optimisticShadow() {
   assert.deepEqual(meanwhile, ["first", "ours"]);
   assert(shown().includes("theirs"));
   client.stop();
-  done("Apollo hides what others write while an optimisticResponse stands");
+  done("Apollo hides messages of others while an optimisticResponse is active");
 }
 
 async function optimisticLayer() {
@@ -202,7 +202,7 @@ async function optimisticLayer() {
   assert.deepEqual(meanwhile, ["first", "ours"]);
   stop();
   live();
-  done("urql with graphcache hides what others write while an optimistic answer stands");
+  done("urql with graphcache hides messages of others while an optimistic answer is active");
 }
 
 async function cutsOff() {
@@ -225,7 +225,7 @@ async function cutsOff() {
   assert.deepEqual(client.readQuery({ query }).sessions.edges.map(({ node }) => node.id), ["a", "b", "c"]);
   subscription.unsubscribe();
   client.stop();
-  done("Apollo's relayStylePagination drops what stands behind the cursor when the next page comes");
+  done("Apollo's relayStylePagination drops edges after the cursor when the next page comes");
 }
 
 async function documentCache() {
@@ -241,10 +241,10 @@ async function documentCache() {
   await client.mutation(SEND, { input: { conversationId, content: "second" } });
   await until("the messages again", () => asked === 3);
   stop();
-  done("urql's own cacheExchange asks everything with a Message in it anew after each sendMessage");
+  done("urql's own cacheExchange repeats every query with a Message after each sendMessage");
 }
 
-// These have the network in their hands, one after the other.
+// These change the network, so they run one after the other.
 async function retryLink() {
   const { person, headers } = await somebody();
   const { conversationId } = await bob.send(person.name, "first");
@@ -260,7 +260,7 @@ async function retryLink() {
   answerOnce(BUSY);
   await assert.rejects(client.mutate({ mutation: gql(SEND), variables }));
   client.stop();
-  done("Apollo's RetryLink hears of no GraphQL error");
+  done("Apollo's RetryLink never sees a GraphQL error");
 }
 
 async function relayErrors() {
@@ -270,7 +270,7 @@ async function relayErrors() {
     operation: { kind: "Operation", name: "Q", argumentDefinitions: [], selections: [] },
     params: { name: "Q", id: null, cacheID: "q", text: "{ me }", operationKind: "query", metadata: {} } };
   await fetchQuery(environment, node, {}).toPromise();
-  done("Relay takes errors beside data for none");
+  done("Relay ignores errors if there is data");
 }
 
 const relayForgets = forgets("Relay", (socket, variables, take) => {

@@ -17,9 +17,9 @@ from server.settings import Settings
 from store.base.errors import Unreachable
 from store.base.ids import UserId, partition_of, private_id
 from store.redis.cache import Cache, Call
-from store.redis.cluster import parse_cluster_url
+from store.redis.cluster_url import parse_cluster_url
 from store.redis.keys import Keys
-from subscriptions.realtime.events import MessageCreated
+from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Delivered, QueueBudget
 from tests.cluster.nodes import OwnCluster
 from tests.conftest import of_one_redis
@@ -38,7 +38,7 @@ def lock(keys: Keys, user: str) -> Call:
 
 
 async def test_what_is_asked_of_all_nodes_is_answered_in_the_order_of_the_questions(cache: Cache) -> None:
-    keys = [f"{cache.keys.space}{number}" for number in range(300)]
+    keys = [f"{cache.keys.namespace}{number}" for number in range(300)]
     await cache.run([Call("SET", (key,), (number,)) for number, key in enumerate(keys)])
     trips = cache.trips
     assert await cache.run([Call("GET", (key,)) for key in keys]) == [b"%d" % number for number in range(300)]
@@ -48,12 +48,12 @@ async def test_what_is_asked_of_all_nodes_is_answered_in_the_order_of_the_questi
 
 
 async def test_a_slot_that_has_moved_is_found_where_it_is(cluster: OwnCluster, cache: Cache) -> None:
-    key = f"{cache.keys.space}{{moves}}"
+    key = f"{cache.keys.namespace}{{moves}}"
     await cache.one(Call("SET", (key,), ("kept",)))
-    url = await cache.url_of(key)
+    url = await cache.find_url(key)
     cluster.end_move(slot_of(key), *cluster.begin_move(slot_of(key)))
     assert await cache.one(Call("GET", (key,))) == b"kept"
-    assert not cache.is_at(key, url)
+    assert not cache.is_owner(key, url)
     assert await cache.one(lock(cache.keys, "moves")) is not None
 
 
@@ -155,14 +155,16 @@ async def test_a_node_that_dies_is_replaced_and_what_it_held_does_not_count(
         first, *others = cluster.primaries
         for number in range(40):
             # Each shard makes itself known.
-            await store.cache.one(Call("SET", (f"{store.keys.space}{number}",), (1,)))
+            await store.cache.one(Call("SET", (f"{store.keys.namespace}{number}",), (1,)))
         generation = store.deployment.generations.number
         await send_message(services.app, ANNA, NewMessage(BEN, None, "before"))
         first.kill()
         began = time.monotonic()
         # Another node is asked as ever.
         kept = next(
-            f"{store.keys.space}{n}" for n in range(9999) if cluster.owner(slot_of(f"{store.keys.space}{n}")) in others
+            f"{store.keys.namespace}{n}"
+            for n in range(9999)
+            if cluster.owner(slot_of(f"{store.keys.namespace}{n}")) in others
         )
         await store.cache.one(Call("GET", (kept,)))
         assert time.monotonic() - began < 0.5
@@ -175,7 +177,7 @@ async def test_a_node_that_dies_is_replaced_and_what_it_held_does_not_count(
                     except Unreachable:
                         await asyncio.sleep(0.05)
         for number in range(40):
-            await store.cache.one(Call("SET", (f"{store.keys.space}{number}",), (1,)))
+            await store.cache.one(Call("SET", (f"{store.keys.namespace}{number}",), (1,)))
         assert store.deployment.generations.number > generation
         page = await list_messages(
             services.app, ANNA, private_id(ANNA, BEN), first=9, after=None, last=None, before=None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tests.api.client import PATIENCE_SECONDS, Api
+from tests.api.client import TIMEOUT_SECONDS, Api
 from tests.api.device import ApiDevice
 from tests.invariants.session_model import SessionModel
 from tests.invariants.session_reading import MESSAGE
@@ -82,7 +82,7 @@ class ModelDevice(ApiDevice):
         """Wait until the copy and the events are those of the model; fail if it does not come to that."""
         names = [name for name in model.names(self.user) if model.valid(self.user, name)]
         expected = {name: model.session(self.user, name) for name in names}
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         await self.apply()
         while wrong := self._wrong_sessions(expected) or self.ears.wrong(model):
             assert time.monotonic() < deadline, f"{self.user}: {wrong}"

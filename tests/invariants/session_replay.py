@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from subscriptions.transport.engine import RequestRefused
-from tests.api.client import Refusal, refusal_of
+from tests.api.client import Refusal, parse_refusal
 from tests.invariants.model_device import LIVE_MESSAGES
 from tests.invariants.session_told import Ears
 from tests.invariants.session_watch import Mark, Watch
@@ -20,7 +20,7 @@ async def replay(world: World, watch: Watch, mark: Mark, name: str | None, proce
         heard = await world.apis[process].subscribe(mark.user, LIVE_MESSAGES, since=mark.cursor, id=name)
     except RequestRefused as refused:
         assert name is not None and not model.rooms[name].knows(mark.user), f"{mark.user} in {name}: {refused.errors}"
-        assert refusal_of(refused.errors[0]) == Refusal("NOT_FOUND", "conversationId")
+        assert parse_refusal(refused.errors[0]) == Refusal("NOT_FOUND", "conversationId")
         return
     assert name is None or model.rooms[name].knows(mark.user), f"{mark.user} hears of {name}"
     ears = Ears(mark.user)
@@ -32,7 +32,7 @@ async def replay(world: World, watch: Watch, mark: Mark, name: str | None, proce
         if event["__typename"] == "MessageCreated":
             created[event["message"]["conversationId"]].append(event["message"]["seq"])
     await heard.stop()
-    assert heard.arrived() == [], "it goes on after CaughtUp, though nothing happens"
+    assert heard.pop_events() == [], "it goes on after CaughtUp, though nothing happens"
     assert not ears.skipped or mark.losses != watch.losses, f"{mark.user} is to begin anew, and nothing was lost"
     for where, seqs in created.items():
         assert seqs == sorted(seqs), f"{where}: {seqs}"

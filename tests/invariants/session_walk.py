@@ -254,5 +254,5 @@ class Walk(RuleBasedStateMachine):
                 self.look(0)
         finally:
             for api in self.world.apis:
-                self.world.run(api.stop_listening())
+                self.world.run(api.stop_subscriptions())
             self.world.lose(1, 0)

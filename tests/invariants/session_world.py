@@ -16,7 +16,7 @@ from redis import Redis
 
 from server.services import open_services
 from server.settings import UNLIMITED, load_settings
-from tests.api.client import PATIENCE_SECONDS, Api, refusal_of
+from tests.api.client import TIMEOUT_SECONDS, Api, parse_refusal
 from tests.clock import ManualClock
 from tests.invariants.session_model import Json, Op, date_time
 
@@ -148,15 +148,15 @@ class World:
         """Carries out a mutation, and answers its field's value, or how it was refused."""
         response = await self.apis[process].run(op.user, DOCUMENTS[op.kind], **variables(op, self.ids))
         if "errors" in response:
-            return refusal_of(response["errors"][0])
+            return parse_refusal(response["errors"][0])
         (value,) = response["data"].values()
         return value
 
     async def quiet(self) -> None:
         """Waits until nothing is under way any more."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             for api in (*self.apis, *self.apis):
-                await api.settled()
+                await api.wait_until_idle()
                 while api.services.app.bus._sending:  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
 
@@ -168,7 +168,7 @@ class World:
             await store.deployment.lease(store.ids, 0)
         for api in self.apis:
             await api.services.housekeeper.check_redis()
-            await api.services.app.hub.refresh()
+            await api.services.app.hub.renew_routes()
 
     def lose(self, share: float = 1, seed: int | None = None, marks: dict[str, str] | None = None) -> list[str]:
         """Takes keys from Redis: with a seed, each with that chance, and only such as may go one by one at a quiet moment.

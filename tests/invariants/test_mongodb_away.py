@@ -14,7 +14,7 @@ from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
 from store.base.ids import PARTITIONS
-from tests.api.client import Api, private
+from tests.api.client import Api, private_id
 from tests.api.group_calls import LEAVE
 from tests.invariants.conftest import servers_to_hurt
 
@@ -33,10 +33,10 @@ async def api(mongod: EmbeddedServers, redis_url: str, redis_prefix: str) -> Asy
     )
     with MongoClient[dict[str, Any]](mongod.mongo_url) as client:
         async with open_services(settings) as services:
-            services.app.store.mongo._primary._patience = 1.2
+            services.app.store.mongo._primary._grace_seconds = 1.2
             api = Api(services, client, "away")
             yield api
-            await api.stop_listening()
+            await api.stop_subscriptions()
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -48,9 +48,9 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def test_reads_go_on_writes_fail_at_once_and_the_same_key_is_safe_once_mongodb_is_back(
     api: Api, mongod: EmbeddedServers
 ) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "before")
-    (carol,) = await api.people("carol")
+    (carol,) = await api.create_users("carol")
     group = await api.create_group(alice, bob, carol)
     sessions = await api.all_sessions(bob)
     listening = await api.listen(bob)
@@ -60,18 +60,18 @@ async def test_reads_go_on_writes_fail_at_once_and_the_same_key_is_safe_once_mon
     await until(lambda: api.services.app.store.mongo._primary.is_lost)
     began = time.monotonic()
     refusals = await asyncio.gather(
-        *(api.refused_to_send(alice, bob, f"message {n}", idempotencyKey=f"k{n}") for n in range(20))
+        *(api.expect_send_refusal(alice, bob, f"message {n}", idempotencyKey=f"k{n}") for n in range(20))
     )
     assert {(refusal.code, refusal.retryable) for refusal in refusals} == {("UNAVAILABLE", True)}
-    refusal = await api.refusal(
-        bob, "mutation ($id: ID!) { markRead(conversationId: $id) { id } }", id=private(alice, bob)
+    refusal = await api.expect_refusal(
+        bob, "mutation ($id: ID!) { markRead(conversationId: $id) { id } }", id=private_id(alice, bob)
     )
     assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)
     assert time.monotonic() - began < 2
     # Nothing is left behind by those who try for hours.
     for _ in range(3):
-        assert (await api.refused_to_send(alice, bob, "without a key")).code == "UNAVAILABLE"
-    assert (await api.refusal(carol, LEAVE, id=group)).code == "UNAVAILABLE"
+        assert (await api.expect_send_refusal(alice, bob, "without a key")).code == "UNAVAILABLE"
+    assert (await api.expect_refusal(carol, LEAVE, id=group)).code == "UNAVAILABLE"
     assert await api.services.app.store.messages.list_outbox(range(PARTITIONS), 0, 100) == []
     assert await api.all_sessions(bob) == sessions
     await asyncio.to_thread(child.launch)
@@ -82,8 +82,8 @@ async def test_reads_go_on_writes_fail_at_once_and_the_same_key_is_safe_once_mon
     for _ in range(2):
         sent = await asyncio.gather(*(api.send(alice, bob, f"message {n}", idempotencyKey=f"k{n}") for n in range(20)))
     assert len({each["message"]["seq"] for each in sent}) == 20
-    history = [message["content"] for message in await api.history(bob, private(alice, bob))]
+    history = [message["content"] for message in await api.history(bob, private_id(alice, bob))]
     assert sorted(history) == sorted(["before", *(f"message {n}" for n in range(20))])
-    assert await api.unread(bob, private(alice, bob)) == 21
+    assert await api.unread(bob, private_id(alice, bob)) == 21
     told = {(await listening.next())["message"]["content"] for _ in range(20)}
     assert told == {f"message {n}" for n in range(20)}

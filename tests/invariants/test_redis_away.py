@@ -14,13 +14,13 @@ from pymongo import MongoClient
 
 from resolvers.users.callers import Caller, CallerRole
 from schema.base.context import Context
-from schema.base.viewers import Viewer
+from schema.base.viewers import TrackedViewer
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
 from store.base.ids import ConversationId, UserId
 from store.deployment import redis_generations as generations
-from tests.api.client import Api, cancelled, private
+from tests.api.client import Api, cancel_tasks, private_id
 from tests.conftest import own_database
 from tests.invariants.conftest import servers_to_hurt
 
@@ -43,12 +43,12 @@ class Deployment:
     async def lose_redis(self) -> None:
         """It is away, and both servers know."""
         self.redis._child("redis").kill()
-        await self.until(lambda api: api.services.app.store.cache.spare is not None)
+        await self.until(lambda api: api.services.app.uses_fallback)
 
     async def bring_redis_back(self) -> None:
         """As a restart does, empty, and both servers know."""
         await self.start_redis()
-        await self.until(lambda api: api.services.app.store.cache.spare is None)
+        await self.until(lambda api: api.services.app.store.cache.is_shared)
 
     async def start_redis(self) -> None:
         child = self.redis._child("redis")
@@ -66,30 +66,30 @@ class Deployment:
 async def deployment(
     mongo_url: str, _mongo_janitor: MongoClient[Any], redis: EmbeddedServers, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Deployment]:
-    monkeypatch.setattr(generations, "UNSEEN_MS", 1_500)
+    monkeypatch.setattr(generations, "AWAY_AFTER_MS", 1_500)
     with own_database(_mongo_janitor) as database:
         settings = load_settings(mongo_url=mongo_url, mongo_database=database, redis_url=redis.redis_url)
         async with open_services(settings) as services, open_services(settings) as others:
             one, other = (Api(each, _mongo_janitor, database) for each in (services, others))
             deployment = Deployment(one, other, redis)
             yield deployment
-            await one.stop_listening()
-            await other.stop_listening()
+            await one.stop_subscriptions()
+            await other.stop_subscriptions()
     if redis.redis_pid is None:
         await deployment.start_redis()
 
 
 async def test_everything_but_live_events_goes_on_without_redis_on_all_servers(deployment: Deployment) -> None:
     one, other = deployment.one, deployment.other
-    alice, bob, carol, dan = await one.people("alice", "bob", "carol", "dan")
-    talk = private(alice, bob)
+    alice, bob, carol, dan = await one.create_users("alice", "bob", "carol", "dan")
+    talk = private_id(alice, bob)
     await one.send(alice, bob, "before")
     await deployment.lose_redis()
 
     first = await one.send(alice, bob, "first", idempotencyKey="k")
     again = await other.send(alice, bob, "first", idempotencyKey="k")
     assert again["replayed"] and again["message"]["id"] == first["message"]["id"]
-    refusal = await other.refused_to_send(alice, bob, "something else", idempotencyKey="k")
+    refusal = await other.expect_send_refusal(alice, bob, "something else", idempotencyKey="k")
     assert refusal.code == "IDEMPOTENCY_CONFLICT"
     await other.send(bob, alice, "second")
     assert [message["content"] for message in await one.history(alice, talk)] == ["before", "first", "second"]
@@ -113,14 +113,14 @@ async def test_everything_but_live_events_goes_on_without_redis_on_all_servers(d
     edited = await other.edit(alice, first["message"]["id"], "better")
     assert edited["content"] == "better"
     assert [message["content"] for message in await one.history(bob, talk)] == ["before", "better", "second"]
-    assert (await one.refused_to_send(alice, "p_x_y", "no")).code == "NOT_FOUND"
+    assert (await one.expect_send_refusal(alice, "p_x_y", "no")).code == "NOT_FOUND"
 
 
 async def test_many_who_write_to_one_conversation_at_once_without_redis_get_a_place_each(
     deployment: Deployment,
 ) -> None:
     one, other = deployment.one, deployment.other
-    alice, bob, carol = await one.people("alice", "bob", "carol")
+    alice, bob, carol = await one.create_users("alice", "bob", "carol")
     group = await one.create_group(alice, bob, carol)
     await deployment.lose_redis()
     sent = await asyncio.gather(
@@ -136,14 +136,14 @@ async def test_many_who_write_to_one_conversation_at_once_without_redis_get_a_pl
 
 async def test_once_redis_is_back_all_is_as_it_is_and_who_listens_begins_anew(deployment: Deployment) -> None:
     one, other = deployment.one, deployment.other
-    alice, bob = await one.people("alice", "bob")
-    talk = private(alice, bob)
+    alice, bob = await one.create_users("alice", "bob")
+    talk = private_id(alice, bob)
     await one.send(alice, bob, "before")
     listening = await one.listen(bob)
     await deployment.lose_redis()
     await other.send(alice, bob, "meanwhile")
     await other.mark_read(bob, talk, 1)
-    await listening.none()
+    await listening.expect_no_event()
     await deployment.bring_redis_back()
 
     event = await listening.next()
@@ -159,70 +159,70 @@ async def test_what_was_written_without_redis_by_who_did_not_know_yet_that_it_is
     deployment: Deployment,
 ) -> None:
     one, other = deployment.one, deployment.other
-    alice, bob = await one.people("alice", "bob")
-    talk = private(alice, bob)
+    alice, bob = await one.create_users("alice", "bob")
+    talk = private_id(alice, bob)
     await one.send(alice, bob, "before")
     await deployment.lose_redis()
     late = other.services.housekeeper
     await late.close()
     await deployment.start_redis()
-    await deployment.until(lambda api: api is other or api.services.app.store.cache.spare is None)
+    await deployment.until(lambda api: api is other or api.services.app.store.cache.is_shared)
     assert await one.unread(bob, talk) == 1
     await other.send(alice, bob, "from who was late")
     # At once: who is answered by one server may ask another.
     assert await one.unread(bob, talk) == 2
     await other.pin(bob, talk)
-    assert (await one.own(bob, talk))["priority"] == 1
+    assert (await one.own_session(bob, talk))["priority"] == 1
 
 
 async def test_a_key_of_before_stands_for_its_message_however_often_it_is_used_without_redis(
     deployment: Deployment,
 ) -> None:
     one, other = deployment.one, deployment.other
-    alice, bob = await one.people("alice", "bob")
+    alice, bob = await one.create_users("alice", "bob")
     first = await one.send(alice, bob, "first", idempotencyKey="k")
     await deployment.lose_redis()
 
     for api in (one, other, one):
-        refusal = await api.refused_to_send(alice, bob, "something else", idempotencyKey="k")
+        refusal = await api.expect_send_refusal(alice, bob, "something else", idempotencyKey="k")
         assert refusal.code == "IDEMPOTENCY_CONFLICT"
         again = await api.send(alice, bob, "first", idempotencyKey="k")
         assert (again["replayed"], again["message"]["id"]) == (True, first["message"]["id"])
-    assert len(await other.history(bob, private(alice, bob))) == 1
+    assert len(await other.history(bob, private_id(alice, bob))) == 1
 
 
 async def test_what_was_recalled_without_redis_by_who_did_not_know_yet_that_it_is_back_is_withheld(
     deployment: Deployment,
 ) -> None:
     one, other = deployment.one, deployment.other
-    alice, bob = await one.people("alice", "bob")
-    talk = private(alice, bob)
+    alice, bob = await one.create_users("alice", "bob")
+    talk = private_id(alice, bob)
     sent = await one.send(alice, bob, "regretted")
     await deployment.lose_redis()
     late = other.services.housekeeper
     await late.close()
     await deployment.start_redis()
-    await deployment.until(lambda api: api is other or api.services.app.store.cache.spare is None)
-    assert (await one.own(bob, talk))["lastMessage"]["content"] == "regretted"
+    await deployment.until(lambda api: api is other or api.services.app.store.cache.is_shared)
+    assert (await one.own_session(bob, talk))["lastMessage"]["content"] == "regretted"
     listening = await one.listen(bob)
     await other.recall(alice, sent["message"]["id"])
     await late.check_redis()
-    assert (await one.own(bob, talk))["lastMessage"]["content"] is None
+    assert (await one.own_session(bob, talk))["lastMessage"]["content"] is None
     event = await listening.next()
     assert (event["__typename"], event["reset"]) == ("CaughtUp", True)
 
 
 async def test_an_event_that_is_told_as_redis_goes_shows_what_mongodb_holds(deployment: Deployment) -> None:
     one = deployment.one
-    alice, bob = await one.people("alice", "bob")
+    alice, bob = await one.create_users("alice", "bob")
     await one.send(alice, bob, "before")
     await deployment.lose_redis()
 
     async def show(_event: object, context: Context) -> ExecutionResult:
-        head = await context.app.store.conversations.find(ConversationId(private(alice, bob)))
+        head = await context.app.store.conversations.find(ConversationId(private_id(alice, bob)))
         return ExecutionResult({"seq": head and head.seq}, None)
 
-    viewer = Viewer(Caller(UserId(alice), CallerRole.USER, 0.0))
+    viewer = TrackedViewer(Caller(UserId(alice), CallerRole.USER, 0.0))
     trips = one.services.app.store.mongo.trips
     async with asyncio.timeout(2):
         told = await one.services.engine.execute_event(show, None, viewer)
@@ -234,8 +234,8 @@ async def test_what_was_begun_with_redis_and_ends_without_is_done_at_once(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = deployment.one, deployment.other
-    alice, bob = await one.people("alice", "bob")
-    talk = private(alice, bob)
+    alice, bob = await one.create_users("alice", "bob")
+    talk = private_id(alice, bob)
     await one.send(alice, bob, "before")
     store, gone, waiting = other.services.app.store, asyncio.Event(), set[str]()
 
@@ -262,12 +262,12 @@ async def test_what_was_begun_with_redis_and_ends_without_is_done_at_once(
     assert (await one.send(alice, bob, "spanning", idempotencyKey="k"))["message"]["id"] == sent["message"]["id"]
     await deployment.bring_redis_back()
     for api in (one, other):
-        assert (await api.unread(bob, talk), (await api.own(bob, talk))["priority"]) == (2, 1)
+        assert (await api.unread(bob, talk), (await api.own_session(bob, talk))["priority"]) == (2, 1)
 
 
 async def test_a_subscription_that_waits_for_redis_asks_mongodb_for_little(deployment: Deployment) -> None:
     one = deployment.one
-    alice, bob, carol = await one.people("alice", "bob", "carol")
+    alice, bob, carol = await one.create_users("alice", "bob", "carol")
     group = await one.create_group(alice, bob, carol)
     await deployment.lose_redis()
     await one.services.housekeeper.close()
@@ -276,13 +276,13 @@ async def test_a_subscription_that_waits_for_redis_asks_mongodb_for_little(deplo
     await asyncio.sleep(0.5)
     assert not waiting.done()
     assert one.services.app.store.mongo.trips - trips <= 2
-    await cancelled(waiting)
+    await cancel_tasks(waiting)
 
 
 async def test_without_redis_a_user_changes_sessions_on_servers_whose_clocks_differ(deployment: Deployment) -> None:
     one, other = deployment.one, deployment.other
-    alice, bob = await one.people("alice", "bob")
-    talk = private(alice, bob)
+    alice, bob = await one.create_users("alice", "bob")
+    talk = private_id(alice, bob)
     await one.send(alice, bob, "before")
     await deployment.lose_redis()
     ahead = one.services.app.store.clock
@@ -290,4 +290,4 @@ async def test_without_redis_a_user_changes_sessions_on_servers_whose_clocks_dif
     for priority in (1, 3, 5):
         await one.pin(bob, talk, priority)
         assert (await other.pin(bob, talk, priority + 1))["priority"] == priority + 1
-    assert (await one.own(bob, talk))["priority"] == 6
+    assert (await one.own_session(bob, talk))["priority"] == 6

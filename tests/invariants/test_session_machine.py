@@ -13,7 +13,7 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 from pymongo import MongoClient
 from redis import Redis
 
-from tests.api.client import refusal_of, together
+from tests.api.client import gather_all, parse_refusal
 from tests.invariants.session_acts import BAD, BURST, GROUP_BURST
 from tests.invariants.session_model import Json
 from tests.invariants.session_walk import ANY, HOUR_MS, PROCESS, WHO, Walk
@@ -134,7 +134,7 @@ class SessionMachine(Walk):
         note(f"{done}".replace(self.tag, ""))
 
         async def act() -> None:
-            answers = await together(*(self.world.call(op, (process + n) % 2) for n, op in enumerate(done)))
+            answers = await gather_all(*(self.world.call(op, (process + n) % 2) for n, op in enumerate(done)))
             models = self.watch.orders(list(zip(done, answers, strict=True)))
             await self.world.quiet()
             places = {(op.user, op.target) for op in done if op.target[:2] in ("p_", "g_")}
@@ -158,7 +158,7 @@ class SessionMachine(Walk):
 
         async def act() -> None:
             response = await self.world.apis[process].run(user, document, **variables)
-            assert refusal_of(response["errors"][0]) == expected, response
+            assert parse_refusal(response["errors"][0]) == expected, response
             await self.world.quiet()
             await self.watch.check([user], process)
 

@@ -171,8 +171,8 @@ async def test_a_peer_that_reads_again_in_time_is_told_that_it_was_too_slow(star
 async def test_a_peer_that_had_events_dropped_is_closed_unless_it_catches_up(start, engine, catches_up):
     async def stream(request, context):
         # As the hub does it where a connection has no room for another event.
-        context.room.take_place()
-        context.room.overflow()
+        context.room.reserve()
+        context.room.mark_behind()
         if catches_up:
             asyncio.get_running_loop().call_later(0.1, context.room.leave, 1)
         while True:

@@ -182,10 +182,10 @@ async def test_what_an_operation_was_handed_is_not_kept_for_those_after_it() -> 
 
 
 async def test_plans_that_were_not_used_for_longest_are_made_anew() -> None:
-    kept = PlanCache(most_fields=220)
+    plan_cache = PlanCache(max_fields=220)
     many = parse("{ twig { " + " ".join(f"a{n}: name" for n in range(80)) + " } }")
     few = parse("query ($a: Boolean = false) { twig { name } any @skip(if: $a) { __typename } }")
-    operations = [compile_operation(SCHEMA, document, kept=kept) for document in (few, many, many)]
+    operations = [compile_operation(SCHEMA, document, plan_cache=plan_cache) for document in (few, many, many)]
     held = []
     for number in (0, 1, 0, 2, 1):
         operation = operations[number]

@@ -16,10 +16,10 @@ from graphql import ExecutionResult, GraphQLArgument, execute, get_named_type, p
 import schema.execution.engine
 from resolvers.users.callers import CallerRole
 from schema.base.context import Context
-from schema.execution.engine import PreparedOperation
+from schema.execution.prepared_operations import PreparedOperation
 from schema.root import SCHEMA
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
-from tests.api.client import Api, caller, private
+from tests.api.client import Api, make_caller, private_id
 from tests.schema.error_positions import Place, nulled
 from tests.schema.generated_queries import Chooser, Writer
 
@@ -98,7 +98,7 @@ class World:
 async def world(process: Api) -> AsyncIterator[World]:
     """A little of everything."""
     api, found = process, World()
-    ada, bob, cem, dora = found.users = await api.people("ada", "bob", "cem", "dora")
+    ada, bob, cem, dora = found.users = await api.create_users("ada", "bob", "cem", "dora")
     group = await api.create_group(ada, bob, cem)
     full = await api.create_group(bob, ada, dora, name="Full", historyVisibility="FULL")
     first = await api.send(ada, bob, "one")
@@ -112,16 +112,16 @@ async def world(process: Api) -> AsyncIterator[World]:
     await api.edit(bob, second["message"]["id"], "two, edited")
     await api.leave(cem, group)
     await api.mute(ada, group)
-    await api.pin(ada, private(ada, bob), 3)
+    await api.pin(ada, private_id(ada, bob), 3)
     await api.assign(ada, "work", group)
-    await api.mark_read(ada, private(ada, bob))
-    await api.settled()
+    await api.mark_read(ada, private_id(ada, bob))
+    await api.wait_until_idle()
     sent = (first, second, in_group, recalled)
     found.messages = [one["message"]["id"] for one in sent] + ["m_12"]
     found.conversations = [
-        private(ada, bob),
-        private(ada, cem, "shop"),
-        private(bob, cem),
+        private_id(ada, bob),
+        private_id(ada, cem, "shop"),
+        private_id(bob, cem),
         group,
         full,
         "b_shop",
@@ -135,7 +135,7 @@ async def world(process: Api) -> AsyncIterator[World]:
 
 
 def context_of(api: Api, user: str, role: CallerRole) -> Context:
-    return api.services.engine._context(ConnectionContext(caller(user, role), "request"))
+    return api.services.engine._context(ConnectionContext(make_caller(user, role), "request"))
 
 
 async def standard(query: str, context: Context) -> ExecutionResult:
@@ -177,7 +177,7 @@ async def test_generated_operations_are_answered_alike(
         who, role = chance.choice(world.users), chance.choice(tuple(CallerRole))
         if kind == "mutation":
             await standard(query, context_of(process, who, role))
-            await process.settled()
+            await process.wait_until_idle()
         expected = await standard(query, context_of(process, who, role))
         found = await operation.compiled.execute(None, None, context_of(process, who, role))
         assert spelt(found) == spelt(expected), query
@@ -190,7 +190,7 @@ async def test_generated_operations_are_answered_alike(
 
 async def test_events_are_shown_alike(process: Api, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[tuple[Any, Any, str]] = []
-    execution = schema.execution.engine._execution
+    execution = schema.execution.engine._event_execution
 
     def both(operation: PreparedOperation, executor: Any) -> Any:
         ours, theirs = (
@@ -206,7 +206,7 @@ async def test_events_are_shown_alike(process: Api, world: World, monkeypatch: p
 
         return run
 
-    monkeypatch.setattr(schema.execution.engine, "_execution", both)
+    monkeypatch.setattr(schema.execution.engine, "_event_execution", both)
     chance, root = random.Random(SEED), CORE.subscription_type
     assert root is not None
     listening = 0
@@ -224,12 +224,12 @@ async def test_events_are_shown_alike(process: Api, world: World, monkeypatch: p
     ada, bob, *_ = world.users
     sent = await process.send(ada, bob, "live")
     await process.edit(ada, sent["message"]["id"], "live, edited")
-    await process.mark_read(bob, private(ada, bob))
+    await process.mark_read(bob, private_id(ada, bob))
     await process.recall(ada, sent["message"]["id"])
-    await process.pin(ada, private(ada, bob), 5)
+    await process.pin(ada, private_id(ada, bob), 5)
     await process.send(bob, world.conversations[4], "in the group")
-    await process.data(ada, "mutation ($id: ID!) { startTyping(conversationId: $id) }", id=private(ada, bob))
-    await process.settled()
+    await process.data(ada, "mutation ($id: ID!) { startTyping(conversationId: $id) }", id=private_id(ada, bob))
+    await process.wait_until_idle()
     assert len(compared) > 40
     for found, expected, query in compared:
         assert found == expected, query

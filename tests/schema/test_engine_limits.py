@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from schema.execution import engine as engine_module
+from schema.execution import prepared_operations
 from subscriptions.transport.engine import RequestRefused
-from tests.api.client import Api, Json, Refusal, refusal_of
+from tests.api.client import Api, Json, Refusal, parse_refusal
 from tests.api.conftest import OpenApi
 
 TOO_COMPLEX = Refusal("QUERY_TOO_COMPLEX")
@@ -54,14 +54,14 @@ def document(limit: str, source: str, **variables: int) -> Document:
 
 async def limit_met(api: Api, asked: Document) -> str:
     """The limit that a document is refused for, subscriptions included."""
-    (user,) = await api.people("user")
+    (user,) = await api.create_users("user")
     if asked.source.startswith("subscription"):
         with pytest.raises(RequestRefused) as caught:
             await api.subscribe(user, asked.source, **asked.variables)
         (error,) = caught.value.errors
     else:
         (error,) = (await api.run(user, asked.source, **asked.variables))["errors"]
-    assert refusal_of(error) == TOO_COMPLEX
+    assert parse_refusal(error) == TOO_COMPLEX
     limit: str = error["extensions"]["limit"]
     return limit
 
@@ -87,7 +87,7 @@ async def test_what_passes_a_limit_is_too_complex(api: Api, asked: Document) -> 
 
 
 async def test_what_lies_within_the_limits_is_answered(api: Api) -> None:
-    (user,) = await api.people("user")
+    (user,) = await api.create_users("user")
     await api.data(user, MANY_MEMBERS, first=50)
     await api.data(user, replies(15))
     await api.data(user, "{ me { " + names(30, "id") + " } }")
@@ -97,19 +97,19 @@ async def test_what_lies_within_the_limits_is_answered(api: Api) -> None:
 
 async def test_a_variable_that_was_null_says_nothing_of_one_that_is_left_out(api: Api) -> None:
     """Null takes the default of the field, a variable that is left out its own."""
-    (user,) = await api.people("user")
+    (user,) = await api.create_users("user")
     members = MANY_MEMBERS.replace("$first: Int", "$first: Int = 100")
     await api.data(user, members, first=None)
     assert await limit_met(api, document("max_nodes", members)) == "max_nodes"
 
 
 async def test_documents_are_remembered_up_to_so_many_characters(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    (user,) = await api.people("user")
-    monkeypatch.setattr(engine_module, "_CHARACTERS_CACHED", 1_000)
+    (user,) = await api.create_users("user")
+    monkeypatch.setattr(prepared_operations, "_MAX_CACHED_CHARACTERS", 1_000)
     documents = ["{ me { " + names(count, "id") + " } }" for count in range(20, 30)]
     for asked in documents * 2:
         await api.data(user, asked)
-    remembered = [query for query, _ in api.services.engine._prepared]
+    remembered = [query for query, _ in api.services.engine._operations._prepared]
     assert remembered[-1] == documents[-1]
     assert 700 < sum(map(len, remembered)) <= 1_000
 
@@ -137,7 +137,7 @@ async def test_limits_are_what_the_settings_say(strict: Api, asked: Document) ->
 
 
 async def test_what_lies_within_the_limits_of_the_settings_is_answered(strict: Api) -> None:
-    (user,) = await strict.people("user")
+    (user,) = await strict.create_users("user")
     await strict.data(user, replies(8))
     await strict.data(user, "{ sessions(first: 10) { a: totalUnread } }")
     await strict.subscribe(user, live_replies(8))
@@ -146,10 +146,10 @@ async def test_what_lies_within_the_limits_of_the_settings_is_answered(strict: A
 
 async def test_fields_that_overlap_are_compared_up_to_a_bound(api: Api) -> None:
     """Each pair of the same field is compared: a document within all other limits makes 180,000 pairs of 600."""
-    (user,) = await api.people("user")
+    (user,) = await api.create_users("user")
 
     def overlapping(count: int) -> str:
         return "{ me { " + "... { id } " * count + "} }"
 
     await api.data(user, overlapping(100))
-    assert await api.refusal(user, overlapping(600)) == Refusal("INVALID_INPUT")
+    assert await api.expect_refusal(user, overlapping(600)) == Refusal("INVALID_INPUT")

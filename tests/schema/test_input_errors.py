@@ -22,14 +22,16 @@ SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { repl
     ids=str,
 )
 async def test_a_variable_names_the_field_that_is_wrong(api: Api, variables: Json, field: str) -> None:
-    assert await api.refusal("alice", SEND, **variables) == Refusal("INVALID_INPUT", field)
+    assert await api.expect_refusal("alice", SEND, **variables) == Refusal("INVALID_INPUT", field)
 
 
 async def test_a_list_names_the_field_inside_it(api: Api) -> None:
     query = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id } }"
-    refused = await api.refusal("alice", query, input=[{"id": "bob", "displayName": 1}])
+    refused = await api.expect_refusal("alice", query, input=[{"id": "bob", "displayName": 1}])
     assert refused == Refusal("INVALID_INPUT", "displayName")
 
 
 async def test_an_argument_that_is_missing_is_named(api: Api) -> None:
-    assert await api.refusal("alice", "{ messages { edges { cursor } } }") == Refusal("INVALID_INPUT", "conversationId")
+    assert await api.expect_refusal("alice", "{ messages { edges { cursor } } }") == Refusal(
+        "INVALID_INPUT", "conversationId"
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PARTS = ("anonymous", "outsider", "left", "removed", "member", "admin", "owner")
-"""Whoever may ask about the group of a `tests.api.group_roles.Cast`. The message that is asked about is the member's."""
+"""Whoever may ask about the group of a `tests.api.sample_group.SampleGroup`. The message that is asked about is the member's."""
 
 OK, NULL = "ok", "null"
 NOBODY, HIDDEN, GONE, NO = "UNAUTHENTICATED", "NOT_FOUND", "NOT_A_MEMBER", "FORBIDDEN"

@@ -14,9 +14,9 @@ from graphql import GraphQLArgument, GraphQLInputField, GraphQLInputObjectType, 
 from schema.base.errors import ErrorCode
 from schema.root import SCHEMA
 from subscriptions.transport.engine import RequestRefused
-from tests.api.client import SEND, Api, Json, message_to, private
-from tests.api.group_roles import Cast, perform
-from tests.api.unchanged_state import witness
+from tests.api.client import SEND, Api, Json, message_input, private_id
+from tests.api.sample_group import SampleGroup, create_sample_group
+from tests.api.state_snapshot import take_snapshot
 from tests.security.fuzzed_requests import NASTY
 from tests.server.served_app import ServeApp
 from tests.server.tokens import bearer
@@ -76,14 +76,14 @@ def _is_list(described: GraphQLArgument | GraphQLInputField) -> bool:
     return "[" in str(described.type)
 
 
-def valid_for(cast: Cast) -> Json:
+def valid_for(sample: SampleGroup) -> Json:
     """What fields take beside the text that is tried. It is the outsider who asks, so most of it is not theirs."""
-    group, user = cast.group, cast.member
+    group, user = sample.group, sample.member
     return {
         "session.conversationId": group, "messages.conversationId": group, "markRead.conversationId": group, "ackDelivered.conversationId": group,
         "ackDelivered.upToSeq": 1, "muteSession.conversationId": group, "muteSession.muted": True, "assignCategory.conversationIds": [group],
-        "sendMessage.input": {"toUserId": user, "content": "hello"}, "editMessage.messageId": cast.message, "editMessage.content": "x",
-        "createGroup.input": {"name": "Group", "memberIds": [cast.admin, cast.owner]}, "updateGroup.groupId": group, "updateGroup.input": {"name": "x"},
+        "sendMessage.input": {"toUserId": user, "content": "hello"}, "editMessage.messageId": sample.message, "editMessage.content": "x",
+        "createGroup.input": {"name": "Group", "memberIds": [sample.admin, sample.owner]}, "updateGroup.groupId": group, "updateGroup.input": {"name": "x"},
         "inviteMembers.groupId": group, "inviteMembers.userIds": [user], "removeMember.groupId": group, "removeMember.userId": user,
         "transferOwner.groupId": group, "transferOwner.userId": user, "setMemberRole.groupId": group, "setMemberRole.userId": user,
         "setMemberRole.role": "ADMIN", "upsertUsers.input": [{"id": user, "displayName": "Renamed"}],
@@ -111,10 +111,10 @@ def texts_for(tried: Input) -> tuple[Any, ...]:
 
 
 async def test_no_text_in_any_place_is_more_than_a_text(api: Api) -> None:
-    cast = await perform(api)
-    valid, who = valid_for(cast), cast.outsider
+    sample = await create_sample_group(api)
+    valid, who = valid_for(sample), sample.outsider
     # What the outsider may do to others by right: write to them. All else has to leave them as they are.
-    watching = await witness(api, cast.group, *cast.members)
+    watching = await take_snapshot(api, sample.group, *sample.members)
     harmless = [tried for tried in INPUTS if tried.field not in ("sendMessage", "createGroup")]
     assert len(harmless) > 40
     for tried in harmless:
@@ -122,23 +122,23 @@ async def test_no_text_in_any_place_is_more_than_a_text(api: Api) -> None:
             response = await answered(api, who, tried, tried.variables(text, valid))
             for error in response.get("errors", ()):
                 assert error["extensions"]["code"] in CODES, (tried, ascii(text)[:100], error)
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
     for tried in [tried for tried in INPUTS if tried.field in ("sendMessage", "createGroup")]:
         for text in texts_for(tried):
             response = await answered(api, who, tried, tried.variables(text, valid))
             for error in response.get("errors", ()):
                 assert error["extensions"]["code"] in CODES, (tried, ascii(text)[:100], error)
-    stranger = await api.data(cast.owner, "query ($id: ID!) { group(id: $id) { name memberCount } }", id=cast.group)
+    stranger = await api.data(sample.owner, "query ($id: ID!) { group(id: $id) { name memberCount } }", id=sample.group)
     assert stranger["group"] == {"name": "Group", "memberCount": 5}
 
 
 async def test_what_is_stored_comes_back_as_it_was_sent(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     texts = [text for text in NASTY if text.strip() and "\0" not in text and not _is_half(text) and len(text) <= 4_000]
     assert len(texts) > 80
     for text in texts:
         await api.send(alice, bob, text, **({"idempotencyKey": text} if len(text) <= 128 else {}))
-    history = await api.history(bob, private(alice, bob))
+    history = await api.history(bob, private_id(alice, bob))
     assert [message["content"] for message in history] == texts
     # Each key stands for its own message: none is taken for another one, however alike they look.
     for text, message in zip(texts, history, strict=True):
@@ -149,16 +149,18 @@ async def test_what_is_stored_comes_back_as_it_was_sent(api: Api) -> None:
 
 
 async def test_folders_with_odd_names_are_kept_apart(api: Api) -> None:
-    alice, *others = await api.people("alice", *(f"u{number}" for number in range(20)))
+    alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(20)))
     names = [text for text in NASTY if text.strip() and len(text) <= 128 and text.isprintable() and not _is_half(text)][
         :20
     ]
     for name, other in zip(names, others, strict=False):
         await api.send(other, alice)
-        await api.assign(alice, name, private(alice, other))
+        await api.assign(alice, name, private_id(alice, other))
     for name, other in zip(names, others, strict=False):
         listed = await api.data(alice, "query ($c: ID) { sessions(categoryId: $c) { edges { node { conversation { id } } } } }", c=name)  # fmt: skip
-        assert [e["node"]["conversation"]["id"] for e in listed["sessions"]["edges"]] == [private(alice, other)], name
+        assert [e["node"]["conversation"]["id"] for e in listed["sessions"]["edges"]] == [private_id(alice, other)], (
+            name
+        )
 
 
 def _is_half(text: str) -> bool:
@@ -167,12 +169,14 @@ def _is_half(text: str) -> bool:
 
 @pytest.mark.parametrize("text", [text for text in NASTY if _is_half(text) or "\0" in text], ids=ascii)
 async def test_half_characters_and_nul_are_refused_before_anything_is_stored(api: Api, text: str) -> None:
-    alice, bob = await api.people("alice", "bob")
-    before = await api.stored()
-    assert (await api.refusal(alice, SEND, input=message_to(bob, f"x{text}"))).code == "INVALID_INPUT"
+    alice, bob = await api.create_users("alice", "bob")
+    before = await api.stored_documents()
+    assert (await api.expect_refusal(alice, SEND, input=message_input(bob, f"x{text}"))).code == "INVALID_INPUT"
     if _is_half(text):
-        assert (await api.refusal(alice, SEND, input=message_to(bob, idempotencyKey=text))).code == "INVALID_INPUT"
-    assert await api.stored() == before
+        assert (
+            await api.expect_refusal(alice, SEND, input=message_input(bob, idempotencyKey=text))
+        ).code == "INVALID_INPUT"
+    assert await api.stored_documents() == before
 
 
 async def test_no_token_names_a_user_with_anything_in_the_name(serve_app: ServeApp) -> None:

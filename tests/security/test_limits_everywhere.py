@@ -12,8 +12,8 @@ from graphql import GraphQLObjectType, get_named_type
 
 from schema.root import SCHEMA
 from subscriptions.transport.engine import Json
-from tests.api.client import Api, private
-from tests.api.group_roles import perform
+from tests.api.client import Api, private_id
+from tests.api.sample_group import create_sample_group
 from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
 
@@ -100,41 +100,41 @@ def paged() -> list[tuple[str, str, str]]:
 
 
 async def test_no_page_is_longer_than_a_hundred(api: Api) -> None:
-    cast = await perform(api)
+    sample = await create_sample_group(api)
     inside = {
         "Query": "{ %s }",
-        "Group": f'{{ group(id: "{cast.group}") {{ %s }} }}',
-        "Message": f'{{ message(id: "{cast.message}") {{ %s }} }}',
+        "Group": f'{{ group(id: "{sample.group}") {{ %s }} }}',
+        "Message": f'{{ message(id: "{sample.message}") {{ %s }} }}',
     }
     assert {type_ for type_, _, _ in paged()} <= inside.keys() and len(paged()) >= 8
     for type_, name, argument in paged():
-        more = f'conversationId: "{cast.group}", ' if name == "messages" else ""
+        more = f'conversationId: "{sample.group}", ' if name == "messages" else ""
         for size, ok in ((100, True), (101, False), (0, False), (-1, False), (2**31 - 1, False)):
             query = inside[type_] % f"{name}({more}{argument}: {size}) {{ __typename }}"
-            response = await api.run(cast.member, query)
+            response = await api.run(sample.member, query)
             assert ("errors" not in response) is ok, query
             assert ok or codes(response) == {"INVALID_INPUT"}, query
 
 
 async def test_no_list_is_taken_that_is_longer_than_it_could_be_of_use(api: Api) -> None:
-    cast = await perform(api)
+    sample = await create_sample_group(api)
     many = [f"user{number}" for number in range(20_000)]
     calls: dict[str, tuple[str, Any]] = {
-        "assignCategory": ("mutation ($l: [ID!]!) { assignCategory(conversationIds: $l) { id } }", [private("a", user) for user in many]),
-        "inviteMembers": (f'mutation ($l: [ID!]!) {{ inviteMembers(groupId: "{cast.group}", userIds: $l) {{ id }} }}', many),
+        "assignCategory": ("mutation ($l: [ID!]!) { assignCategory(conversationIds: $l) { id } }", [private_id("a", user) for user in many]),
+        "inviteMembers": (f'mutation ($l: [ID!]!) {{ inviteMembers(groupId: "{sample.group}", userIds: $l) {{ id }} }}', many),
         "createGroup": ('mutation ($l: [ID!]!) { createGroup(input: {name: "G", memberIds: $l}) { id } }', many),
-        "sendMessage": (f'mutation ($l: [ID!]!) {{ sendMessage(input: {{conversationId: "{cast.group}", content: "x", mentions: $l}}) {{ replayed }} }}', many),
+        "sendMessage": (f'mutation ($l: [ID!]!) {{ sendMessage(input: {{conversationId: "{sample.group}", content: "x", mentions: $l}}) {{ replayed }} }}', many),
         "upsertUsers": ("mutation ($l: [UserInput!]!) { upsertUsers(input: $l) { id } }", [{"id": user, "displayName": "x"} for user in many]),
     }  # fmt: skip
     listed = {name for name, field in _mutations().items() for one in field.args.values() if _holds_list(one.type)}
     assert listed == calls.keys()
-    before = await api.stored()
+    before = await api.stored_documents()
     for name, (query, values) in calls.items():
         began = time.monotonic()
-        response = await api.run(cast.owner, query, l=values)
+        response = await api.run(sample.owner, query, l=values)
         assert codes(response) <= {"INVALID_INPUT", "GROUP_FULL", "FORBIDDEN"}, name
         assert time.monotonic() - began < 2, name
-    assert await api.stored() == before
+    assert await api.stored_documents() == before
 
 
 def _mutations() -> dict[str, Any]:

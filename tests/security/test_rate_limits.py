@@ -14,7 +14,7 @@ from store.base.ids import UserId
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.users.rate_limits import RateLimit
-from tests.api.client import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_to, private
+from tests.api.client import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_input, private_id
 from tests.api.conftest import OpenApi
 from tests.server.served_app import ServeApp
 from tests.server.tokens import bearer
@@ -143,55 +143,55 @@ async def strict(open_api: OpenApi) -> AsyncIterator[Api]:
 
 async def refused(api: Api, user: str, query: str, **variables: Any) -> None:
     """Fails unless it is refused for being too often, with when to come back, and leaves everything as it was."""
-    before = await api.stored()
+    before = await api.stored_documents()
     response = await api.run(user, query, **variables)
     assert not any((response.get("data") or {}).values())
     (error,) = response["errors"]
     wait = error["extensions"].pop("retryAfterMs")
     assert error["extensions"] == {"code": "RATE_LIMITED", "retryable": True}
     assert 0 < wait <= 7_501
-    assert await api.stored() == before
+    assert await api.stored_documents() == before
 
 
 async def test_messages_sent_too_often_are_refused_and_leave_nothing(strict: Api) -> None:
-    alice, bob = await strict.people("alice", "bob")
+    alice, bob = await strict.create_users("alice", "bob")
     sent = [(await strict.send(alice, bob, f"{number}"))["message"] for number in range(3)]
     listener = await strict.listen(bob)
     assert (await strict.edit(alice, sent[0]["id"], "better"))["content"] == "better"
     await listener.next()
-    await refused(strict, alice, SEND, input=message_to(bob, "too much"))
+    await refused(strict, alice, SEND, input=message_input(bob, "too much"))
     await refused(strict, alice, EDIT, id=sent[0]["id"], content="too much")
     await refused(strict, alice, RECALL, id=sent[1]["id"])
-    await listener.none()
-    assert [m["content"] for m in await strict.history(bob, private(alice, bob))] == ["better", "1", "2"]
+    await listener.expect_no_event()
+    assert [m["content"] for m in await strict.history(bob, private_id(alice, bob))] == ["better", "1", "2"]
     # Others write as they like.
     await strict.send(bob, alice)
 
 
 async def test_a_replay_is_answered_however_often_and_counts_for_nothing(strict: Api) -> None:
-    alice, bob = await strict.people("alice", "bob")
+    alice, bob = await strict.create_users("alice", "bob")
     first = await strict.send(alice, bob, idempotencyKey="1")
     for _ in range(10):
         assert (await strict.send(alice, bob, idempotencyKey="1"))["replayed"] is True
     for key in ("2", "3", "4"):
         await strict.send(alice, bob, idempotencyKey=key)
-    await refused(strict, alice, SEND, input=message_to(bob, idempotencyKey="5"))
+    await refused(strict, alice, SEND, input=message_input(bob, idempotencyKey="5"))
     again = await strict.send(alice, bob, idempotencyKey="1")
     assert (again["replayed"], again["message"]["id"]) == (True, first["message"]["id"])
 
 
 async def test_a_key_that_was_refused_is_good_later(strict: Api) -> None:
-    alice, bob = await strict.people("alice", "bob")
+    alice, bob = await strict.create_users("alice", "bob")
     for _ in range(4):
         await strict.send(alice, bob)
-    await refused(strict, alice, SEND, input=message_to(bob, "late", idempotencyKey="mine"))
+    await refused(strict, alice, SEND, input=message_input(bob, "late", idempotencyKey="mine"))
     strict.services.app.store.rate_limits.sends._users.clear()
     sent = await strict.send(alice, bob, "late", idempotencyKey="mine")
     assert (sent["replayed"], sent["message"]["seq"]) == (False, 5)
 
 
 async def test_groups_changed_too_often_stay_as_they_are(strict: Api) -> None:
-    alice, bob, carol = await strict.people("alice", "bob", "carol")
+    alice, bob, carol = await strict.create_users("alice", "bob", "carol")
     group = await strict.create_group(alice, bob, carol)
     for name in ("one", "two", "three"):
         await strict.data(alice, RENAME, id=group, name=name)
@@ -214,7 +214,7 @@ async def test_groups_changed_too_often_stay_as_they_are(strict: Api) -> None:
 
 async def test_operations_of_any_kind_are_limited_for_each_user(open_api: OpenApi) -> None:
     async with open_api("operations", operations_per_minute=A_MINUTE) as api:
-        alice, bob = await api.people("alice", "bob")
+        alice, bob = await api.create_users("alice", "bob")
         for _ in range(4):
             await api.data(alice, "{ totalUnread }")
         await refused(api, alice, "{ totalUnread }")

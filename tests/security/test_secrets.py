@@ -14,7 +14,7 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from server.app import create_app
 from server.observability.logs import configure_logging
 from server.settings import Settings
-from store.base.errors import Unreachable, translated
+from store.base.errors import Unreachable, translate_errors
 from store.mongo.client import Mongo
 from tests.protocol.peer import Peer, open_socket
 from tests.server.served_app import ServeApp
@@ -100,7 +100,7 @@ async def test_no_line_holds_a_secret_or_what_people_write(
         write_error = {"index": 0, "code": 121, "errmsg": TEXT, "op": {"t": TEXT}}
 
         async def refused(*_: Any, **__: Any) -> Any:
-            with translated():
+            with translate_errors():
                 raise BulkWriteError({"writeErrors": [write_error], "writeConcernErrors": []})
 
         async def broken(*_: Any, **__: Any) -> Any:
@@ -126,7 +126,7 @@ def test_what_a_driver_quotes_of_a_document_stays_with_the_driver() -> None:
         BulkWriteError({"writeErrors": [details], "writeConcernErrors": []}),
         OperationFailure(TEXT, 121, {"errmsg": TEXT}),
     ):
-        with pytest.raises(Unreachable) as caught, translated():
+        with pytest.raises(Unreachable) as caught, translate_errors():
             raise failure
         assert TEXT not in str(caught.value) and "121" in str(caught.value)
         assert caught.value.__suppress_context__
@@ -135,6 +135,7 @@ def test_what_a_driver_quotes_of_a_document_stays_with_the_driver() -> None:
 async def test_passwords_of_databases_that_are_away_are_told_to_nobody(
     settings_with: Callable[..., Settings], log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("server.services._START_WAIT_SECONDS", 0.0)
     monkeypatch.setattr("server.services._CHECK_SECONDS", 0.3)
     settings = settings_with(
         jwt_secret=SECRET,

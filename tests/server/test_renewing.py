@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket
 
 from resolvers.users.callers import Caller, CallerRole
 from server.auth.authenticator import Authenticator
-from server.auth.websocket import socket_authenticate
+from server.auth.websocket import websocket_authenticator
 from server.overload.load_shedding import LoadShedding
 from server.services import Services, open_services
 from server.settings import load_settings
@@ -103,7 +103,7 @@ async def live(services: Services, clock: Any, _mongo_janitor: MongoClient[Json]
     authenticator = Authenticator(load_settings(jwt_secret=SECRET), clock)
     transport = TransportWS(
         services.engine,
-        socket_authenticate(authenticator.authenticate, services.sign_in, LoadShedding(100, 100)),
+        websocket_authenticator(authenticator.authenticate, services.sign_in, LoadShedding(100, 100)),
         TransportLimits(),
         judge=authenticator.authenticate,
         clock=clock,

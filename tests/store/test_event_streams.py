@@ -41,7 +41,7 @@ def token() -> str:
 
 async def lifetimes(cache: Cache, redis: Any) -> set[int]:
     """How long what Redis holds will last, in whole seconds, rounded up."""
-    keys = [key.decode() for key in redis.scan_iter(match=f"{cache.keys.space}*")]
+    keys = [key.decode() for key in redis.scan_iter(match=f"{cache.keys.namespace}*")]
     return {-(-milliseconds // 1000) for milliseconds in await cache.run([Call("PTTL", (key,)) for key in keys])}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import cast
 
 import pytest
 
@@ -12,7 +11,9 @@ from store.base.clock import DeploymentClock, SystemClock
 from store.base.errors import Unreachable
 from store.deployment.redis_generations import DEPLOYMENT
 from store.mongo.client import Mongo
+from store.redis.backends import FallbackBackend
 from store.redis.cache import Cache, Call
+from store.redis.request_scope import RequestScope, discard_request_cache
 from store.store import Store, build_store
 
 
@@ -30,12 +31,12 @@ async def other(store: Store, mongo_url: str, mongo_database_name: str) -> Async
 
 
 async def told(store: Store) -> bytes | None:
-    found: bytes | None = await store.cache.one(Call("GET", (f"{store.keys.space}word",)))
+    found: bytes | None = await store.cache.one(Call("GET", (f"{store.keys.namespace}word",)))
     return found
 
 
 async def tell(store: Store, word: str) -> None:
-    await store.cache.one(Call("SET", (f"{store.keys.space}word",), (word,)))
+    await store.cache.one(Call("SET", (f"{store.keys.namespace}word",), (word,)))
 
 
 async def restart_redis(store: Store) -> None:
@@ -63,7 +64,7 @@ async def test_processes_share_what_redis_holds_until_it_was_restarted_and_then_
 async def test_many_processes_that_find_another_redis_begin_one_generation(store: Store, other: Store) -> None:
     await restart_redis(store)
     for each in (store, other):
-        each.deployment.generations.forget()
+        each.deployment.generations.reconnect()
     pings = [each.cache.one(Call("PING", ())) for each in (store, other) for _ in range(10)]
     assert await asyncio.gather(*pings) == [b"PONG"] * 20
     assert store.deployment.generations.number == other.deployment.generations.number == 2
@@ -72,20 +73,20 @@ async def test_many_processes_that_find_another_redis_begin_one_generation(store
 async def test_who_is_still_connected_follows_those_who_began_anew(store: Store, other: Store) -> None:
     await tell(store, "old")
     epoch = store.deployment.redis_epoch
-    await other.deployment.generations.begin()
+    await other.deployment.generations.begin_next()
     await store.deployment.check_redis()
     assert store.deployment.redis_epoch != epoch
     assert await told(store) is None
 
 
 async def test_a_name_of_a_former_generation_is_not_sent_any_more(store: Store) -> None:
-    old = Call("GET", (f"{store.keys.space}word",))
+    old = Call("GET", (f"{store.keys.namespace}word",))
     await tell(store, "old")
-    await store.deployment.generations.begin()
+    await store.deployment.generations.begin_next()
     with pytest.raises(Unreachable):
         await store.cache.one(old)
     await store.cache.one(Call("PING", ()))
-    with pytest.raises(Unreachable, match="does not count any more"):
+    with pytest.raises(Unreachable, match="former generation"):
         await store.cache.one(old)
 
 
@@ -98,38 +99,54 @@ async def test_no_redis_is_used_before_mongodb_told_what_it_is(
     monkeypatch.setattr(other.mongo, "find", fail)
     assert await told(other) is None
     await restart_redis(store)
-    other.deployment.generations.forget()
+    other.deployment.generations.reconnect()
     with pytest.raises(Unreachable, match="MongoDB is away"):
         await told(other)
 
 
-class _Spare:
-    """What a spare Redis is asked as it is left."""
+class _FallbackServer:
+    """The server of a Redis fallback: for this test, the Redis of the tests."""
 
-    def __init__(self) -> None:
-        self.asked: list[str] = []
+    def __init__(self, url: str) -> None:
+        self._url = url
 
     async def open(self) -> str:
-        return "unix:///nowhere"
-
-    async def one(self, call: Call) -> None:
-        self.asked.append(call.name)
-
-    async def close(self) -> None:
-        self.asked.append("close")
+        return self._url
 
 
-async def test_who_alone_can_not_reach_redis_that_others_found_again_leaves_nothing_in_its_spare_one(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_a_server_that_alone_cannot_reach_redis_stops_using_its_fallback_and_empties_it(
+    store: Store, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail() -> None:
         raise Unreachable("away")
 
-    spare = _Spare()
     monkeypatch.setattr(store.cache, "ping", fail)
-    monkeypatch.setattr(store.deployment.generations, "_spare", spare)
-    store.cache.spare = cast(Cache, spare)
+    monkeypatch.setattr(store.deployment.generations, "_fallback", _FallbackServer(redis_url))
+    cleared = []
+
+    async def clear(_backend: FallbackBackend) -> None:
+        cleared.append("cleared")
+
+    monkeypatch.setattr(FallbackBackend, "clear", clear)
+    store.cache.use_fallback(redis_url)
+    assert not store.cache.is_shared
     with pytest.raises(Unreachable):
         await store.deployment.check_redis()
-    assert store.cache.spare is None
-    assert spare.asked == ["FLUSHALL", "close"]
+    assert store.cache.is_shared
+    assert cleared == ["cleared"]
+
+
+async def test_each_request_begins_with_an_empty_fallback_and_outside_of_requests_nothing_is_kept(store: Store) -> None:
+    fallback = FallbackBackend(store.cache.url)
+    get, put = Call("GET", ("word",)), Call("SET", ("word",), ("kept", "PX", 60_000))
+    with RequestScope():
+        await fallback.run([put])
+        assert await fallback.run([get]) == [b"kept"]
+        with RequestScope():
+            assert await fallback.run([get]) == [None]
+        assert await fallback.run([get]) == [b"kept"]
+        discard_request_cache()
+        assert await fallback.run([get]) == [None]
+    await fallback.run([put])
+    assert await fallback.run([get]) == [None]
+    await fallback.close()

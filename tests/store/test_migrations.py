@@ -129,7 +129,7 @@ async def test_a_server_that_meets_a_newer_version_late_touches_nothing_and_is_t
         await there.wait()
         await open_at_once(self)
 
-    monkeypatch.setattr("server.services._CHECK_SECONDS", 0.05)
+    monkeypatch.setattr("server.services._START_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(Deployment, "open", open_late)
     monkeypatch.setattr(signal, "raise_signal", lambda number: stopped.set())
     await mongo.update_one("deployment", {"_id": 1}, {"$set": {"version": 2}})
@@ -184,7 +184,7 @@ async def test_a_server_waits_for_the_index_of_places_and_not_for_others(
     mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.mongo.indexes._PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr("server.services._CHECK_SECONDS", 0.3)
+    monkeypatch.setattr("server.services._START_WAIT_SECONDS", 0.3)
     built, gates, ensure = [], {name: asyncio.Event() for name in ("messages", "claims")}, Mongo.ensure_indexes
 
     async def slowly(self: Mongo, collection: str, indexes: Any) -> None:

@@ -85,7 +85,7 @@ async def test_calls_made_together_count_as_one_round_trip(mongo: Mongo) -> None
             await both_under_way.wait()
         return await mongo.find("things", {})
 
-    assert await mongo.together(find(), find()) == [[{"_id": 1}]] * 2
+    assert await mongo.gather(find(), find()) == [[{"_id": 1}]] * 2
     assert mongo.trips == before + 1
 
 

@@ -14,7 +14,8 @@ from server.settings import Settings
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.records import Message, MessageKind
 from store.redis.cache import Call
-from subscriptions.realtime.events import Event, MessageCreated, event_fields
+from subscriptions.realtime.events.base import Event
+from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Delivered, Mailbox, QueueBudget
 from subscriptions.transport.engine import Json
 from tests.conftest import tell_redis
@@ -47,8 +48,8 @@ async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed_nor_
         tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await _send(one, "said to nobody")
         assert await _hears(mailbox) == "said to nobody"
-        two.app.bus.on("broken", lambda frame: frame / 0)
-        one.app.bus.tell("broken", {two.app.hub.server: 1})
+        two.app.bus.on_frame("broken", lambda frame: frame / 0)
+        one.app.bus.send_frames("broken", {two.app.hub.server: 1})
         await _send(one, "heard again")
         assert await _hears(mailbox) == "heard again"
         begun, over = asyncio.Event(), asyncio.Event()
@@ -81,7 +82,7 @@ async def test_events_that_come_in_parts_are_the_same_for_all_whom_they_reach(
         monkeypatch.setattr(services.app.hub, "receive", receive)
         group = ConversationId("g_1")
         bodies = [
-            event_fields(MessageCreated(Message(MessageId(seq), group, ANNA, MessageKind.TEXT, "said", seq, seq)))
+            MessageCreated(Message(MessageId(seq), group, ANNA, MessageKind.TEXT, "said", seq, seq)).encode()
             for seq in (1, 2)
         ]
         for user in (ANNA, BEN):

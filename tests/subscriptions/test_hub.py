@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from store.redis.cache import Call
 from store.sessions.apply_messages import ApplyMessages, MessageDelta
 from store.sessions.apply_results import parse_result
 from subscriptions.realtime import hub
-from subscriptions.realtime.events import MessageCreated, log_message
+from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Delivered, Item, Lagged, Mailbox, Position, QueueBudget
 from tests.mailboxes import next_item
@@ -144,16 +144,16 @@ async def test_lost_frames_at_the_end_are_found_when_the_bus_comes_back(somebody
 
 async def test_lost_frames_at_the_end_are_found_when_routes_are_renewed(somebody: Somebody) -> None:
     await somebody.receive_message("a")
-    await somebody.hub.refresh()
+    await somebody.hub.renew_routes()
     assert await somebody.hears(1) == ["a"]
-    await somebody.hub.refresh()
+    await somebody.hub.renew_routes()
     await somebody.hears_nothing_more()
 
 
 async def test_a_route_that_can_not_be_renewed_does_not_keep_others_from_it(
     somebody: Somebody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "_REFRESHED_AT_ONCE", 1)
+    monkeypatch.setattr(hub, "_ROUTES_AT_ONCE", 1)
     unlucky = await somebody.hub.attach(UserId(f"{somebody.user}x"), QueueBudget())
     somebody.hub._feeds = dict(reversed(somebody.hub._feeds.items()))
     register = somebody.hub._register
@@ -173,7 +173,7 @@ async def test_a_route_that_can_not_be_renewed_does_not_keep_others_from_it(
     monkeypatch.setattr(somebody.store.sessions, "attach_again", fails_too)
     await somebody.receive_message("a")
     with pytest.raises(Unreachable):
-        await somebody.hub.refresh()
+        await somebody.hub.renew_routes()
     assert await somebody.hears(1) == ["a"]
     somebody.hub.detach(unlucky)
 
@@ -313,8 +313,9 @@ async def test_who_leaves_while_others_are_told_takes_no_room(somebody: Somebody
 
 
 async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None:
-    conversation = (await somebody.receive_message("a")).event.message.conversation
-    user, event = somebody.user, log_message(conversation, 2)
+    message = replace((await somebody.receive_message("a")).event.message, seq=2)
+    conversation = message.conversation
+    user, event = somebody.user, MessageCreated.log_entry(message)
     show = MessageDelta(conversation, 2, 2, True, 1, event, [user], {user: "own"})
     (call,) = ApplyMessages(somebody.store.keys, somebody.store.clock.now_ms(), [show]).calls()
     outcome = parse_result(somebody.user, await somebody.store.cache.one(call))

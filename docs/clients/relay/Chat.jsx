@@ -58,7 +58,7 @@ function Message({ message }) {
   return <p title={sender.displayName}>{content}</p>;
 }
 
-// Call it once, after sign-in. onReset: too much was missed to tell: give History another fetchKey.
+// Call it once, after sign-in. onReset: the gap was too large: give History another fetchKey.
 export async function startRelay(environment, onReset) {
   const { sessions } = await fetchQuery(environment, graphql`
     query ChatStartQuery { totalUnread sessions(first: 1) { cursor } }

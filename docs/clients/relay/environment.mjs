@@ -16,7 +16,7 @@ export function relayEnvironment({ url, token, socket = openSocket({ url, token 
       body: JSON.stringify({ query, variables }),
     });
     const result = await response.json();
-    // Relay itself takes errors beside data for none at all.
+    // Relay ignores errors if there is data as well.
     if (result.errors) throw Object.assign(new Error(result.errors[0].message), { errors: result.errors });
     return result;
   }
@@ -24,7 +24,7 @@ export function relayEnvironment({ url, token, socket = openSocket({ url, token 
   return new Environment({
     store: new Store(new RecordSource()),
     network: Network.create(
-      // Relay retries nothing. What it shows of a mutation beforehand stays while this tries.
+      // Relay does not retry. Its optimistic response stays visible during these attempts.
       ({ text, operationKind }, variables) =>
         trying(() => post(text, variables), operationKind === "query" || Boolean(variables.input?.idempotencyKey)),
       ({ text }, variables) => Observable.create((sink) => live.subscribe({ query: text, variables }, {

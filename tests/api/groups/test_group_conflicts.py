@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import INVITE, SEND, Api, Json, Refusal, together
+from tests.api.client import INVITE, SEND, Api, Json, Refusal, gather_all
 from tests.api.conftest import Deployments
 from tests.api.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP, roles_of
-from tests.api.group_checks import check_legal, shown_to
+from tests.api.group_checks import check_group_state, read_as_users
 from tests.api.sessions.test_session_cache_loss import different
 
 ROUNDS = 1
@@ -67,7 +67,7 @@ class Try:
 
 
 async def make(api: Api) -> Scene:
-    people = await api.people("alice", "bob", "carol", "dave", "erin")
+    people = await api.create_users("alice", "bob", "carol", "dave", "erin")
     group = await api.create_group(*people[:4])
     await api.set_role(people[0], group, people[1], "ADMIN")
     await api.send(people[2], group, "before")
@@ -132,22 +132,22 @@ async def outcomes(processes: tuple[Api, ...], scene: Scene, tries: list[Try], t
     """Runs calls at once, in another order each time. Fails where one is refused with a code that makes no sense."""
     shift = turn % len(tries)
     order = tries[shift:] + tries[:shift]
-    codes = await together(*(a.run(processes[i % len(processes)], scene) for i, a in enumerate(order)))
+    codes = await gather_all(*(a.run(processes[i % len(processes)], scene) for i, a in enumerate(order)))
     for attempt, code in zip(order, codes, strict=True):
         assert code is None or code in attempt.codes, (attempt, code)
-    await together(*(process.settled() for process in processes))
+    await gather_all(*(process.wait_until_idle() for process in processes))
     return codes[len(codes) - shift :] + codes[: len(codes) - shift]
 
 
 async def end(processes: tuple[Api, ...], deployments: Deployments, scene: Scene) -> tuple[str, dict[str, Json]]:
     """The state of the group: legal, the same on all processes, and after the cache was lost."""
-    seen = await shown_to(processes[0], scene.people, scene.group)
-    state = check_legal(seen)
+    seen = await read_as_users(processes[0], scene.people, scene.group)
+    state = check_group_state(seen)
     for process in processes[1:]:
-        assert different(seen, await shown_to(process, scene.people, scene.group)) == {}
+        assert different(seen, await read_as_users(process, scene.people, scene.group)) == {}
     deployments.flush_redis("main")
     for process in processes:
-        assert different(seen, await shown_to(process, scene.people, scene.group)) == {}
+        assert different(seen, await read_as_users(process, scene.people, scene.group)) == {}
     return state, seen
 
 
@@ -187,7 +187,7 @@ async def test_who_goes_twice_at_once_goes_once(api: Api, other_api: Api, deploy
         codes = await outcomes(processes, scene, TRIES[name], turn)
         assert Counter(codes) == {None: 1, "NOT_A_MEMBER": 1}
         assert (await synced.next())["reason"] == "MEMBERSHIP"
-        await synced.none(0.03)
+        await synced.expect_no_event(0.03)
         _, seen = await end(processes, deployments, scene)
         assert len(seen[scene.alice]["history"]) == 2
         assert [message["seq"] for message in seen[scene.carol]["history"]] == [1]
@@ -237,9 +237,9 @@ async def test_a_storm_of_everything_ends_in_a_legal_state(api: Api, other_api: 
     for turn in range(3):
         scene = await make(api)
         order = everything[turn * 7 :] + everything[: turn * 7]
-        codes = await together(*(a.run((api, other_api)[i % 2], scene) for i, a in enumerate(order)))
+        codes = await gather_all(*(a.run((api, other_api)[i % 2], scene) for i, a in enumerate(order)))
         assert set(codes) <= legal
-        await together(api.settled(), other_api.settled())
+        await gather_all(api.wait_until_idle(), other_api.wait_until_idle())
         state, _ = await end((api, other_api), deployments, scene)
         assert state == "active"
 
@@ -247,7 +247,7 @@ async def test_a_storm_of_everything_ends_in_a_legal_state(api: Api, other_api: 
 async def test_what_was_decided_on_a_group_that_is_another_by_then_is_decided_anew(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(carol, group, "hello")
     messages = api.services.app.store.messages
@@ -256,12 +256,12 @@ async def test_what_was_decided_on_a_group_that_is_another_by_then_is_decided_an
     async def overtaken(*args: Any, **named: Any) -> Any:
         monkeypatch.setattr(messages, "reserve_change", reserve)
         await other_api.leave(bob, group)
-        await other_api.settled()
+        await other_api.wait_until_idle()
         return await reserve(*args, **named)
 
     monkeypatch.setattr(messages, "reserve_change", overtaken)
-    assert await api.refusal(alice, REMOVE, id=group, user=bob) == Refusal("NOT_A_MEMBER", "userId")
+    assert await api.expect_refusal(alice, REMOVE, id=group, user=bob) == Refusal("NOT_A_MEMBER", "userId")
     assert [message["content"] for message in await api.history(alice, group)] == ["hello", f"{bob} left"]
     shown = await api.own_group(alice, group)
     assert (shown["memberCount"], roles_of(shown)) == (2, {alice: "OWNER", carol: "MEMBER"})
-    check_legal(await shown_to(api, [alice, bob, carol], group))
+    check_group_state(await read_as_users(api, [alice, bob, carol], group))

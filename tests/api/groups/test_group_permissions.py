@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from subscriptions.transport.engine import RequestRefused
-from tests.api.client import INVITE, LIVE_MESSAGES, SEND, Api, Json, Refusal, private, refusal_of
+from tests.api.client import INVITE, LIVE_MESSAGES, SEND, Api, Json, Refusal, parse_refusal, private_id
 from tests.api.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP
-from tests.api.group_roles import PARTS, Cast, perform
+from tests.api.sample_group import RELATIONS, SampleGroup, create_sample_group
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SET_UNREAD
-from tests.api.unchanged_state import witness
+from tests.api.state_snapshot import take_snapshot
 
 FORMER = ("left", "removed")
 NO_RIGHT = "FORBIDDEN"
@@ -101,37 +101,37 @@ ALLOWED = [
 
 
 @pytest.fixture(scope="module")
-async def cast(process: Api) -> Cast:
-    return await perform(process)
+async def sample(process: Api) -> SampleGroup:
+    return await create_sample_group(process)
 
 
-@pytest.mark.parametrize("part", PARTS)
-async def test_who_may_not_is_told_why_and_nothing_happens(api: Api, cast: Cast, part: str) -> None:
+@pytest.mark.parametrize("part", RELATIONS)
+async def test_who_may_not_is_told_why_and_nothing_happens(api: Api, sample: SampleGroup, part: str) -> None:
     """One look after all of a part's deeds: whatever one of them did would still show, for nothing here undoes anything."""
-    who = getattr(cast, part)
+    who = getattr(sample, part)
     refused = {name: outcome for name, deed in DEEDS.items() if (outcome := deed.outcome(part)) is not None}
-    watching = await witness(api, cast.group, *cast.people)
+    watching = await take_snapshot(api, sample.group, *sample.users)
     for name, outcome in refused.items():
         deed = DEEDS[name]
-        refusal = await api.refusal(who, deed.query, **cast.fill(deed.variables, who))
+        refusal = await api.expect_refusal(who, deed.query, **sample.fill_in(deed.variables, who))
         code, _, named = outcome.partition(" ")
         assert (refusal.code, refusal.retryable) == (code, False), name
         assert not named or refusal.field == named, name
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 @pytest.mark.parametrize(("deed", "part"), ALLOWED)
 async def test_who_may_can(api: Api, deed: Deed, part: str) -> None:
-    cast = await perform(api)
-    who = getattr(cast, part)
-    assert await api.data(who, deed.query, **cast.fill(deed.variables, who))
+    sample = await create_sample_group(api)
+    who = getattr(sample, part)
+    assert await api.data(who, deed.query, **sample.fill_in(deed.variables, who))
 
 
 def test_every_deed_is_refused_to_somebody_and_every_part_is_refused_something() -> None:
-    for part in PARTS:
+    for part in RELATIONS:
         assert any(deed.outcome(part) is not None for deed in DEEDS.values()), part
     for name, deed in DEEDS.items():
-        assert {part for part in PARTS if deed.outcome(part) is not None} >= {*FORMER, "outsider"}, name
+        assert {part for part in RELATIONS if deed.outcome(part) is not None} >= {*FORMER, "outsider"}, name
 
 
 GROUP_DEEDS = {
@@ -139,29 +139,31 @@ GROUP_DEEDS = {
 }
 
 
-async def test_what_is_no_group_is_not_found(api: Api, cast: Cast) -> None:
-    await api.send(cast.owner, cast.outsider, subBiz="shop")
-    await api.send(cast.owner, cast.outsider)
-    watching = await witness(api, cast.group, *cast.people)
-    wrong = ("g_1", "", cast.group.upper(), cast.group[:-1], f"{cast.group} ", "g_", "c_1", "w_1", "b_shop")
-    others = (*wrong, private(cast.owner, cast.outsider), cast.owner, "\x00", "\ud800")
+async def test_what_is_no_group_is_not_found(api: Api, sample: SampleGroup) -> None:
+    await api.send(sample.owner, sample.outsider, subBiz="shop")
+    await api.send(sample.owner, sample.outsider)
+    watching = await take_snapshot(api, sample.group, *sample.users)
+    wrong = ("g_1", "", sample.group.upper(), sample.group[:-1], f"{sample.group} ", "g_", "c_1", "w_1", "b_shop")
+    others = (*wrong, private_id(sample.owner, sample.outsider), sample.owner, "\x00", "\ud800")
     for name, deed in GROUP_DEEDS.items():
         for other in others:
-            variables = cast.fill(deed.variables, cast.owner) | {"id": other}
-            refusal = await api.refusal(cast.owner, deed.query, **variables)
+            variables = sample.fill_in(deed.variables, sample.owner) | {"id": other}
+            refusal = await api.expect_refusal(sample.owner, deed.query, **variables)
             assert refusal == Refusal("NOT_FOUND", "groupId"), (name, ascii(other))
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
-@pytest.mark.parametrize("part", PARTS)
-async def test_what_is_wrong_by_itself_is_said_before_anything_about_the_group(api: Api, cast: Cast, part: str) -> None:
-    who = getattr(cast, part)
-    watching = await witness(api, cast.group, *cast.people)
+@pytest.mark.parametrize("part", RELATIONS)
+async def test_what_is_wrong_by_itself_is_said_before_anything_about_the_group(
+    api: Api, sample: SampleGroup, part: str
+) -> None:
+    who = getattr(sample, part)
+    watching = await take_snapshot(api, sample.group, *sample.users)
     for wrong, named in ({"name": ""}, "name"), ({"name": "x" * 101}, "name"), ({"avatarUrl": "x"}, "avatarUrl"):
-        refusal = await api.refusal(who, UPDATE_GROUP, id=cast.group, input=wrong)
+        refusal = await api.expect_refusal(who, UPDATE_GROUP, id=sample.group, input=wrong)
         assert refusal == Refusal("INVALID_INPUT", named)
-    assert await api.refused_to_send(who, cast.group, "") == Refusal("INVALID_INPUT", "content")
-    await watching.nothing_happened()
+    assert await api.expect_send_refusal(who, sample.group, "") == Refusal("INVALID_INPUT", "content")
+    await watching.assert_unchanged()
 
 
 SESSION_CALLS: dict[str, tuple[str, Json]] = {
@@ -174,31 +176,31 @@ SESSION_CALLS: dict[str, tuple[str, Json]] = {
 }
 
 
-async def test_an_outsider_has_no_session_to_change(api: Api, cast: Cast) -> None:
-    watching = await witness(api, cast.group, *cast.people)
+async def test_an_outsider_has_no_session_to_change(api: Api, sample: SampleGroup) -> None:
+    watching = await take_snapshot(api, sample.group, *sample.users)
     for name, (query, variables) in SESSION_CALLS.items():
-        refusal = await api.refusal(cast.outsider, query, **cast.fill(variables, cast.outsider))
+        refusal = await api.expect_refusal(sample.outsider, query, **sample.fill_in(variables, sample.outsider))
         assert refusal.code == "NOT_FOUND", name
         assert refusal.field in ("conversationId", "conversationIds"), name
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 @pytest.mark.parametrize("part", ["left", "removed", "other_member"])
 async def test_who_is_gone_still_changes_their_own_session_and_nobody_else_s(api: Api, part: str) -> None:
-    cast = await perform(api)
-    who = getattr(cast, part)
-    others = [user for user in cast.people if user != who]
-    watching = [await api.session(user, cast.group) for user in others]
-    groups = [await api.group(user, cast.group) for user in others]
+    sample = await create_sample_group(api)
+    who = getattr(sample, part)
+    others = [user for user in sample.users if user != who]
+    watching = [await api.session(user, sample.group) for user in others]
+    groups = [await api.group(user, sample.group) for user in others]
     for name, (query, variables) in SESSION_CALLS.items():
-        before = await api.own(who, cast.group)
-        await api.data(who, query, **cast.fill(variables, who))
-        after = await api.own(who, cast.group)
+        before = await api.own_session(who, sample.group)
+        await api.data(who, query, **sample.fill_in(variables, who))
+        after = await api.own_session(who, sample.group)
         assert after["activeTs"] > before["activeTs"], name
         assert after["writeSeq"] == before["writeSeq"], name
-        await api.settled()
-        assert [await api.session(user, cast.group) for user in others] == watching, name
-        assert [await api.group(user, cast.group) for user in others] == groups, name
+        await api.wait_until_idle()
+        assert [await api.session(user, sample.group) for user in others] == watching, name
+        assert [await api.group(user, sample.group) for user in others] == groups, name
 
 
 # --- asking
@@ -210,10 +212,10 @@ ASKED = """query ($group: ID!, $message: ID!, $later: ID!) {
     later: message(id: $later) { id } laterOne: node(id: $later) { id } }"""
 
 
-@pytest.mark.parametrize("part", PARTS)
-async def test_what_one_may_not_see_is_null_however_one_asks(api: Api, cast: Cast, part: str) -> None:
-    who = getattr(cast, part)
-    shown = await api.data(who, ASKED, group=cast.group, message=cast.message, later=cast.later)
+@pytest.mark.parametrize("part", RELATIONS)
+async def test_what_one_may_not_see_is_null_however_one_asks(api: Api, sample: SampleGroup, part: str) -> None:
+    who = getattr(sample, part)
+    shown = await api.data(who, ASKED, group=sample.group, message=sample.message, later=sample.later)
     messages = shown.pop("messages")
     if part == "outsider":
         assert messages is None
@@ -223,47 +225,49 @@ async def test_what_one_may_not_see_is_null_however_one_asks(api: Api, cast: Cas
     assert all(shown.values())
     assert shown["session"] == {"status": "ACTIVE"}
     listed = [edge["node"]["id"] for edge in messages["edges"]]
-    assert cast.message in listed
+    assert sample.message in listed
     gone = part in FORMER
-    assert (cast.later not in listed) is gone
-    assert late == ((None, None) if gone else ({"id": cast.later}, {"id": cast.later}))
+    assert (sample.later not in listed) is gone
+    assert late == ((None, None) if gone else ({"id": sample.later}, {"id": sample.later}))
 
 
-@pytest.mark.parametrize("part", PARTS)
-async def test_a_group_shows_its_members_and_one_s_role_to_members_alone(api: Api, cast: Cast, part: str) -> None:
-    who = getattr(cast, part)
-    shown = await api.group(who, cast.group)
+@pytest.mark.parametrize("part", RELATIONS)
+async def test_a_group_shows_its_members_and_one_s_role_to_members_alone(
+    api: Api, sample: SampleGroup, part: str
+) -> None:
+    who = getattr(sample, part)
+    shown = await api.group(who, sample.group)
     groups = await api.my_groups(who)
     if part == "outsider":
         assert (shown, groups) == (None, [])
         return
     assert shown is not None
     # The creation is no message: 1 is the member's, 2 and 3 tell of the two who went.
-    assert (shown["memberCount"], shown["owner"], shown["status"]) == (5, {"id": cast.owner}, "ACTIVE")
+    assert (shown["memberCount"], shown["owner"], shown["status"]) == (5, {"id": sample.owner}, "ACTIVE")
     if part in FORMER:
         last = {"left": 1, "removed": 2}[part]
         assert (shown["members"], shown["viewerRole"], groups) == (None, None, [])
         assert shown["visibleRanges"] == [{"fromSeq": 1, "toSeq": last}]
         assert shown["lastMessage"]["seq"] == last
     else:
-        assert {edge["node"]["user"]["id"] for edge in shown["members"]["edges"]} == {*cast.members}
-        assert (shown["viewerRole"], groups) == (part.upper(), [cast.group])
+        assert {edge["node"]["user"]["id"] for edge in shown["members"]["edges"]} == {*sample.members}
+        assert (shown["viewerRole"], groups) == (part.upper(), [sample.group])
         assert shown["visibleRanges"] == [{"fromSeq": 1, "toSeq": None}]
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", RELATIONS)
 async def test_whoever_was_in_it_may_subscribe_to_it_and_outsiders_are_not_told_that_it_is_there(
-    api: Api, cast: Cast, part: str
+    api: Api, sample: SampleGroup, part: str
 ) -> None:
-    who = getattr(cast, part)
+    who = getattr(sample, part)
     if part == "outsider":
         with pytest.raises(RequestRefused) as caught:
-            await api.subscribe(who, LIVE_MESSAGES, id=cast.group)
-        assert refusal_of(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
+            await api.subscribe(who, LIVE_MESSAGES, id=sample.group)
+        assert parse_refusal(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
         return
-    device = await api.listen(who, id=cast.group)
-    sent = (await api.send(cast.member, cast.group, "live"))["message"]
+    device = await api.listen(who, id=sample.group)
+    sent = (await api.send(sample.member, sample.group, "live"))["message"]
     if part in FORMER:
-        await device.none(0.05)
+        await device.expect_no_event(0.05)
     else:
         assert (await device.next())["message"]["id"] == sent["id"]

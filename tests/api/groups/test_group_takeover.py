@@ -13,7 +13,7 @@ from store.base.ids import ConversationId
 from store.redis.cache import Call
 from tests.api.client import LIVE_SESSIONS, Api
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.revisions import EVERYWHERE, cursor, missed
+from tests.api.revisions import ALL_PARTITIONS, current_cursor, read_missed_events
 
 
 async def _evict(api: Api, group: str) -> None:
@@ -48,9 +48,9 @@ async def test_who_was_invited_by_a_server_that_died_is_told_though_the_group_wa
 ) -> None:
     async with open_api("takeover") as living, open_api("takeover") as dead:
         await living.services.housekeeper.close()
-        alice, bob, carol, dave = await living.people("alice", "bob", "carol", "dave")
+        alice, bob, carol, dave = await living.create_users("alice", "bob", "carol", "dave")
         group = await living.create_group(alice, bob, carol)
-        since = await cursor(living, bob)
+        since = await current_cursor(living, bob)
         device = await living.listen(dave, LIVE_SESSIONS)
         reached = await _stop_before(dead, monkeypatch, "_show")
         inviting = asyncio.create_task(dead.invite(alice, group, dave))
@@ -58,15 +58,15 @@ async def test_who_was_invited_by_a_server_that_died_is_told_though_the_group_wa
         # What has the next change wait for that one is lost.
         await _evict(living, group)
         await living.set_role(alice, group, carol, "ADMIN")
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
         event = await device.next()
         assert (event["reason"], [s["conversation"]["id"] for s in event["sessions"]]) == ("MEMBERSHIP", [group])
-        await device.none(0.05)
-        told = [event["message"]["content"] for event in await missed(living, bob, since)]
+        await device.expect_no_event(0.05)
+        told = [event["message"]["content"] for event in await read_missed_events(living, bob, since)]
         assert told == [f"{alice} added {dave}"]
         assert await living.my_groups(dave) == [group]
-        await living.settled()
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 0
+        await living.wait_until_idle()
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 0
         inviting.cancel()
         dead.services.app.delivery._under_way.clear()
 
@@ -76,23 +76,23 @@ async def test_who_was_unmade_a_member_and_not_told_learns_of_it_when_the_change
     open_api: OpenApi, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
     async with _two_servers(open_api) as (living, dead):
-        alice, bob, carol = await living.people("alice", "bob", "carol")
+        alice, bob, carol = await living.create_users("alice", "bob", "carol")
         group = await living.create_group(alice, bob, carol)
-        await living.settled()
+        await living.wait_until_idle()
         device = await living.listen(bob, LIVE_SESSIONS)
         monkeypatch.setattr(dead.services.app.bus, "send", lambda *_: None)
         await (dead.dismiss(alice, group) if ends else dead.remove(alice, group, bob))
-        await device.none(0.1)
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
+        await device.expect_no_event(0.1)
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
         event = await device.next()
         assert event["reason"] == ("DELETE" if ends else "MEMBERSHIP")
-        await device.none(0.05)
+        await device.expect_no_event(0.05)
 
 
 async def test_what_overtakes_an_invitation_is_unread_though_the_head_of_the_group_was_evicted(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.total_unread(dave)
     go_on, delivery = asyncio.Event(), api.services.app.delivery
@@ -117,15 +117,15 @@ async def test_what_overtakes_an_invitation_is_unread_though_the_head_of_the_gro
     monkeypatch.setattr(delivery, "_show", forgotten)
     go_on.set()
     await inviting
-    await api.settled()
-    session = await api.own(dave, group)
+    await api.wait_until_idle()
+    session = await api.own_session(dave, group)
     assert (session["writeSeq"], session["unreadCount"]) == (2, 1)
 
 
 async def test_who_is_just_becoming_a_member_writes_and_is_mentioned_once_they_are(
     api: Api, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     go_on, delivery = asyncio.Event(), api.services.app.delivery
     commit = delivery._commit_change
@@ -148,31 +148,31 @@ async def test_who_is_just_becoming_a_member_writes_and_is_mentioned_once_they_a
     await inviting
     await sending[0]
     own = (await sending[1])["message"]["seq"]
-    await api.settled()
-    warm = await api.own(dave, group)
+    await api.wait_until_idle()
+    warm = await api.own_session(dave, group)
     assert (warm["readSeq"], warm["unreadCount"]) in {(own, 0), (own, 1)}
     deployments.evict_user_state("main", dave)
-    assert await api.own(dave, group) == warm | {"activeTs": (await api.own(dave, group))["activeTs"]}
+    assert await api.own_session(dave, group) == warm | {"activeTs": (await api.own_session(dave, group))["activeTs"]}
 
 
 async def test_a_going_that_is_finished_when_one_is_back_does_not_end_the_new_stay(
     open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with _two_servers(open_api) as (living, dead):
-        alice, bob, carol = await living.people("alice", "bob", "carol")
+        alice, bob, carol = await living.create_users("alice", "bob", "carol")
         group = await living.create_group(alice, bob, carol)
-        await living.settled()
+        await living.wait_until_idle()
         await living.total_unread(bob)
         monkeypatch.setattr(dead.services.app.bus, "send", lambda *_: None)
         await dead.remove(alice, group, bob)
         await living.invite(alice, group, bob)
-        await living.settled()
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
-        await living.settled()
+        await living.wait_until_idle()
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
+        await living.wait_until_idle()
         device = await living.listen(bob)
         await living.send(carol, group, "welcome back")
         assert (await device.next())["message"]["content"] == "welcome back"
-        session = await living.own(bob, group)
+        session = await living.own_session(bob, group)
         assert (session["writeSeq"], session["unreadCount"]) == (3, 1)
 
 
@@ -180,19 +180,19 @@ async def test_a_coming_that_is_finished_late_leaves_what_one_did_since(
     open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with _two_servers(open_api) as (living, dead):
-        alice, bob, carol, dave = await living.people("alice", "bob", "carol", "dave")
+        alice, bob, carol, dave = await living.create_users("alice", "bob", "carol", "dave")
         group = await living.create_group(alice, bob, carol)
-        await living.settled()
+        await living.wait_until_idle()
         await living.total_unread(dave)
         monkeypatch.setattr(dead.services.app.bus, "send", lambda *_: None)
         await dead.invite(alice, group, dave)
         await living.delete(dave, group)
-        await living.settled()
-        before = await living.own(dave, group)
+        await living.wait_until_idle()
+        before = await living.own_session(dave, group)
         assert before["status"] == "INVALID"
-        assert await living.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 1
-        await living.settled()
-        assert await living.own(dave, group) == before
+        assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
+        await living.wait_until_idle()
+        assert await living.own_session(dave, group) == before
 
 
 async def test_a_change_that_mongodb_was_ahead_of_is_decided_anew_and_nothing_of_the_first_try_is_left(
@@ -200,7 +200,7 @@ async def test_a_change_that_mongodb_was_ahead_of_is_decided_anew_and_nothing_of
 ) -> None:
     async with open_api("ahead") as api:
         await api.services.housekeeper.close()
-        alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+        alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
         group = await api.create_group(alice, bob, carol)
         delivery = api.services.app.delivery
         commit = delivery._commit_change
@@ -212,8 +212,8 @@ async def test_a_change_that_mongodb_was_ahead_of_is_decided_anew_and_nothing_of
 
         monkeypatch.setattr(delivery, "_commit_change", overtaken)
         await api.invite(alice, group, dave)
-        await api.settled()
-        assert await api.services.housekeeper.sweep(EVERYWHERE, idle_ms=0) == 0
+        await api.wait_until_idle()
+        assert await api.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 0
         deployments.flush_redis("ahead")
         assert set(await api.roles(dave, group)) == {alice, bob, carol, dave}
         assert [message["content"] for message in await api.history(alice, group)] == [f"{alice} added {dave}"]

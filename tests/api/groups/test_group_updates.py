@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import CREATE_GROUP, INVITE, LIVE_SESSIONS, Api, Json, Refusal, together
+from tests.api.client import CREATE_GROUP, INVITE, LIVE_SESSIONS, Api, Json, Refusal, gather_all
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.group_calls import UPDATE_GROUP
-from tests.api.unchanged_state import witness
+from tests.api.state_snapshot import take_snapshot
 
 PICTURE = "https://example.org/a.png"
 GOOD_NAMES = [
@@ -43,7 +43,7 @@ async def other_process(process: Api, open_api: OpenApi) -> AsyncIterator[Api]:
 
 async def three(api: Api, **more: Any) -> tuple[str, str, str, str]:
     """Alice's group with two members."""
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     return alice, bob, carol, await api.create_group(alice, bob, carol, **more)
 
 
@@ -60,7 +60,7 @@ async def test_a_new_name_is_kept_as_it_is_and_shown_everywhere(
     assert shown == await api.group(alice, group)
     for lost in (False, True):
         if lost:
-            await api.settled()
+            await api.wait_until_idle()
             deployments.flush_redis("main")
         for process in (api, other_api):
             for user in (alice, bob, carol):
@@ -70,11 +70,11 @@ async def test_a_new_name_is_kept_as_it_is_and_shown_everywhere(
 
 async def test_what_is_no_name_is_refused_and_nothing_happens(api: Api) -> None:
     alice, bob, carol, group = await three(api)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     for name in BAD_NAMES:
-        refusal = await api.refusal(alice, UPDATE_GROUP, id=group, input={"name": name, "avatarUrl": PICTURE})
+        refusal = await api.expect_refusal(alice, UPDATE_GROUP, id=group, input={"name": name, "avatarUrl": PICTURE})
         assert refusal == Refusal("INVALID_INPUT", "name"), ascii(name)
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 async def test_a_group_takes_the_names_that_it_could_have_begun_with(api: Api) -> None:
@@ -87,11 +87,11 @@ async def test_a_group_takes_the_names_that_it_could_have_begun_with(api: Api) -
 
 async def test_what_is_no_picture_is_refused_and_nothing_happens(api: Api) -> None:
     alice, bob, carol, group = await three(api, avatarUrl=PICTURE)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     for url in ("", "x", "javascript:x", "ftp://x/", "https://x/\x00", "https://x/" + "y" * 2048):
-        refusal = await api.refusal(alice, UPDATE_GROUP, id=group, input={"name": "Other", "avatarUrl": url})
+        refusal = await api.expect_refusal(alice, UPDATE_GROUP, id=group, input={"name": "Other", "avatarUrl": url})
         assert refusal == Refusal("INVALID_INPUT", "avatarUrl"), url[:20]
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ async def test_what_is_no_picture_is_refused_and_nothing_happens(api: Api) -> No
 )
 async def test_what_the_schema_does_not_know_is_refused(api: Api, fields: Json) -> None:
     alice, _, _, group = await three(api)
-    stored = await api.stored()
-    assert (await api.refusal(alice, UPDATE_GROUP, id=group, input=fields)).code == "INVALID_INPUT"
-    assert await api.stored() == stored
+    stored = await api.stored_documents()
+    assert (await api.expect_refusal(alice, UPDATE_GROUP, id=group, input=fields)).code == "INVALID_INPUT"
+    assert await api.stored_documents() == stored
 
 
 # --- what is given, and what is not
@@ -131,7 +131,7 @@ async def test_only_what_is_given_changes(
     expected = {"name": "Old", "avatarUrl": PICTURE, "historyVisibility": "SINCE_JOIN"} | changed
     for lost in (False, True):
         if lost:
-            await api.settled()
+            await api.wait_until_idle()
             deployments.flush_redis("main")
         for process, user in ((api, alice), (other_api, bob), (api, carol)):
             shown = await process.own_group(user, group)
@@ -144,7 +144,7 @@ async def test_only_what_is_given_changes(
 async def test_what_is_so_already_changes_nothing(api: Api) -> None:
     alice, bob, carol, group = await three(api, name="Old", avatarUrl=PICTURE, historyVisibility="FULL")
     await api.send(bob, group)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     for fields in (
         {},
         {"name": None},
@@ -155,25 +155,25 @@ async def test_what_is_so_already_changes_nothing(api: Api) -> None:
         {"name": "Old", "avatarUrl": PICTURE, "historyVisibility": "FULL"},
     ):
         assert await api.update_group(alice, group, **fields) == await api.group(alice, group), fields
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 async def test_a_picture_that_is_not_there_can_be_removed_to_no_effect(api: Api) -> None:
     alice, bob, carol, group = await three(api)
-    watching = await witness(api, group, alice, bob, carol)
+    watching = await take_snapshot(api, group, alice, bob, carol)
     assert (await api.update_group(alice, group, avatarUrl=None))["avatarUrl"] is None
-    await watching.nothing_happened()
+    await watching.assert_unchanged()
 
 
 @pytest.mark.parametrize("fields", [{"avatarUrl": PICTURE}, {"historyVisibility": "FULL"}], ids=str)
 async def test_a_picture_or_a_setting_is_no_change_of_anybody_s_session(api: Api, fields: Json) -> None:
     alice, bob, carol, group = await three(api)
     devices = [await api.listen(user, *of) for user in (alice, bob, carol) for of in ((), (LIVE_SESSIONS,))]
-    sessions = [await api.own(user, group) for user in (alice, bob, carol)]
+    sessions = [await api.own_session(user, group) for user in (alice, bob, carol)]
     await api.update_group(alice, group, **fields)
-    assert [await api.own(user, group) for user in (alice, bob, carol)] == sessions
+    assert [await api.own_session(user, group) for user in (alice, bob, carol)] == sessions
     for device in devices:
-        await device.none(0.02)
+        await device.expect_no_event(0.02)
 
 
 # --- what the system says
@@ -205,17 +205,17 @@ async def test_the_system_tells_of_it_in_one_message_that_counts_for_nobody(
     api: Api, deployments: Deployments, act: Act, sender: str, mentions: list[str], lost: bool
 ) -> None:
     names = ("alice", "bob", "carol", "dave", "erin", "frank")
-    who = dict(zip(names, await api.people(*names), strict=True))
+    who = dict(zip(names, await api.create_users(*names), strict=True))
     group = await api.create_group(*(who[name] for name in ("alice", "bob", "carol")))
     await api.send(who["bob"], group, "hello", mentions=[who["alice"], who["carol"]])
     await api.send(who["alice"], group, "and you", mentionAll=True)
     await api.set_unread(who["carol"], group)
     await api.send(who["frank"], who["carol"], "newer than the group")
-    await api.settled()
+    await api.wait_until_idle()
     if lost:
         deployments.flush_redis("main")
     stay = [name for name in ("alice", "bob", "carol") if [name] != mentions or name == "carol"]
-    before = {name: await api.own(who[name], group) for name in stay}
+    before = {name: await api.own_session(who[name], group) for name in stay}
     totals = {name: await api.total_unread(who[name]) for name in stay}
     live = {name: await api.listen(who[name]) for name in stay}
     order = await api.titles(who["carol"])
@@ -231,7 +231,7 @@ async def test_the_system_tells_of_it_in_one_message_that_counts_for_nobody(
     assert told["content"].strip()
     for name in stay:
         assert (await live[name].next())["message"] == told
-        session = await api.own(who[name], group)
+        session = await api.own_session(who[name], group)
         assert session["activeTs"] > before[name]["activeTs"]
         assert session["lastMessage"]["id"] == told["id"]
         moved = {"activeTs", "writeSeq", "lastMessage", "conversation", "readSeq", "deliveredSeq"}
@@ -248,7 +248,7 @@ async def test_the_system_tells_of_it_in_one_message_that_counts_for_nobody(
 @pytest.mark.parametrize("act", UNTOLD.values(), ids=UNTOLD.keys())
 async def test_the_system_says_nothing_of_other_things(api: Api, act: Act) -> None:
     names = ("alice", "bob", "carol")
-    who = dict(zip(names, await api.people(*names), strict=True))
+    who = dict(zip(names, await api.create_users(*names), strict=True))
     group = await api.create_group(*who.values())
     await act(api, group, who)
     assert await api.history(who["bob"], group) == []
@@ -257,28 +257,28 @@ async def test_the_system_says_nothing_of_other_things(api: Api, act: Act) -> No
 @pytest.mark.parametrize(("act", "sender", "mentions"), TOLD.values(), ids=TOLD.keys())
 async def test_what_the_system_says_revives_nothing(api: Api, act: Act, sender: str, mentions: list[str]) -> None:
     names = ("alice", "bob", "carol", "dave", "erin")
-    who = dict(zip(names, await api.people(*names), strict=True))
+    who = dict(zip(names, await api.create_users(*names), strict=True))
     group = await api.create_group(*(who[name] for name in ("alice", "bob", "carol")))
     await api.send(who["bob"], group, "hello")
     await api.delete(who["carol"], group)
     await act(api, group, who)
-    assert (await api.own(who["carol"], group))["status"] == "INVALID"
+    assert (await api.own_session(who["carol"], group))["status"] == "INVALID"
     assert await api.sessions(who["carol"]) == []
     await api.send(who["alice"], group, "hello")
-    assert (await api.own(who["carol"], group))["status"] == "ACTIVE"
+    assert (await api.own_session(who["carol"], group))["status"] == "ACTIVE"
 
 
 @pytest.mark.parametrize("text", ["SYSTEM"])
 async def test_nobody_else_speaks_as_the_system(api: Api, text: str) -> None:
     alice, bob, carol, group = await three(api)
-    watching = await witness(api, group, alice, bob, carol)
-    assert await api.refused_to_send(alice, group, contentType=text) == Refusal("INVALID_INPUT", "contentType")
-    await watching.nothing_happened()
+    watching = await take_snapshot(api, group, alice, bob, carol)
+    assert await api.expect_send_refusal(alice, group, contentType=text) == Refusal("INVALID_INPUT", "contentType")
+    await watching.assert_unchanged()
 
 
 async def test_names_at_once_end_with_the_one_that_was_told_last(api: Api, other_api: Api) -> None:
     alice, bob, _, group = await three(api)
-    await together(*((api, other_api)[n % 2].update_group(alice, group, name=f"Name {n}") for n in range(8)))
+    await gather_all(*((api, other_api)[n % 2].update_group(alice, group, name=f"Name {n}") for n in range(8)))
     last = (await api.history(bob, group))[-1]["content"]
     for process in (api, other_api):
         assert (await process.own_group(bob, group))["name"] in last
@@ -288,14 +288,14 @@ async def test_names_at_once_end_with_the_one_that_was_told_last(api: Api, other
 
 
 async def test_who_goes_makes_room_for_one_more(api: Api, other_api: Api) -> None:
-    people = await api.people(*"abcdefg")
+    people = await api.create_users(*"abcdefg")
     group = await api.create_group(*people[:5])
-    watching = await witness(api, group, *people)
-    assert await api.refusal(people[1], INVITE, id=group, users=[people[5]]) == Refusal("GROUP_FULL", "userIds")
-    await watching.nothing_happened()
+    watching = await take_snapshot(api, group, *people)
+    assert await api.expect_refusal(people[1], INVITE, id=group, users=[people[5]]) == Refusal("GROUP_FULL", "userIds")
+    await watching.assert_unchanged()
     await api.remove(people[0], group, people[4])
     assert (await other_api.invite(people[1], group, people[5]))["memberCount"] == 5
-    assert await api.refusal(people[1], INVITE, id=group, users=[people[4]]) == Refusal("GROUP_FULL", "userIds")
+    assert await api.expect_refusal(people[1], INVITE, id=group, users=[people[4]]) == Refusal("GROUP_FULL", "userIds")
     await api.leave(people[3], group)
     assert (await api.invite(people[5], group, people[4]))["memberCount"] == 5
     assert set(await api.roles(people[0], group)) == {people[n] for n in (0, 1, 2, 4, 5)}
@@ -303,9 +303,9 @@ async def test_who_goes_makes_room_for_one_more(api: Api, other_api: Api) -> Non
 
 async def test_the_room_that_somebody_made_is_taken_once(api: Api, other_api: Api, deployments: Deployments) -> None:
     for _ in range(3):
-        people = await api.people(*"abcdefg")
+        people = await api.create_users(*"abcdefg")
         group = await api.create_group(*people[:5])
-        codes = await together(
+        codes = await gather_all(
             api.run(people[1], INVITE, id=group, users=[people[5]]),
             other_api.leave(people[4], group),
             other_api.run(people[2], INVITE, id=group, users=[people[6]]),
@@ -314,7 +314,7 @@ async def test_the_room_that_somebody_made_is_taken_once(api: Api, other_api: Ap
         assert set(refused) <= {"GROUP_FULL"} and len(refused) >= 1
         for lost in (False, True):
             if lost:
-                await api.settled()
+                await api.wait_until_idle()
                 deployments.flush_redis("main")
             for process in (api, other_api):
                 shown = await process.own_group(people[0], group)

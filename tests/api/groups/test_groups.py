@@ -9,7 +9,7 @@ import pytest
 
 from store.base.errors import Unreachable
 from store.redis.cache import Call
-from tests.api.client import CREATE_GROUP, LIVE_SESSIONS, Api, Json, Refusal, eventually, together
+from tests.api.client import CREATE_GROUP, LIVE_SESSIONS, Api, Json, Refusal, gather_all, wait_until
 from tests.api.conftest import OpenApi
 
 GROUP = """query ($id: ID!) { group(id: $id) {
@@ -35,7 +35,7 @@ async def group(api: Api, user: str, id: str) -> Json | None:
 
 
 async def test_a_group_is_as_its_creator_asked_and_everybody_is_in_it_at_once(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     listeners = [await api.listen(user, LIVE_SESSIONS) for user in (alice, bob, carol)]
     made = await api.create_group(
         alice, carol, bob, name="Kaffee ☕", avatarUrl="https://example.org/a.png", historyVisibility="FULL"
@@ -71,17 +71,17 @@ async def test_a_group_is_as_its_creator_asked_and_everybody_is_in_it_at_once(ap
             False,
         )
         assert event["sessions"] == await api.sessions(user)
-        await listener.none(0.02)
+        await listener.expect_no_event(0.02)
 
 
 async def test_making_a_group_writes_no_message(api: Api) -> None:
-    made = await api.create_group(*(people := await api.people("alice", "bob", "carol")))
+    made = await api.create_group(*(people := await api.create_users("alice", "bob", "carol")))
     assert await api.history(people[1], made) == []
     assert (await api.send(people[0], made))["message"]["seq"] == 1
 
 
 async def test_history_is_since_joining_unless_asked_otherwise(api: Api) -> None:
-    people = await api.people("alice", "bob", "carol")
+    people = await api.create_users("alice", "bob", "carol")
     for more in ({}, {"historyVisibility": "SINCE_JOIN"}, {"historyVisibility": None}):
         shown = await group(api, people[0], await api.create_group(*people, **more))
         assert shown is not None
@@ -89,53 +89,53 @@ async def test_history_is_since_joining_unless_asked_otherwise(api: Api) -> None
 
 
 async def test_people_are_counted_once_each_the_creator_too(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     made = {"name": "x", "memberIds": [bob, carol, alice, bob, carol]}
     assert (await api.data(alice, CREATE_GROUP, input=made))["createGroup"]["memberCount"] == 3
 
 
 @pytest.mark.parametrize("members", [[], ["bob"], ["alice"], ["alice", "bob"], ["bob", "bob", "alice"]], ids=str)
 async def test_fewer_than_three_people_are_no_group(api: Api, members: list[str]) -> None:
-    alice, bob = await api.people("alice", "bob")
-    stored = await api.stored()
+    alice, bob = await api.create_users("alice", "bob")
+    stored = await api.stored_documents()
     ids = [{"alice": alice, "bob": bob}[name] for name in members]
-    refusal = await api.refusal(alice, CREATE_GROUP, input={"name": "x", "memberIds": ids})
+    refusal = await api.expect_refusal(alice, CREATE_GROUP, input={"name": "x", "memberIds": ids})
     assert refusal == Refusal("GROUP_TOO_SMALL", "memberIds")
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
 
 
 async def test_more_people_than_the_setting_allows_are_no_group(api: Api) -> None:
-    alice, *others = await api.people("alice", *(f"u{number}" for number in range(6)))
-    stored = await api.stored()
-    refusal = await api.refusal(alice, CREATE_GROUP, input={"name": "x", "memberIds": others})
+    alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(6)))
+    stored = await api.stored_documents()
+    refusal = await api.expect_refusal(alice, CREATE_GROUP, input={"name": "x", "memberIds": others})
     assert refusal == Refusal("GROUP_FULL", "memberIds")
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
     assert await api.create_group(alice, *others[:5])
 
 
 async def test_members_who_do_not_exist_are_not_found(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
-    stored = await api.stored()
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    stored = await api.stored_documents()
     for unknown in ("nobody", "not an id", "", bob.upper(), "g_1", "\ud800"):
         for key in (None, "key"):
             made = {"name": "x", "memberIds": [bob, unknown, carol], "idempotencyKey": key}
-            refusal = await api.refusal(alice, CREATE_GROUP, input=made)
+            refusal = await api.expect_refusal(alice, CREATE_GROUP, input=made)
             assert refusal == Refusal("NOT_FOUND", "memberIds"), ascii(unknown)
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
 
 
 @pytest.mark.parametrize("name", ["", " ", "\u3000", "x" * 101, "🙂" * 101, "a\x00", "a\nb", "\ud800"], ids=ascii)
 async def test_a_name_has_1_to_100_characters_that_show(api: Api, name: str) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
-    stored = await api.stored()
-    refusal = await api.refusal(alice, CREATE_GROUP, input={"name": name, "memberIds": [bob, carol]})
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    stored = await api.stored_documents()
+    refusal = await api.expect_refusal(alice, CREATE_GROUP, input={"name": name, "memberIds": [bob, carol]})
     assert refusal == Refusal("INVALID_INPUT", "name")
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
 
 
 @pytest.mark.parametrize("name", ["x", "x" * 100, "🙂" * 100, " x ", "<b>&amp;"], ids=ascii)
 async def test_every_name_within_that_is_kept_as_it_is(api: Api, name: str) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     made = await api.create_group(alice, bob, carol, name=name)
     assert (await api.sessions(bob))[0]["conversation"]["title"] == name
     assert (await group(api, carol, made) or {})["name"] == name
@@ -143,32 +143,32 @@ async def test_every_name_within_that_is_kept_as_it_is(api: Api, name: str) -> N
 
 @pytest.mark.parametrize("field", ["avatarUrl", "idempotencyKey"])
 async def test_other_fields_are_checked_too(api: Api, field: str) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
-    stored = await api.stored()
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    stored = await api.stored_documents()
     for wrong in {"avatarUrl": ("", "x", "javascript:x", "ftp://x/"), "idempotencyKey": ("", "k" * 129, "\ud800")}[
         field
     ]:
         made = {"name": "x", "memberIds": [bob, carol], field: wrong}
-        assert await api.refusal(alice, CREATE_GROUP, input=made) == Refusal("INVALID_INPUT", field)
-    assert await api.stored() == stored
+        assert await api.expect_refusal(alice, CREATE_GROUP, input=made) == Refusal("INVALID_INPUT", field)
+    assert await api.stored_documents() == stored
 
 
 # --- the same key
 
 
 async def test_the_same_key_answers_the_first_group_and_makes_no_other(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     first = await api.create_group(alice, bob, carol, idempotencyKey="k")
     await api.send(bob, first)
-    stored = await api.stored()
+    stored = await api.stored_documents()
     assert await api.create_group(alice, carol, bob, bob, idempotencyKey="k") == first
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
     assert await api.create_group(bob, alice, carol, idempotencyKey="k") != first
 
 
 @pytest.mark.parametrize("change", ["name", "members", "avatar", "visibility"])
 async def test_the_same_key_answers_the_first_group_whatever_is_asked_for(api: Api, change: str) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     made: Json = {"name": "x", "memberIds": [bob, carol], "idempotencyKey": "k"}
     first = await api.data(alice, CREATE_GROUP, input=made)
     changed: dict[str, Json] = {
@@ -177,14 +177,14 @@ async def test_the_same_key_answers_the_first_group_whatever_is_asked_for(api: A
         "avatar": {"avatarUrl": "https://example.org/a.png"},
         "visibility": {"historyVisibility": "FULL"},
     }
-    stored = await api.stored()
+    stored = await api.stored_documents()
     assert await api.data(alice, CREATE_GROUP, input=made | changed[change]) == first
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
 
 
 async def test_twins_make_one_group(api: Api, other_api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
-    made = await together(
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    made = await gather_all(
         *(process.create_group(alice, bob, carol, idempotencyKey="k") for process in (api, other_api) * 3)
     )
     assert len(set(made)) == 1
@@ -198,22 +198,22 @@ async def other_process(process: Api, open_api: OpenApi) -> AsyncIterator[Api]:
 
 
 async def test_unequal_twins_make_one_group_too(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     made = {"memberIds": [bob, carol], "idempotencyKey": "k"}
-    outcomes = await together(*(api.run(alice, CREATE_GROUP, input=made | {"name": f"{i}"}) for i in range(5)))
+    outcomes = await gather_all(*(api.run(alice, CREATE_GROUP, input=made | {"name": f"{i}"}) for i in range(5)))
     assert len({outcome["data"]["createGroup"]["id"] for outcome in outcomes}) == 1
     assert len(await api.sessions(bob)) == 1
 
 
 async def test_a_key_whose_first_request_was_refused_is_free(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     wrong = {"name": "x", "memberIds": [bob, "nobody"], "idempotencyKey": "k"}
-    assert (await api.refusal(alice, CREATE_GROUP, input=wrong)).code == "NOT_FOUND"
+    assert (await api.expect_refusal(alice, CREATE_GROUP, input=wrong)).code == "NOT_FOUND"
     assert await api.create_group(alice, bob, carol, idempotencyKey="k")
 
 
 async def test_a_key_of_a_message_is_none_of_a_group(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(alice, bob, idempotencyKey="k")
     made = await api.create_group(alice, bob, carol, idempotencyKey="k")
     assert (await api.send(alice, made, idempotencyKey="l"))["replayed"] is False
@@ -243,7 +243,7 @@ async def test_pages_of_my_groups_of_any_size_make_up_the_list(
 
 @pytest.fixture(scope="module")
 async def five(process: Api) -> tuple[str, list[str]]:
-    alice, bob, carol = await process.people("alice", "bob", "carol")
+    alice, bob, carol = await process.create_users("alice", "bob", "carol")
     made = [await process.create_group(alice, bob, carol, name=f"Group {number}") for number in range(5)]
     await process.send(alice, bob)
     return alice, made
@@ -251,7 +251,7 @@ async def five(process: Api) -> tuple[str, list[str]]:
 
 @pytest.mark.parametrize("page", [1, 4, 6])
 async def test_pages_of_members_of_any_size_make_up_the_membership(api: Api, page: int) -> None:
-    people = await api.people(*"abcdef")
+    people = await api.create_users(*"abcdef")
     made = await api.create_group(*people)
     found: list[str] = []
     after = None
@@ -265,7 +265,7 @@ async def test_pages_of_members_of_any_size_make_up_the_membership(api: Api, pag
 
 
 async def test_somebody_in_no_group_has_an_empty_list(api: Api) -> None:
-    (alice,) = await api.people("alice")
+    (alice,) = await api.create_users("alice")
     listed = (await api.data(alice, MY_GROUPS))["myGroups"]
     assert listed["edges"] == []
     assert listed["pageInfo"]["endCursor"] is None
@@ -274,7 +274,7 @@ async def test_somebody_in_no_group_has_an_empty_list(api: Api) -> None:
 async def test_a_group_that_is_stored_and_was_not_shown_to_its_members_is_shown_once_redis_answers(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     assert await api.all_sessions(bob) == {}
     cache = api.services.app.store.cache
     run = cache.run
@@ -287,11 +287,11 @@ async def test_a_group_that_is_stored_and_was_not_shown_to_its_members_is_shown_
     with monkeypatch.context() as patch:
         patch.setattr(cache, "run", fail)
         wanted = {"name": "Group", "memberIds": [bob, carol]}
-        assert (await api.refusal(alice, CREATE_GROUP, input=wanted)).code == "UNAVAILABLE"
+        assert (await api.expect_refusal(alice, CREATE_GROUP, input=wanted)).code == "UNAVAILABLE"
 
     async def is_shown() -> bool:
         return len(await api.all_sessions(bob)) == len(await api.all_sessions(alice)) == 1
 
     # The process looks after Redis by itself, too.
     await api.services.housekeeper.check_redis()
-    await eventually(is_shown)
+    await wait_until(is_shown)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.api.client import INVITE, LIVE_SESSIONS, Api, Json, Refusal, together
+from tests.api.client import INVITE, LIVE_SESSIONS, Api, Json, Refusal, gather_all
 from tests.api.conftest import OpenApi
 from tests.api.session_calls import MESSAGE
 
@@ -25,7 +25,7 @@ async def seqs(api: Api, user: str, group: str) -> list[int]:
 
 
 async def test_who_joins_reads_what_comes_from_then_on_and_nothing_before(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     before = [(await api.send(alice, group, f"secret {number}"))["message"]["id"] for number in range(3)]
     await api.invite(bob, group, dave)
@@ -41,7 +41,7 @@ async def test_who_joins_reads_what_comes_from_then_on_and_nothing_before(api: A
 
 
 async def test_with_full_history_who_joins_reads_everything(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, historyVisibility="FULL")
     for number in range(3):
         await api.send(alice, group, f"open {number}")
@@ -54,7 +54,7 @@ async def test_with_full_history_who_joins_reads_everything(api: Api) -> None:
 @pytest.mark.parametrize("visibility", ["SINCE_JOIN", "FULL"])
 @pytest.mark.parametrize("warm", [True, False], ids=["about", "away"])
 async def test_who_joins_has_nothing_unread_and_counts_from_there(api: Api, visibility: str, warm: bool) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     if warm:
         await api.sessions(dave)
     group = await api.create_group(alice, bob, carol, historyVisibility=visibility)
@@ -74,7 +74,7 @@ async def test_who_joins_has_nothing_unread_and_counts_from_there(api: Api, visi
 
 
 async def test_a_reply_to_what_came_before_joining_does_not_show_it(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     secret = (await api.send(alice, group, "secret"))["message"]["id"]
     await api.invite(bob, group, dave)
@@ -84,12 +84,12 @@ async def test_a_reply_to_what_came_before_joining_does_not_show_it(api: Api) ->
     assert (await listener.next())["message"]["replyTo"] is None
     assert (await api.history(dave, group))[-1]["replyTo"] is None
     assert (await api.history(carol, group))[-1]["replyTo"] == {"id": secret, "seq": 1, "content": "secret"}
-    refusal = await api.refused_to_send(dave, group, "me too", replyToId=secret)
+    refusal = await api.expect_send_refusal(dave, group, "me too", replyToId=secret)
     assert refusal == Refusal("INVALID_INPUT", "replyToId")
 
 
 async def test_cursors_of_what_one_may_not_read_lead_nowhere(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     for number in range(3):
         await api.send(alice, group, f"secret {number}")
@@ -101,7 +101,7 @@ async def test_cursors_of_what_one_may_not_read_lead_nowhere(api: Api) -> None:
 
 
 async def test_one_system_message_tells_of_all_who_joined(api: Api) -> None:
-    alice, bob, carol, dave, erin = await api.people("alice", "bob", "carol", "dave", "erin")
+    alice, bob, carol, dave, erin = await api.create_users("alice", "bob", "carol", "dave", "erin")
     group = await api.create_group(alice, bob, carol)
     listeners = {user: await api.listen(user) for user in (alice, bob, carol, dave)}
     synced = {user: await api.listen(user, LIVE_SESSIONS) for user in (alice, bob, carol, dave)}
@@ -112,29 +112,29 @@ async def test_one_system_message_tells_of_all_who_joined(api: Api) -> None:
     assert {user["id"] for user in told["mentions"]} == {dave, erin}
     for listener in listeners.values():
         assert (await listener.next())["message"] == told
-        await listener.none(0.02)
+        await listener.expect_no_event(0.02)
     event = await synced.pop(dave).next()
     assert (event["reason"], event["totalUnread"]) == ("MEMBERSHIP", 0)
     assert [session["conversation"]["id"] for session in event["sessions"]] == [group]
     for listener in synced.values():
-        await listener.none(0.02)
+        await listener.expect_no_event(0.02)
     for user in (alice, bob, carol, dave, erin):
         assert await api.unread(user, group) == 0
 
 
 async def test_inviting_members_changes_nothing(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     listener = await api.listen(alice)
-    stored = await api.stored()
+    stored = await api.stored_documents()
     for users in ([], [bob], [alice], [alice, bob, carol, bob]):
         assert await api.invite(alice, group, *users) == {"id": group, "memberCount": 3}
-    assert await api.stored() == stored
-    await listener.none(0.02)
+    assert await api.stored_documents() == stored
+    await listener.expect_no_event(0.02)
 
 
 async def test_any_member_may_invite_and_so_may_who_just_joined(api: Api) -> None:
-    alice, bob, carol, dave, erin = await api.people("alice", "bob", "carol", "dave", "erin")
+    alice, bob, carol, dave, erin = await api.create_users("alice", "bob", "carol", "dave", "erin")
     group = await api.create_group(alice, bob, carol)
     await api.invite(bob, group, dave)
     assert (await api.invite(dave, group, erin))["memberCount"] == 5
@@ -142,36 +142,36 @@ async def test_any_member_may_invite_and_so_may_who_just_joined(api: Api) -> Non
 
 
 async def test_outsiders_and_strangers_to_the_system_are_not_found(api: Api) -> None:
-    alice, bob, carol, dave, erin = await api.people("alice", "bob", "carol", "dave", "erin")
+    alice, bob, carol, dave, erin = await api.create_users("alice", "bob", "carol", "dave", "erin")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, bob)
-    stored = await api.stored()
+    stored = await api.stored_documents()
     for inviter, where, field in (
         (dave, group, "groupId"),
         (alice, "g_1", "groupId"),
         (alice, "", "groupId"),
         (alice, f"p_{alice}_{bob}", "groupId"),
     ):
-        assert await api.refusal(inviter, INVITE, id=where, users=[erin]) == Refusal("NOT_FOUND", field)
+        assert await api.expect_refusal(inviter, INVITE, id=where, users=[erin]) == Refusal("NOT_FOUND", field)
     for users in (["nobody"], [erin, "nobody"], [""], ["not an id"], [group]):
-        assert await api.refusal(alice, INVITE, id=group, users=users) == Refusal("NOT_FOUND", "userIds")
-    assert await api.stored() == stored
+        assert await api.expect_refusal(alice, INVITE, id=group, users=users) == Refusal("NOT_FOUND", "userIds")
+    assert await api.stored_documents() == stored
 
 
 async def test_a_full_group_takes_nobody_and_the_last_place_is_taken_once(api: Api) -> None:
-    people = await api.people(*"abcdefgh")
+    people = await api.create_users(*"abcdefgh")
     group = await api.create_group(*people[:5])
-    stored = await api.stored()
-    assert await api.refusal(people[0], INVITE, id=group, users=people[5:7]) == Refusal("GROUP_FULL", "userIds")
-    assert await api.stored() == stored
-    outcomes = await together(
+    stored = await api.stored_documents()
+    assert await api.expect_refusal(people[0], INVITE, id=group, users=people[5:7]) == Refusal("GROUP_FULL", "userIds")
+    assert await api.stored_documents() == stored
+    outcomes = await gather_all(
         *(api.run(inviter, INVITE, id=group, users=[user]) for inviter in people[:2] for user in people[5:])
     )
     assert [outcome["data"] is not None for outcome in outcomes].count(True) in (1, 2)
     counted = (await api.data(people[0], RANGES, id=group))["group"]["memberCount"]
     assert counted == 6
     assert len(await _members(api, people[0], group)) == 6
-    assert await api.refusal(people[0], INVITE, id=group, users=["nobody"]) == Refusal("NOT_FOUND", "userIds")
+    assert await api.expect_refusal(people[0], INVITE, id=group, users=["nobody"]) == Refusal("NOT_FOUND", "userIds")
     # Who is in it already can still be named.
     assert (await api.invite(people[0], group, people[1]))["memberCount"] == 6
 
@@ -183,36 +183,36 @@ async def _members(api: Api, user: str, group: str) -> list[str]:
 
 
 async def test_who_is_invited_twice_at_once_joins_once(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
-    await together(*(api.invite(inviter, group, dave) for inviter in (alice, bob, carol) * 2))
+    await gather_all(*(api.invite(inviter, group, dave) for inviter in (alice, bob, carol) * 2))
     history = await api.history(alice, group)
     assert [message["contentType"] for message in history] == ["SYSTEM"]
     assert (await api.data(alice, RANGES, id=group))["group"]["memberCount"] == 4
 
 
 async def test_who_joins_while_others_write_reads_exactly_what_came_after(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     listener = await api.listen(dave)
     sending = [api.send(user, group) for user in (alice, bob, carol) for _ in range(8)]
-    await together(*sending[:12], api.invite(bob, group, dave), *sending[12:])
+    await gather_all(*sending[:12], api.invite(bob, group, dave), *sending[12:])
     everything = await api.history(alice, group)
     joined = next(message["seq"] for message in everything if message["contentType"] == "SYSTEM")
     expected = [message["seq"] for message in everything if message["seq"] >= joined]
     assert await seqs(api, dave, group) == expected
     assert await api.unread(dave, group) == len(expected) - 1
-    await api.settled()
+    await api.wait_until_idle()
     await asyncio.sleep(0.02)
-    events: list[Json] = listener.arrived()
+    events: list[Json] = listener.pop_events()
     assert sorted(event["message"]["seq"] for event in events) == expected
 
 
 async def test_two_who_invite_each_other_s_friends_at_once_both_succeed(api: Api, open_api: OpenApi) -> None:
-    alice, bob, carol, dave, erin = await api.people("alice", "bob", "carol", "dave", "erin")
+    alice, bob, carol, dave, erin = await api.create_users("alice", "bob", "carol", "dave", "erin")
     group = await api.create_group(alice, bob, carol)
     async with open_api("small", max_group_members=6) as other:
-        await together(api.invite(alice, group, dave), other.invite(bob, group, erin))
+        await gather_all(api.invite(alice, group, dave), other.invite(bob, group, erin))
         for process in (api, other):
             assert set(await _members(process, alice, group)) == {alice, bob, carol, dave, erin}
             assert (await process.data(erin, RANGES, id=group))["group"]["memberCount"] == 5

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import HISTORY, SEND, SYNC, Api, Json, together
+from tests.api.client import HISTORY, SEND, SYNC, Api, Json, gather_all
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import ApiDevice
 from tests.api.groups.test_leaving import WAYS, Way, either, seqs, talk
@@ -101,17 +101,17 @@ async def test_who_joins_again_starts_with_nothing_unread_and_what_they_chose(
     await go(api, alice, group, bob)
     for number in range(2):
         await api.send(carol, group, f"without {number}", mentions=[alice])
-    frozen = await api.own(bob, group)
+    frozen = await api.own_session(bob, group)
     assert (frozen["unreadCount"], frozen["writeSeq"]) == (3, 3)
     await api.invite(carol, group, bob)
-    session = await api.own(bob, group)
+    session = await api.own_session(bob, group)
     assert (session["status"], session["unreadCount"], session["unreadMentionCount"]) == ("ACTIVE", 0, 0)
     assert (session["writeSeq"], session["readSeq"], session["deliveredSeq"]) == (7, 7, 7)
     assert (session["priority"], session["muteStatus"], session["categoryId"]) == (5, True, "work")
     assert session["activeTs"] > frozen["activeTs"]
     await api.unmute(bob, group)
     await api.send(alice, group, "welcome back", mentions=[bob])
-    again = await api.own(bob, group)
+    again = await api.own_session(bob, group)
     assert (again["unreadCount"], again["unreadMentionCount"], await api.total_unread(bob)) == (1, 1, 1)
     assert (await api.own_group(bob, group))["viewerRole"] == "MEMBER"
 
@@ -123,7 +123,7 @@ async def test_who_joins_again_has_it_in_the_list_again_though_it_was_deleted(ap
     await api.delete(bob, group)
     await api.invite(alice, group, bob)
     assert [session["conversation"]["id"] for session in await api.sessions(bob)] == [group]
-    assert (await api.own(bob, group))["status"] == "ACTIVE"
+    assert (await api.own_session(bob, group))["status"] == "ACTIVE"
 
 
 async def test_an_admin_who_comes_back_is_a_member(api: Api) -> None:
@@ -154,7 +154,7 @@ async def test_opening_and_closing_the_history_takes_effect_at_once_on_all(
     api: Api, other_api: Api, deployments: Deployments
 ) -> None:
     alice, bob, carol, group = await in_and_out(api)
-    dave, erin = await api.people("dave", "erin")
+    dave, erin = await api.create_users("dave", "erin")
     await api.invite(alice, group, dave, erin)
     await api.leave(erin, group)
     since_join = {
@@ -181,13 +181,13 @@ async def test_opening_and_closing_the_history_takes_effect_at_once_on_all(
 
 async def test_opening_the_history_makes_nothing_unread(api: Api) -> None:
     alice, bob, carol, group = await talk(api)
-    (dave,) = await api.people("dave")
+    (dave,) = await api.create_users("dave")
     await api.invite(alice, group, dave)
     await api.leave(bob, group)
-    sessions = [await api.own(user, group) for user in (alice, bob, carol, dave)]
+    sessions = [await api.own_session(user, group) for user in (alice, bob, carol, dave)]
     await api.update_group(alice, group, historyVisibility="FULL")
-    assert [await api.own(user, group) for user in (alice, bob, carol, dave)] == sessions
-    assert (await api.own(dave, group))["unreadCount"] == 0
+    assert [await api.own_session(user, group) for user in (alice, bob, carol, dave)] == sessions
+    assert (await api.own_session(dave, group))["unreadCount"] == 0
 
 
 # --- a lost cache
@@ -238,7 +238,7 @@ async def test_what_is_left_is_shown_alike_after_the_cache_was_lost(
 ) -> None:
     alice, bob, carol, group = await talk(api, subBiz=sub_biz)
     # In use from here on: what is shown before the loss was not read from MongoDB afterwards.
-    await together(*(api.total_unread(user) for user in (alice, bob, carol)))
+    await gather_all(*(api.total_unread(user) for user in (alice, bob, carol)))
     await api.send(alice, group, "you", mentions=[bob])
     await api.send(carol, group, "all of you")
     await api.send(carol, bob, "aside", subBiz=sub_biz)
@@ -257,7 +257,7 @@ async def test_what_is_left_is_shown_alike_after_the_cache_was_lost(
             await api.invite(alice, group, bob)
             await api.send(carol, group, "hello again")
     await api.send(alice, group, "and on")
-    await api.settled()
+    await api.wait_until_idle()
     before = [Clocks.of(await whole(api, user, group)) for user in (alice, bob, carol)]
     deployments.flush_redis("main")
     after = [Clocks.of(await whole(api, user, group)) for user in (alice, bob, carol)]
@@ -268,7 +268,7 @@ async def test_what_is_left_is_shown_alike_after_the_cache_was_lost(
     await api.send(alice, group, "after the loss")
     gone = then != "coming back"
     assert ((await api.history(bob, group))[-1]["content"] == "after the loss") is not gone
-    assert ((await api.own(bob, group))["lastMessage"]["content"] == "after the loss") is not gone
+    assert ((await api.own_session(bob, group))["lastMessage"]["content"] == "after the loss") is not gone
 
 
 @either
@@ -280,8 +280,8 @@ async def test_what_is_left_after_going_while_others_write_is_shown_alike_after_
         send = {"input": {"conversationId": group, "content": "at once"}}
         sending = [api.run(user, SEND, **send) for user in (bob, alice, carol)]
         at = turn % 3
-        await together(*sending[:at], go(api, alice, group, bob), *sending[at:])
-        await api.settled()
+        await gather_all(*sending[:at], go(api, alice, group, bob), *sending[at:])
+        await api.wait_until_idle()
         before = Clocks.of(await whole(api, bob, group))
         deployments.flush_redis("main")
         after = Clocks.of(await whole(api, bob, group))
@@ -295,18 +295,18 @@ async def test_a_refused_write_of_who_went_stays_refused_after_a_loss(
 ) -> None:
     alice, bob, _, group = await talk(api)
     await go(api, alice, group, bob)
-    await api.settled()
+    await api.wait_until_idle()
     if lost:
         deployments.flush_redis("main")
-    stored = await api.stored()
-    assert (await api.refused_to_send(bob, group)).code == "NOT_A_MEMBER"
-    assert await api.stored() == stored
+    stored = await api.stored_documents()
+    assert (await api.expect_send_refusal(bob, group)).code == "NOT_A_MEMBER"
+    assert await api.stored_documents() == stored
 
 
 async def test_what_was_written_before_one_joined_moves_nothing_of_one_s_own_though_it_was_durable_only_afterwards(
     api: Api, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.total_unread(dave)
     go_on, delivery = asyncio.Event(), api.services.app.delivery
@@ -322,11 +322,11 @@ async def test_what_was_written_before_one_joined_moves_nothing_of_one_s_own_tho
     await api.invite(alice, group, dave)
     go_on.set()
     assert (await sending)["message"]["seq"] == 1
-    await api.settled()
-    before = await api.own(dave, group)
+    await api.wait_until_idle()
+    before = await api.own_session(dave, group)
     assert (before["writeSeq"], before["unreadCount"], await api.ranges(dave, group)) == (2, 0, [(2, None)])
     deployments.evict_user_state("main", dave)
-    after = await api.own(dave, group)
+    after = await api.own_session(dave, group)
     assert after == before | {"activeTs": after["activeTs"]}
 
 
@@ -339,17 +339,17 @@ async def test_a_client_that_was_away_for_long_learns_that_one_went_and_came_bac
     async with open_api(place, clock) as api:
         alice, bob, _, group = await talk(api)
         for back in (False, True):
-            await api.settled()
-            await api.pass_days(clock, 0.01)
+            await api.wait_until_idle()
+            await api.advance_days(clock, 0.01)
             since = (await api.data(bob, SYNC))["syncSessions"]["cursor"]
             if lost == "before":
                 deployments.flush_redis(place)
-            await api.pass_days(clock, 0.01)
+            await api.advance_days(clock, 0.01)
             await (api.invite(alice, group, bob) if back else go(api, alice, group, bob))
-            await api.settled()
+            await api.wait_until_idle()
             if lost == "afterwards":
                 deployments.flush_redis(place)
-            await api.pass_days(clock, 0.01)
+            await api.advance_days(clock, 0.01)
             missed = (await api.data(bob, SYNC, since=since))["syncSessions"]
             told = [session["conversation"]["id"] for session in missed["sessions"]]
             assert (missed["reset"], told) == (False, [group])
@@ -387,7 +387,7 @@ async def test_what_a_device_shows_of_it_is_what_a_fresh_one_would(
     await go(api, alice, group, bob)
     await other_api.send(carol, group, "after")
     await api.mark_read(alice, group)
-    await api.settled()
+    await api.wait_until_idle()
     for device in devices:
         if away:
             await device.resume(other_api)

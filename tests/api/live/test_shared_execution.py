@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from schema.base.loaders import Loaders
-from schema.events import ReceiptAdvancedType
+from schema.events.receipts import ReceiptAdvancedType
 from store.base.errors import Unreachable
-from tests.api.client import Api, Json, Subscriber, private, together
+from tests.api.client import Api, Json, Subscriber, gather_all, private_id
 
 _names = itertools.count()
 
@@ -58,14 +58,14 @@ async def shown(listeners: dict[str, list[Subscriber]]) -> dict[str, Json]:
     """The next message as each user is shown it, on both of their devices alike."""
     seen = {}
     for user, (one, other) in listeners.items():
-        first, second = await together(one.next(), other.next())
+        first, second = await gather_all(one.next(), other.next())
         assert first == second
         seen[user] = first["message"]
     return seen
 
 
 async def test_what_only_the_sender_sees_is_shown_to_the_sender_alone(api: Api, executions: Counted) -> None:
-    alice, *others = await api.people("alice", "bob", "carol", "dave")
+    alice, *others = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, *others)
     listeners = await all_listen(api, messages("idempotencyKey delivery { recipientCount }"), alice, *others)
     async with executions.times(2):
@@ -83,7 +83,7 @@ async def test_what_only_the_sender_sees_is_shown_to_the_sender_alone(api: Api, 
 
 
 async def test_the_receipts_of_a_message_are_their_senders_among_many_who_listen(api: Api, executions: Counted) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, dave)
     fields = "receipts(first: 2) { edges { node { user { id } status } } }"
     listeners = await all_listen(api, messages(fields), bob, carol, dave, alice)
@@ -97,7 +97,7 @@ async def test_the_receipts_of_a_message_are_their_senders_among_many_who_listen
 
 @pytest.mark.parametrize("history", ["SINCE_JOIN", "FULL"])
 async def test_a_quoted_message_is_shown_to_those_who_may_read_it(api: Api, executions: Counted, history: str) -> None:
-    alice, bob, carol, late, later = await api.people("alice", "bob", "carol", "late", "later")
+    alice, bob, carol, late, later = await api.create_users("alice", "bob", "carol", "late", "later")
     group = await api.create_group(alice, bob, carol, historyVisibility=history)
     quoted = (await api.send(alice, group, "before they came", idempotencyKey="own"))["message"]["id"]
     await api.invite(bob, group, late, later)
@@ -114,7 +114,7 @@ async def test_a_quoted_message_is_shown_to_those_who_may_read_it(api: Api, exec
 
 
 async def test_variables_of_the_selection_are_part_of_it_and_the_cursor_is_not(api: Api, executions: Counted) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
     query = messages("content @include(if: $with)")
     since = [(await (await api.subscribe(bob, query)).next())["cursor"] for _ in range(2)]
@@ -133,13 +133,13 @@ async def test_variables_of_the_selection_are_part_of_it_and_the_cursor_is_not(a
 async def test_changes_of_sessions_are_executed_once_for_all_devices_of_their_user(
     api: Api, executions: Counted
 ) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice)
     query = f"""subscription {{ syncSession {{ own{next(_names)}: cursor reason reset cursor totalUnread
         sessions {{ id lastMessage {{ content }} conversation {{ title }} }} }} }}"""
     devices = [await api.listen(user, query) for user in (alice, alice, alice, bob)]
     async with executions.times(1):
-        await api.mark_read(alice, private(alice, bob))
+        await api.mark_read(alice, private_id(alice, bob))
         events = [await device.next() for device in devices[:3]]
     assert events[0] == events[1] == events[2]
     assert events[0]["sessions"][0]["conversation"] == {"title": bob}
@@ -149,13 +149,13 @@ async def test_changes_of_sessions_are_executed_once_for_all_devices_of_their_us
 
 
 async def test_an_event_waits_for_a_database_that_is_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
     listener = await api.listen(bob, messages("seq sender { displayName }"))
     load, failures = Loaders._load_users, itertools.count()
 
     async def away(loaders: Loaders, wanted: Any) -> Any:
-        if loaders._viewer.is_one_of_many and next(failures) < 2:
+        if loaders._viewer.is_shared and next(failures) < 2:
             raise Unreachable("not there")
         return await load(loaders, wanted)
 

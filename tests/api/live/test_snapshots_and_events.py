@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.api.client import Api, private
+from tests.api.client import Api, private_id
 from tests.api.device import ApiDevice
 
 Act = Callable[[Api, list[str]], Awaitable[object]]
@@ -30,14 +30,14 @@ async def part_read(api: Api, people: list[str]) -> None:
     alice, bob, *_ = people
     for _ in range(3):
         await api.send(bob, alice)
-    await api.mark_read(alice, private(alice, bob), 2)
+    await api.mark_read(alice, private_id(alice, bob), 2)
 
 
 async def read_by_sending(api: Api, people: list[str]) -> None:
     alice, bob, *_ = people
     await api.send(bob, alice)
     await api.send(alice, bob)
-    await api.mark_read(bob, private(alice, bob))
+    await api.mark_read(bob, private_id(alice, bob))
 
 
 async def back_and_forth(api: Api, people: list[str]) -> None:
@@ -52,8 +52,8 @@ async def chosen(api: Api, people: list[str]) -> None:
     await api.send(bob, alice)
     await api.send(bob, group, mentions=[alice])
     await api.mute(alice, group)
-    await api.pin(alice, private(alice, bob), 3)
-    await api.assign(alice, "work", private(alice, bob), group)
+    await api.pin(alice, private_id(alice, bob), 3)
+    await api.assign(alice, "work", private_id(alice, bob), group)
     await api.set_unread(alice, group)
     await api.send(carol, group, mentions=[alice, bob])
 
@@ -61,8 +61,8 @@ async def chosen(api: Api, people: list[str]) -> None:
 async def marked_unread_and_answered(api: Api, people: list[str]) -> None:
     alice, bob, *_ = people
     await api.send(bob, alice)
-    await api.set_unread(alice, private(alice, bob))
-    await api.set_unread(bob, private(alice, bob))
+    await api.set_unread(alice, private_id(alice, bob))
+    await api.set_unread(bob, private_id(alice, bob))
     await api.send(alice, bob)
 
 
@@ -72,7 +72,7 @@ async def deleted_and_revived(api: Api, people: list[str]) -> None:
     for user in (alice, bob):
         await api.send(carol, user, mentions=[user])
         await api.send(carol, group)
-        await api.delete(user, private(user, carol), hard=user == bob)
+        await api.delete(user, private_id(user, carol), hard=user == bob)
         await api.delete(user, group)
     await api.invite(carol, group, dave)
     await api.send(carol, alice)
@@ -84,12 +84,12 @@ async def within_a_sub_biz(api: Api, people: list[str]) -> None:
     await api.send(bob, alice, subBiz="shop")
     await api.send(carol, alice, subBiz="shop", mentions=[alice])
     await api.create_group(*people, subBiz="help")
-    await api.mute(alice, private(alice, bob, "shop"))
+    await api.mute(alice, private_id(alice, bob, "shop"))
     await api.send(bob, alice, subBiz="shop")
-    await api.mark_read(alice, private(alice, carol, "shop"))
+    await api.mark_read(alice, private_id(alice, carol, "shop"))
     await api.mute(bob, "b_shop")
     await api.send(alice, bob, subBiz="shop")
-    await api.delete(carol, private(alice, carol, "shop"))
+    await api.delete(carol, private_id(alice, carol, "shop"))
 
 
 async def revised(api: Api, people: list[str]) -> None:
@@ -132,7 +132,7 @@ ACTS: dict[str, Act] = {
 @pytest.mark.parametrize("away", [False, True], ids=["live", "away"])
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS.keys())
 async def test_what_a_device_shows_is_what_a_fresh_one_would(api: Api, act: Act, away: bool) -> None:
-    people = await api.people("alice", "bob", "carol", "dave")
+    people = await api.create_users("alice", "bob", "carol", "dave")
     devices = [ApiDevice(api, user) for user in people]
     for device in devices:
         await device.start()
@@ -141,7 +141,7 @@ async def test_what_a_device_shows_is_what_a_fresh_one_would(api: Api, act: Act,
             await device.agrees()
             await device.stop()
     await act(api, people)
-    await api.settled()
+    await api.wait_until_idle()
     for device in devices:
         if away:
             await device.resume(api)
@@ -157,7 +157,7 @@ DEEDS |= {"mute": 1, "pin": 1, "mark": 1, "delete": 2, "file": 1, "edit": 2, "re
 async def test_that_holds_after_any_sequence_of_actions_and_reconnects(api: Api, other_api: Api, seed: int) -> None:
     chance = random.Random(seed)
     processes = (api, other_api)
-    people = await api.people("alice", "bob", "carol", "dave", "erin")
+    people = await api.create_users("alice", "bob", "carol", "dave", "erin")
     groups = [await api.create_group(*people[:3])]
     devices = [ApiDevice(processes[i % 2], user) for i, user in enumerate((people[0], people[0], people[1], people[3]))]
     for device in devices:
@@ -209,7 +209,7 @@ async def test_that_holds_after_any_sequence_of_actions_and_reconnects(api: Api,
         for _ in range(chance.randrange(1, 4)):
             await act()
         for process in processes:
-            await process.settled()
+            await process.wait_until_idle()
         for number, device in enumerate(devices):
             if number in away:
                 if chance.random() < 0.6:

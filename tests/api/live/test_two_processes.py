@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, eventually, private, together
+from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, gather_all, private_id, wait_until
 from tests.api.conftest import OpenApi
 
 
 async def test_a_message_sent_on_one_reaches_subscribers_on_both_once(api: Api, other_api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     devices = [await process.listen(user) for process in (api, other_api) for user in (alice, bob)]
     for process in (api, other_api):
         sent = await process.send(alice, bob)
@@ -19,11 +19,11 @@ async def test_a_message_sent_on_one_reaches_subscribers_on_both_once(api: Api, 
             event = await device.next()
             assert event["message"]["id"] == sent["message"]["id"]
     for device in devices:
-        await device.none(0.05)
+        await device.expect_no_event(0.05)
 
 
 async def test_a_subscriber_elsewhere_sees_what_the_sender_sees(api: Api, other_api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     first = (await api.send(bob, group, "first"))["message"]["id"]
     here, there = await api.listen(carol), await other_api.listen(carol)
@@ -34,7 +34,7 @@ async def test_a_subscriber_elsewhere_sees_what_the_sender_sees(api: Api, other_
 
 
 async def test_order_is_kept_though_each_message_takes_another_way(api: Api, other_api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     devices = [await process.listen(user) for process in (api, other_api) for user in (alice, carol)]
     for number in range(20):
@@ -48,10 +48,10 @@ async def test_order_is_kept_though_each_message_takes_another_way(api: Api, oth
 
 
 async def test_many_at_once_through_both_are_all_there_and_counted(api: Api, other_api: Api) -> None:
-    people = await api.people(*"abcd")
+    people = await api.create_users(*"abcd")
     group = await api.create_group(*people)
     devices = [await (api, other_api)[i % 2].listen(user) for i, user in enumerate(people)]
-    sent = await together(*((api, other_api)[i % 2].send(people[i % 4], group) for i in range(40)))
+    sent = await gather_all(*((api, other_api)[i % 2].send(people[i % 4], group) for i in range(40)))
     assert sorted(payload["message"]["seq"] for payload in sent) == list(range(1, 41))
     for device in devices:
         seqs: list[int] = []
@@ -67,11 +67,11 @@ async def test_many_at_once_through_both_are_all_there_and_counted(api: Api, oth
 
 
 async def test_reading_on_one_clears_the_device_on_the_other_and_tells_the_sender(api: Api, other_api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
     synced = await other_api.listen(bob, LIVE_SESSIONS)
     sender = await other_api.listen(alice)
-    session = await api.mark_read(bob, private(alice, bob))
+    session = await api.mark_read(bob, private_id(alice, bob))
     event = await synced.next()
     assert (event["reason"], event["sessions"], event["totalUnread"]) == ("READ", [session], 0)
     receipt = await sender.next()
@@ -79,23 +79,23 @@ async def test_reading_on_one_clears_the_device_on_the_other_and_tells_the_sende
 
 
 async def test_devices_on_both_that_read_at_once_end_at_the_furthest(api: Api, other_api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
-    conversation = private(alice, bob)
+    alice, bob = await api.create_users("alice", "bob")
+    conversation = private_id(alice, bob)
     for _ in range(6):
         await api.send(alice, bob)
     synced = await api.listen(bob, LIVE_SESSIONS)
-    await together(*((api, other_api)[seq % 2].mark_read(bob, conversation, seq) for seq in (5, 2, 6, 1, 3, 4)))
+    await gather_all(*((api, other_api)[seq % 2].mark_read(bob, conversation, seq) for seq in (5, 2, 6, 1, 3, 4)))
     session = await other_api.session(bob, conversation)
     assert session is not None
     assert (session["readSeq"], session["unreadCount"]) == (6, 0)
     await asyncio.sleep(0.05)
-    positions = [event["sessions"][0] for event in synced.arrived()]
+    positions = [event["sessions"][0] for event in synced.pop_events()]
     assert [p["activeTs"] for p in positions] == sorted({p["activeTs"] for p in positions})
     assert positions[-1] == session
 
 
 async def test_who_is_invited_on_one_is_told_and_served_on_the_other(api: Api, other_api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     synced, live = await other_api.listen(dave, LIVE_SESSIONS), await other_api.listen(dave)
     await api.invite(alice, group, dave)
@@ -107,7 +107,7 @@ async def test_who_is_invited_on_one_is_told_and_served_on_the_other(api: Api, o
 
 
 async def test_a_group_made_on_one_is_there_on_the_other_at_once(api: Api, other_api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     assert await other_api.sessions(bob) == []
     group = await api.create_group(alice, bob, carol)
     assert [session["conversation"]["id"] for session in await other_api.sessions(bob)] == [group]
@@ -115,7 +115,7 @@ async def test_a_group_made_on_one_is_there_on_the_other_at_once(api: Api, other
 
 
 async def test_a_device_moves_from_a_process_that_ends_to_another(api: Api, open_api: OpenApi) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     async with open_api("main") as ending:
         live = await ending.listen(alice)
         await api.send(bob, alice, "seen")
@@ -132,24 +132,24 @@ async def test_a_device_moves_from_a_process_that_ends_to_another(api: Api, open
 async def test_what_the_bus_between_them_does_not_carry_is_read_from_the_log(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, frames: str
 ) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     live = await other_api.listen(alice)
     bus = other_api.services.app.bus
-    take, kept = bus._take, list[bytes]()
-    monkeypatch.setattr(bus, "_take", kept.append)
+    take, kept = bus._receive, list[bytes]()
+    monkeypatch.setattr(bus, "_receive", kept.append)
     await api.send(bob, alice, "1")
     await api.send(bob, alice, "2")
 
     async def both_came() -> bool:
         return len(kept) >= 2
 
-    await eventually(both_came)
-    monkeypatch.setattr(bus, "_take", take)
+    await wait_until(both_came)
+    monkeypatch.setattr(bus, "_receive", take)
     if frames == "late":
         for data in reversed(kept):
             take(data)
     await api.send(bob, alice, "3")
     assert [event["message"]["content"] for event in await live.take(3)] == ["1", "2", "3"]
-    await live.none(0.1)
+    await live.expect_no_event(0.1)
     delta = (await other_api.data(alice, SYNC))["syncSessions"]
     assert delta["totalUnread"] == 3

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.api.client import HISTORY, Api, Json, private
+from tests.api.client import HISTORY, Api, Json, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import MESSAGE
 
@@ -32,7 +32,7 @@ class Talk:
 
 @pytest.fixture(scope="module")
 async def talk(process: Api) -> Talk:
-    alice, bob, carol, dave, erin = await process.people("alice", "bob", "carol", "dave", "erin")
+    alice, bob, carol, dave, erin = await process.create_users("alice", "bob", "carol", "dave", "erin")
     group = await process.create_group(alice, bob, carol)
     for number in range(1, 24):
         if number == 9:
@@ -103,17 +103,17 @@ async def test_one_cursor_with_a_size_from_the_other_end(talk: Talk, data: st.Da
 
 
 async def test_without_a_size_it_is_the_last_fifty(process: Api) -> None:
-    alice, bob = await process.people("alice", "bob")
+    alice, bob = await process.create_users("alice", "bob")
     for part in range(6):
         await process.data(alice, TEN, input={"toUserId": bob, "content": f"part {part}"})
-    listed = (await process.data(bob, HISTORY, id=private(alice, bob)))["messages"]
+    listed = (await process.data(bob, HISTORY, id=private_id(alice, bob)))["messages"]
     assert seqs(listed) == list(range(11, 61))
     assert (listed["pageInfo"]["hasPreviousPage"], listed["pageInfo"]["hasNextPage"]) == (True, False)
-    before = await process.data(bob, HISTORY, id=private(alice, bob), before=listed["pageInfo"]["startCursor"])
+    before = await process.data(bob, HISTORY, id=private_id(alice, bob), before=listed["pageInfo"]["startCursor"])
     assert seqs(before["messages"]) == list(range(1, 11))
-    after = await process.data(bob, HISTORY, id=private(alice, bob), after=before["messages"]["edges"][4]["cursor"])
+    after = await process.data(bob, HISTORY, id=private_id(alice, bob), after=before["messages"]["edges"][4]["cursor"])
     assert seqs(after["messages"]) == list(range(11, 61))
-    hundred = (await process.data(bob, HISTORY, id=private(alice, bob), first=100))["messages"]
+    hundred = (await process.data(bob, HISTORY, id=private_id(alice, bob), first=100))["messages"]
     assert seqs(hundred) == list(range(1, 61))
 
 
@@ -125,8 +125,8 @@ TEN = (
 
 
 async def test_a_cursor_outlives_what_is_written_after_it(process: Api) -> None:
-    alice, bob = await process.people("alice", "bob")
-    conversation = private(alice, bob)
+    alice, bob = await process.create_users("alice", "bob")
+    conversation = private_id(alice, bob)
     for _ in range(3):
         await process.send(alice, bob)
     last = (await process.data(bob, HISTORY, id=conversation, first=3))["messages"]
@@ -142,7 +142,7 @@ async def test_a_cursor_outlives_what_is_written_after_it(process: Api) -> None:
 
 
 async def test_a_group_nobody_wrote_in_has_an_empty_history_and_not_none(process: Api) -> None:
-    people = await process.people("alice", "bob", "carol")
+    people = await process.create_users("alice", "bob", "carol")
     group = await process.create_group(*people)
     listed = (await process.data(people[1], HISTORY, id=group, last=5))["messages"]
     assert listed == {
@@ -170,10 +170,10 @@ async def test_a_conversation_with_holes_goes_on_over_thousands_of_places(
 ) -> None:
     """Places may be lost with Redis: MongoDB says how far they had come."""
     async with open_api("holes") as api:
-        alice, bob = await api.people("alice", "bob")
-        conversation = private(alice, bob)
+        alice, bob = await api.create_users("alice", "bob")
+        conversation = private_id(alice, bob)
         await api.send(alice, bob, "the first")
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("holes")
         heads = deployments.mongo[deployments.settings("holes").mongo_database]["conversations"]
         heads.update_one({"_id": conversation}, {"$set": {"s": 4_090}})

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from server.chat_import.command import import_chat
 from server.chat_import.log_file import read_chat
 from server.chat_import.plan import IMPORTER, make_plan
-from tests.api.client import Api, Json, together
+from tests.api.client import Api, Json, gather_all
 from tests.api.conftest import Deployments, OpenApi
 
 SAMPLE = Path(__file__).parents[2] / "data" / "irc-sample.jsonl"
@@ -80,7 +80,7 @@ class Day:
         """What somebody reads once the group is of a visibility, and its cursors."""
         if visibility != self.shown:
             await self.api.update_group(IMPORTER, self.group, historyVisibility=visibility)
-            await self.api.settled()
+            await self.api.wait_until_idle()
             self.shown = visibility
         expected = self.visible(who, visibility)
         if (who, visibility) not in self.cursors:
@@ -180,7 +180,7 @@ async def day(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("store.base.ids.BUCKET_SIZE", BUCKET)
         async with open_api(name) as api:
-            made = await api.people(*(who.replace(" ", "-") for who in PEOPLE))
+            made = await api.create_users(*(who.replace(" ", "-") for who in PEOPLE))
             users = dict(zip(PEOPLE, made, strict=True))
             for number, path in enumerate(parts_of_the_day(tmp_path_factory.mktemp("day"))):
                 chat = read_chat(path)
@@ -189,15 +189,15 @@ async def day(
                     group = (await importing).group
                     continue
                 turns = {who: range((number - 1) * count, number * count) for who, count in TURNS.items()}
-                await together(importing, *(come_and_go(api, group, users[who], turns[who]) for who in TURNS))
-                await api.settled()
+                await gather_all(importing, *(come_and_go(api, group, users[who], turns[who]) for who in TURNS))
+                await api.wait_until_idle()
                 if number in GAPS:
                     lose_places(api, deployments, name, group, GAPS[number])
             await api.invite(IMPORTER, group, users["member"], *(users[who] for who in RESTLESS))
             await api.send(users["restless former"], group)
             await api.leave(users["restless former"], group)
             await api.send(IMPORTER, group, "what nobody else sees who left")
-            await api.settled()
+            await api.wait_until_idle()
             rows = list(api.database["messages"].find({"c": group}).sort("s", 1))
             stretches = {who: stretches_of(rows, user) for who, user in users.items()}
             for who, times in RESTLESS.items():

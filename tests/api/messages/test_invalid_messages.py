@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import SEND, Api, Json, Refusal, private
+from tests.api.client import SEND, Api, Json, Refusal, private_id
 
 INVALID_CONTENT = Refusal("INVALID_INPUT", "content")
 NO_CONVERSATION = Refusal("NOT_FOUND", "conversationId")
@@ -30,14 +30,14 @@ class Room:
 
     async def refused(self, sender: str, to: str, content: str = "hello", **more: Any) -> Refusal:
         """The refusal, having stored nothing."""
-        refusal = await self.api.refused_to_send(sender, to, content, **more)
-        assert await self.api.stored() == self.stored
+        refusal = await self.api.expect_send_refusal(sender, to, content, **more)
+        assert await self.api.stored_documents() == self.stored
         return refusal
 
 
 @pytest.fixture(scope="module")
 async def furnished(process: Api) -> AsyncIterator[Room]:
-    alice, bob, carol, dave = await process.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await process.create_users("alice", "bob", "carol", "dave")
     group = await process.create_group(alice, bob, carol)
     foreign = await process.create_group(dave, bob, carol)
     await process.send(alice, group, "first")
@@ -51,7 +51,7 @@ async def furnished(process: Api) -> AsyncIterator[Room]:
 
 @pytest.fixture
 async def room(furnished: Room, api: Api) -> Room:
-    return replace(furnished, stored=await api.stored())
+    return replace(furnished, stored=await api.stored_documents())
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ async def test_content_of_more_than_4000_characters_is_refused(room: Room, conte
 
 @pytest.mark.parametrize("content", ["x", "x" * 4_000, "é" * 4_000, "🙂" * 4_000, " " * 3_999 + "x"], ids=len)
 async def test_characters_are_code_points_and_4000_of_them_are_well(api: Api, content: str) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     assert (await api.send(alice, bob, content))["message"]["content"] == content
-    assert (await api.history(bob, private(alice, bob)))[0]["content"] == content
+    assert (await api.history(bob, private_id(alice, bob)))[0]["content"] == content
 
 
 @pytest.mark.parametrize("content", ["\x00", "a\x00b", "trailing\x00", "a\ud800", "\udfff", "\ude00\ud83d"], ids=ascii)
@@ -115,9 +115,9 @@ async def test_content_that_no_database_or_encoding_keeps_is_refused(room: Room,
     ids=ascii,
 )
 async def test_a_recipient_who_does_not_exist_is_not_found(room: Room, recipient: str) -> None:
-    refusal = await room.api.refusal(room.alice, SEND, input={"toUserId": recipient, "content": "hi"})
+    refusal = await room.api.expect_refusal(room.alice, SEND, input={"toUserId": recipient, "content": "hi"})
     assert refusal == Refusal("NOT_FOUND", "toUserId")
-    assert await room.api.stored() == room.stored
+    assert await room.api.stored_documents() == room.stored
 
 
 async def test_the_recipient_is_looked_for_as_spelt(room: Room) -> None:
@@ -143,15 +143,15 @@ async def test_a_conversation_that_does_not_exist_is_not_found(room: Room) -> No
     alice, bob, carol, dave = room.alice, room.bob, room.carol, room.dave
     first, second = sorted((alice, bob))
     for conversation in (
-        private(alice, carol),
-        private(bob, carol),
+        private_id(alice, carol),
+        private_id(bob, carol),
         f"p_{second}_{first}",
-        f"{private(alice, bob)}~shop",
-        f"{private(alice, bob)}~",
-        private(alice, "nobody"),
-        private(alice, bob) + " ",
-        private(alice, bob) + "\x00",
-        private(alice, bob).upper(),
+        f"{private_id(alice, bob)}~shop",
+        f"{private_id(alice, bob)}~",
+        private_id(alice, "nobody"),
+        private_id(alice, bob) + " ",
+        private_id(alice, bob) + "\x00",
+        private_id(alice, bob).upper(),
         room.group + "0",
         room.group + "\n",
         "g_1",
@@ -167,17 +167,17 @@ async def test_a_conversation_that_does_not_exist_is_not_found(room: Room) -> No
         "\ud800",
         "x" * 10_000,
     ):
-        refusal = await room.api.refusal(alice, SEND, input={"conversationId": conversation, "content": "hi"})
+        refusal = await room.api.expect_refusal(alice, SEND, input={"conversationId": conversation, "content": "hi"})
         assert refusal == NO_CONVERSATION, ascii(conversation[:80])
-    assert await room.api.stored() == room.stored
+    assert await room.api.stored_documents() == room.stored
 
 
 async def test_exactly_one_destination_is_given(room: Room) -> None:
-    both = {"toUserId": room.bob, "conversationId": private(room.alice, room.bob)}
+    both = {"toUserId": room.bob, "conversationId": private_id(room.alice, room.bob)}
     for destination in (both, {}, {"toUserId": None, "conversationId": None}):
-        refusal = await room.api.refusal(room.alice, SEND, input={"content": "hi"} | destination)
+        refusal = await room.api.expect_refusal(room.alice, SEND, input={"content": "hi"} | destination)
         assert refusal.code == "INVALID_INPUT"
-    assert await room.api.stored() == room.stored
+    assert await room.api.stored_documents() == room.stored
 
 
 async def test_clients_write_no_system_messages(room: Room) -> None:
@@ -217,7 +217,7 @@ async def test_only_a_visible_message_of_the_same_conversation_is_replied_to(roo
     here = (await api.history(room.alice, room.group))[0]["id"]
     reply_to = {
         "unknown": "m_1",
-        "elsewhere": (await api.history(room.alice, private(room.alice, room.bob)))[0]["id"],
+        "elsewhere": (await api.history(room.alice, private_id(room.alice, room.bob)))[0]["id"],
         "foreign": (await api.history(room.dave, room.foreign))[0]["id"],
         "malformed": here.replace("m_", "m_0"),
         "empty": "",
@@ -260,7 +260,7 @@ async def test_an_input_of_another_shape_is_invalid(room: Room, input_: Json) ->
     response = await room.api.run(room.alice, SEND, input=given)
     assert response.get("data") is None
     assert {error["extensions"]["code"] for error in response["errors"]} == {"INVALID_INPUT"}
-    assert await room.api.stored() == room.stored
+    assert await room.api.stored_documents() == room.stored
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ async def test_a_document_that_makes_no_sense_is_invalid(room: Room, document: s
     response = await room.api.run(room.alice, document)
     assert response.get("data") is None
     assert {error["extensions"]["code"] for error in response["errors"]} == {"INVALID_INPUT"}
-    assert await room.api.stored() == room.stored
+    assert await room.api.stored_documents() == room.stored
 
 
 @pytest.mark.parametrize(
@@ -335,8 +335,8 @@ async def test_a_refusal_says_where_and_can_be_told_from_a_failure(room: Room) -
 async def test_the_good_half_of_a_request_with_a_bad_half_is_carried_out(room: Room) -> None:
     query = """mutation ($bad: SendMessageInput!, $good: SendMessageInput!) {
         good: sendMessage(input: $good) { message { seq } } bad: sendMessage(input: $bad) { message { seq } } }"""
-    alice, bob = await room.api.people("alice", "bob")
+    alice, bob = await room.api.create_users("alice", "bob")
     good = {"toUserId": bob, "content": "good"}
     response = await room.api.run(alice, query, good=good, bad=good | {"content": ""})
     assert [error["path"] for error in response["errors"]] == [["bad"]]
-    assert len(await room.api.history(bob, private(alice, bob))) == 1
+    assert len(await room.api.history(bob, private_id(alice, bob))) == 1

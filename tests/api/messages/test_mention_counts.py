@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from store.mongo.collections import SESSIONS as SESSION_ROWS
-from tests.api.client import LIVE_SESSIONS, SYNC, Api, private, together
+from tests.api.client import LIVE_SESSIONS, SYNC, Api, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import ApiDevice
 
 
 async def trio(api: Api, *more: str, **fields: str) -> tuple[str, list[str]]:
     """A group and who is in it; the first of them owns it."""
-    people = await api.people("alice", "bob", "carol", *more)
+    people = await api.create_users("alice", "bob", "carol", *more)
     return await api.create_group(*people, **fields), people
 
 
 async def counts(api: Api, user: str, conversation: str) -> tuple[int, int]:
     """Unread, and of those with a mention."""
-    session = await api.own(user, conversation)
+    session = await api.own_session(user, conversation)
     return session["unreadCount"], session["unreadMentionCount"]
 
 
@@ -69,11 +69,11 @@ async def test_they_add_up_with_what_mentions_nobody(api: Api) -> None:
 
 
 async def test_a_mention_between_two_counts_too(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, mentions=[bob])
     await api.send(alice, bob, mentions=[alice])
-    assert await counts(api, bob, private(alice, bob)) == (2, 1)
-    assert await counts(api, alice, private(alice, bob)) == (0, 0)
+    assert await counts(api, bob, private_id(alice, bob)) == (2, 1)
+    assert await counts(api, alice, private_id(alice, bob)) == (0, 0)
 
 
 async def test_a_muted_session_counts_them_too(api: Api) -> None:
@@ -96,7 +96,7 @@ async def test_reading_in_part_leaves_those_after_it(api: Api, seq: int, left: t
 
 
 async def test_a_gateway_adds_up_those_that_are_not_muted(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(bob, alice, carol, subBiz="shop")
     for _ in range(2):
         await api.send(bob, group, mentionAll=True)
@@ -141,7 +141,7 @@ async def test_writing_reads_them(api: Api) -> None:
 @pytest.mark.parametrize("visibility", ["SINCE_JOIN", "FULL"])
 async def test_who_joins_begins_with_none(api: Api, visibility: str) -> None:
     group, (alice, bob, *_) = await trio(api, historyVisibility=visibility)
-    (dave,) = await api.people("dave")
+    (dave,) = await api.create_users("dave")
     for _ in range(2):
         await api.send(alice, group, mentionAll=True)
     await api.invite(bob, group, dave)
@@ -152,7 +152,7 @@ async def test_who_joins_begins_with_none(api: Api, visibility: str) -> None:
 
 async def test_what_the_server_writes_about_somebody_does_not_count(api: Api) -> None:
     group, (alice, bob, _) = await trio(api)
-    dave, erin = await api.people("dave", "erin")
+    dave, erin = await api.create_users("dave", "erin")
     await api.invite(bob, group, dave, erin)
     await api.send(alice, group, mentions=[bob])
     await api.invite(alice, group, dave)
@@ -205,7 +205,7 @@ async def test_wherever_a_session_is_shown_the_count_is_the_same(api: Api, other
 
 async def test_what_many_write_at_once_is_counted_exactly(api: Api, other_api: Api) -> None:
     group, (alice, bob, carol) = await trio(api)
-    await together(
+    await gather_all(
         *(
             (api, other_api)[turn % 2].send(
                 (alice, carol)[turn % 2], group, mentions=[bob] if turn % 3 == 0 else [], mentionAll=turn % 4 == 0
@@ -224,7 +224,7 @@ async def test_they_are_the_same_after_the_cache_was_lost(
 ) -> None:
     async with open_api("lost") as api:
         group, (alice, bob, carol, dave) = await trio(api, "dave")
-        talk = private(alice, bob)
+        talk = private_id(alice, bob)
         for number in range(9):
             await api.send(alice, group, mentions=[bob] if number % 2 == 0 else [carol], mentionAll=number == 7)
             await api.send(alice, bob, mentions=[bob] if number % 3 == 0 else [])
@@ -236,17 +236,17 @@ async def test_they_are_the_same_after_the_cache_was_lost(
         if asked:
             for user, conversation, counted in expected:
                 assert await counts(api, user, conversation) == counted, user
-        await api.settled()
+        await api.wait_until_idle()
         for _ in range(2):
             deployments.flush_redis("lost")
             for user, conversation, counted in expected:
                 assert await counts(api, user, conversation) == counted, user
         await api.send(alice, group, mentionAll=True)
         assert await counts(api, bob, group) == (9, 5)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
         assert (await api.mark_read(bob, group, 9))["unreadMentionCount"] == 1
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
         assert await counts(api, bob, group) == (3, 1)
 
@@ -257,10 +257,10 @@ async def test_hundreds_are_counted_exactly(open_api: OpenApi, deployments: Depl
         group, (alice, bob, _) = await trio(api)
         await api.sessions(bob)
         for _ in range(8):
-            await together(*(api.send(alice, group, mentions=[bob]) for _ in range(40)))
+            await gather_all(*(api.send(alice, group, mentions=[bob]) for _ in range(40)))
         await api.send(alice, group)
         if lost:
-            await api.settled()
+            await api.wait_until_idle()
             deployments.flush_redis("hundreds")
         assert await counts(api, bob, group) == (321, 320)
         assert (await api.mark_read(bob, group, 100))["unreadMentionCount"] == 220
@@ -287,7 +287,7 @@ async def test_who_comes_while_they_are_mentioned_counts_each_message_once(
         group, (alice, bob, _) = await trio(api)
         await api.sessions(alice)
         await api.send(alice, group)
-        await api.settled()
+        await api.wait_until_idle()
         mongo = api.services.app.store.mongo
         find, begun, go_on = mongo.find, asyncio.Event(), asyncio.Event()
 
@@ -306,19 +306,19 @@ async def test_who_comes_while_they_are_mentioned_counts_each_message_once(
         await asyncio.sleep(0.05)
         go_on.set()
         await coming
-        await api.settled()
+        await api.wait_until_idle()
         assert await counts(api, bob, group) == (3, 2)
 
 
 async def test_somebody_far_back_in_a_large_group_is_counted_too(api: Api) -> None:
-    (alice,) = await api.people("alice")
-    crowd = await api.crowd(f"u{secrets.token_hex(4)}", 900)
+    (alice,) = await api.create_users("alice")
+    crowd = await api.create_many_users(f"u{secrets.token_hex(4)}", 900)
     group = await api.create_group(alice, *crowd)
     for user in (crowd[0], crowd[-1]):
         await api.sessions(user)
     await api.send(alice, group, mentions=[crowd[-1]])
     await api.send(alice, group, mentionAll=True)
     await api.send(alice, group)
-    await api.settled()
+    await api.wait_until_idle()
     for user, counted in ((crowd[0], (3, 1)), (crowd[-1], (3, 2)), (crowd[450], (3, 1))):
         assert await counts(api, user, group) == counted

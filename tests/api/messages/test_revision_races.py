@@ -11,15 +11,21 @@ import pytest
 
 from store.base.ids import ConversationId, MessageId, UserId
 from store.redis.cache import Call
-from tests.api.client import EDIT, LIVE_MESSAGES, RECALL, Api, Json, private, together
+from tests.api.client import EDIT, LIVE_MESSAGES, RECALL, Api, Json, gather_all, private_id
 from tests.api.device import ApiDevice
-from tests.api.revisions import Slowly, cursor, missed, shown, waiting
+from tests.api.revisions import (
+    PausedRevisions,
+    count_outbox_entries,
+    current_cursor,
+    read_everywhere,
+    read_missed_events,
+)
 
 
 async def events_of(subscribers: Sequence[Any]) -> list[list[Json]]:
     """What each of them has heard by the time that nothing more comes."""
     await asyncio.sleep(0.15)
-    return [subscriber.arrived() for subscriber in subscribers]
+    return [subscriber.pop_events() for subscriber in subscribers]
 
 
 # --- each other
@@ -30,7 +36,7 @@ async def test_edits_at_once_through_two_processes_end_the_same_on_every_device(
     api: Api, other_api: Api, seed: int
 ) -> None:
     chance, processes = random.Random(seed), (api, other_api)
-    people = await api.people("alice", "bob", "carol")
+    people = await api.create_users("alice", "bob", "carol")
     alice, *_ = people
     group = await api.create_group(*people)
     devices = [ApiDevice(process, user) for process in processes for user in people]
@@ -41,7 +47,7 @@ async def test_edits_at_once_through_two_processes_end_the_same_on_every_device(
         chance.choice(processes).edit(alice, message, f"{number}") for number in range(1, 11) for message in messages
     ]
     chance.shuffle(edits)
-    await together(*edits)
+    await gather_all(*edits)
     for device in devices:
         await device.agrees()
         assert {message["editCount"] for message in device.messages.values()} == {10}
@@ -54,19 +60,19 @@ async def test_edits_that_meet_a_recall_leave_nothing_of_the_content_behind_it(
     api: Api, other_api: Api, seed: int
 ) -> None:
     chance, processes = random.Random(seed), (api, other_api)
-    people = await api.people("alice", "bob", "carol")
+    people = await api.create_users("alice", "bob", "carol")
     alice, bob, _ = people
     group = await api.create_group(bob, alice, people[2])
     devices = [ApiDevice(process, user) for process in processes for user in people]
     listeners = [await process.listen(user) for process in processes for user in people]
     for device in devices:
         await device.start()
-    since = {user: await cursor(api, user) for user in people}
+    since = {user: await current_cursor(api, user) for user in people}
     message = (await api.send(alice, group, "0"))["message"]["id"]
     acts: list[Any] = [chance.choice(processes).run(alice, EDIT, id=message, content=f"{n}") for n in range(1, 8)]
     acts += [chance.choice(processes).run(user, RECALL, id=message) for user in (alice, bob)]
     chance.shuffle(acts)
-    outcomes = await together(*acts)
+    outcomes = await gather_all(*acts)
     errors = [error["extensions"]["code"] for outcome in outcomes for error in outcome.get("errors", ())]
     assert set(errors) <= {"INVALID_INPUT"}
     for device in devices:
@@ -84,7 +90,7 @@ async def test_edits_that_meet_a_recall_leave_nothing_of_the_content_behind_it(
             recalled
         )
     for user in people:
-        replayed = await missed(api, user, since[user])
+        replayed = await read_missed_events(api, user, since[user])
         assert [event["__typename"] for event in replayed] == ["MessageCreated", "MessageRecalled"]
         assert [event["message"]["content"] for event in replayed] == [None, None]
 
@@ -93,24 +99,24 @@ async def test_edits_that_meet_a_recall_leave_nothing_of_the_content_behind_it(
 async def test_an_edit_that_is_told_after_a_later_recall_shows_nothing(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    alice, bob = await api.people("alice", "bob")
-    since = await cursor(api, bob)
+    alice, bob = await api.create_users("alice", "bob")
+    since = await current_cursor(api, bob)
     sent = (await api.send(alice, bob, "secret"))["message"]
-    await api.settled()
+    await api.wait_until_idle()
     listeners = [await process.listen(user) for process in (api, other_api) for user in (alice, bob)]
-    slowly = Slowly(api, monkeypatch, step)
+    slowly = PausedRevisions(api, monkeypatch, step)
     editing = asyncio.create_task(api.edit(alice, sent["id"], "secret, edited"))
     await slowly.reached.wait()
     recalled = await other_api.recall(alice, sent["id"])
-    slowly.go_on.set()
+    slowly.resume.set()
     await editing
-    await api.settled()
+    await api.wait_until_idle()
     for events in await events_of(listeners):
         assert [(event["__typename"], event["message"]["content"]) for event in events] == [("MessageRecalled", None)]
     for process in (api, other_api):
         for user in (alice, bob):
-            assert {found["content"] for found in (await shown(process, user, sent)).values()} == {None}
-    assert [event["message"]["content"] for event in await missed(api, bob, since)] == [None, None]
+            assert {found["content"] for found in (await read_everywhere(process, user, sent)).values()} == {None}
+    assert [event["message"]["content"] for event in await read_missed_events(api, bob, since)] == [None, None]
     # Nothing is missing in between: what comes next comes at once.
     await api.send(alice, bob, "next")
     for listener in listeners:
@@ -122,24 +128,24 @@ async def test_an_edit_that_is_told_after_a_later_recall_shows_nothing(
 async def test_an_edit_that_is_told_after_a_later_one_shows_what_came_of_both(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "0"))["message"]
-    await api.settled()
+    await api.wait_until_idle()
     listeners = [await process.listen(bob) for process in (api, other_api)]
-    slowly = Slowly(api, monkeypatch, step)
+    slowly = PausedRevisions(api, monkeypatch, step)
     first = asyncio.create_task(api.edit(alice, sent["id"], "1"))
     await slowly.reached.wait()
     second = await other_api.edit(alice, sent["id"], "2")
-    slowly.go_on.set()
+    slowly.resume.set()
     assert (await first)["content"] == "1"
     for events in await events_of(listeners):
         assert [event["__typename"] for event in events] == ["MessageUpdated"] * 2
         assert events[-1]["message"] == second
-    assert {found["content"] for found in (await shown(api, bob, sent)).values()} == {"2"}
+    assert {found["content"] for found in (await read_everywhere(api, bob, sent)).values()} == {"2"}
 
 
 async def test_a_recall_that_comes_between_reading_and_writing_wins(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "0"))["message"]["id"]
     write = api.services.app.store.revisions.edit
 
@@ -148,18 +154,18 @@ async def test_a_recall_that_comes_between_reading_and_writing_wins(api: Api, mo
         return await write(*args)
 
     monkeypatch.setattr(api.services.app.store.revisions, "edit", late)
-    refusal = await api.refusal(alice, EDIT, id=sent, content="1")
+    refusal = await api.expect_refusal(alice, EDIT, id=sent, content="1")
     assert (refusal.code, refusal.field) == ("INVALID_INPUT", "messageId")
-    (message,) = await api.history(bob, private(alice, bob))
+    (message,) = await api.history(bob, private_id(alice, bob))
     assert (message["state"], message["editCount"]) == ("RECALLED", 0)
-    await api.settled()
-    assert await waiting(api) == 0
+    await api.wait_until_idle()
+    assert await count_outbox_entries(api) == 0
 
 
 async def test_the_same_edit_from_two_devices_at_once_is_one(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "0"))["message"]["id"]
-    await api.settled()
+    await api.wait_until_idle()
     device = await api.listen(bob)
     store = api.services.app.store.revisions
     write, both = store.edit, asyncio.Barrier(2)
@@ -169,21 +175,21 @@ async def test_the_same_edit_from_two_devices_at_once_is_one(api: Api, monkeypat
         return await write(*args)
 
     monkeypatch.setattr(store, "edit", together_with_the_other)
-    edits = await together(*(api.edit(alice, sent, "1") for _ in range(2)))
+    edits = await gather_all(*(api.edit(alice, sent, "1") for _ in range(2)))
     assert edits[0] == edits[1]
     assert edits[0]["editCount"] == 1
     assert (await device.next())["message"]["content"] == "1"
-    await device.none()
+    await device.expect_no_event()
 
 
 async def test_a_live_edit_from_before_does_not_undo_what_was_missed(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A frame is on its way with the content as it was, while somebody comes back and is shown the recalled message."""
-    alice, bob = await api.people("alice", "bob")
-    since = await cursor(api, bob)
+    alice, bob = await api.create_users("alice", "bob")
+    since = await current_cursor(api, bob)
     sent = (await api.send(alice, bob, "secret"))["message"]["id"]
-    await api.settled()
+    await api.wait_until_idle()
     replay = other_api.services.app.replayer.since
 
     async def reading(*args: Any) -> Any:
@@ -210,11 +216,11 @@ async def test_a_live_edit_from_before_does_not_undo_what_was_missed(
 async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
     api: Api, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "before"))["message"]
-    await api.settled()
+    await api.wait_until_idle()
     conversations = api.services.app.store.conversations
-    keys = api.services.app.store.keys.conversation(ConversationId(private(alice, bob)))
+    keys = api.services.app.store.keys.conversation(ConversationId(private_id(alice, bob)))
     await api.services.app.store.cache.one(Call("DEL", keys))
     read, has_read, go_on = conversations._read_mongo, asyncio.Event(), asyncio.Event()
 
@@ -226,7 +232,7 @@ async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
         return found
 
     monkeypatch.setattr(conversations, "_read_mongo", reading)
-    loading = asyncio.create_task(conversations.find(ConversationId(private(alice, bob))))
+    loading = asyncio.create_task(conversations.find(ConversationId(private_id(alice, bob))))
     await has_read.wait()
     revisions = api.services.app.store.revisions
     (message,) = (await api.services.app.store.messages.find_by_ids([int(sent["id"][2:])])).values()  # type: ignore[list-item]
@@ -244,9 +250,9 @@ async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
 
 
 async def test_the_head_shows_the_newest_in_whatever_order_word_of_them_comes(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "0"))["message"]
-    await api.settled()
+    await api.wait_until_idle()
     store = api.services.app.store
     (message,) = (await store.messages.find_by_ids([int(sent["id"][2:])])).values()  # type: ignore[list-item]
     versions = [await store.revisions.edit(message, f"{n}", UserId(alice), n) for n in (1, 2)]
@@ -256,17 +262,17 @@ async def test_the_head_shows_the_newest_in_whatever_order_word_of_them_comes(ap
             version = versions[number]
             assert version is not None
             await store.cache.one(store.revisions.show(version, 1))
-        head = await store.conversations.find(ConversationId(private(alice, bob)))
+        head = await store.conversations.find(ConversationId(private_id(alice, bob)))
         assert head is not None
         assert head.last is not None
         assert head.last.text == expected
 
 
 async def test_a_revision_of_an_older_message_leaves_the_newest_alone(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     old, new = [(await api.send(alice, bob, text))["message"] for text in ("old", "new")]
     await api.recall(alice, old["id"])
-    assert {found["content"] for found in (await shown(api, bob, new)).values()} == {"new"}
+    assert {found["content"] for found in (await read_everywhere(api, bob, new)).values()} == {"new"}
 
 
 # --- what changes while a message is waited for
@@ -293,12 +299,12 @@ async def delivered_late(api: Api, message: Json) -> asyncio.Event:
 async def test_who_loses_the_right_while_a_message_is_waited_for_revises_nothing(
     api: Api, revise: str, end: str, code: str
 ) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     message = (await api.send(bob, group, "as it was"))["message"]
     gone = await delivered_late(api, message)
     more = {"content": "another"} if revise == EDIT else {}
-    revising = asyncio.create_task(api.refusal(bob, revise, id=message["id"], **more))
+    revising = asyncio.create_task(api.expect_refusal(bob, revise, id=message["id"], **more))
     await asyncio.sleep(0.05)
     await (api.remove(alice, group, bob) if end == "remove" else api.dismiss(alice, group))
     gone.set()

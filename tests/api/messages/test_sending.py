@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.api.client import SEND, Api, Json, Subscriber, message_to, private, together
+from tests.api.client import SEND, Api, Json, Subscriber, gather_all, message_input, private_id
 from tests.api.session_calls import MESSAGE
 
 
@@ -16,16 +16,16 @@ def created(events: list[Json]) -> list[int]:
 
 
 async def test_the_first_message_opens_the_conversation_of_two_people(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
-    assert await api.session(alice, private(alice, bob)) is None
-    assert await api.session(bob, private(alice, bob)) is None
+    alice, bob = await api.create_users("alice", "bob")
+    assert await api.session(alice, private_id(alice, bob)) is None
+    assert await api.session(bob, private_id(alice, bob)) is None
     payload = await api.send(alice, bob, "hi bob")
-    assert payload["message"]["conversationId"] == private(alice, bob)
+    assert payload["message"]["conversationId"] == private_id(alice, bob)
     for user, other in ((alice, bob), (bob, alice)):
         (session,) = await api.sessions(user)
         assert session["conversation"] == {
             "__typename": "PrivateConversation",
-            "id": private(alice, bob),
+            "id": private_id(alice, bob),
             "type": "PRIVATE",
             "title": other,
         }
@@ -33,14 +33,14 @@ async def test_the_first_message_opens_the_conversation_of_two_people(api: Api) 
 
 
 async def test_a_message_is_answered_whole(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     payload = await api.send(alice, bob, "hi", idempotencyKey="k")
     message = payload["message"]
     assert payload["replayed"] is False
     assert re.fullmatch(r"m_[1-9][0-9]*", message.pop("id"))
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", message.pop("createdAt"))
     assert message == {
-        "conversationId": private(alice, bob),
+        "conversationId": private_id(alice, bob),
         "seq": 1,
         "content": "hi",
         "contentType": "TEXT",
@@ -57,7 +57,7 @@ async def test_a_message_is_answered_whole(api: Api) -> None:
 
 
 async def test_what_the_answer_shows_of_a_message_is_what_everybody_reads_later(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     first = await api.send(alice, group, "first")
     sent = (
@@ -76,7 +76,7 @@ async def test_what_the_answer_shows_of_a_message_is_what_everybody_reads_later(
 
 
 async def test_content_comes_back_as_it_went_in(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     contents = [
         " leading and trailing ",
         "lines\r\nand\ttabs\n",
@@ -87,13 +87,13 @@ async def test_content_comes_back_as_it_went_in(api: Api) -> None:
     ]
     for content in contents:
         assert (await api.send(alice, bob, content))["message"]["content"] == content
-    assert [m["content"] for m in await api.history(bob, private(alice, bob))] == contents
+    assert [m["content"] for m in await api.history(bob, private_id(alice, bob))] == contents
 
 
 async def test_the_session_in_the_answer_is_the_senders_after_the_message(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
-    for conversation, to in ((private(alice, bob), bob), (group, group)):
+    for conversation, to in ((private_id(alice, bob), bob), (group, group)):
         for seq in (1, 2):
             session = (await api.send(alice, to))["session"]
             assert session["id"] == f"s_{alice}_{conversation}"
@@ -103,9 +103,9 @@ async def test_the_session_in_the_answer_is_the_senders_after_the_message(api: A
             assert session == await api.session(alice, conversation)
 
 
-@pytest.mark.usefixtures("lane")
+@pytest.mark.usefixtures("held_queue")
 async def test_recipients_find_the_message_unread_the_moment_it_is_answered(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     for count in (1, 2, 3):
         await api.send(alice, group)
@@ -119,7 +119,7 @@ async def test_recipients_find_the_message_unread_the_moment_it_is_answered(api:
 
 
 async def test_the_total_is_the_sum_over_the_list(api: Api) -> None:
-    alice, *others = await api.people("alice", "b", "c", "d", "e")
+    alice, *others = await api.create_users("alice", "b", "c", "d", "e")
     for count, other in enumerate(others):
         for _ in range(count):
             await api.send(other, alice)
@@ -131,7 +131,7 @@ async def test_the_total_is_the_sum_over_the_list(api: Api) -> None:
 
 
 async def test_messages_stand_in_the_order_they_were_answered(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     for number in range(1, 13):
         sent = await api.send((alice, bob, carol)[number % 3], group, f"number {number}")
@@ -143,17 +143,17 @@ async def test_messages_stand_in_the_order_they_were_answered(api: Api) -> None:
 
 
 async def test_fifty_at_once_lose_nothing_and_share_no_place(api: Api) -> None:
-    people = await api.people("a", "b", "c", "d", "e")
+    people = await api.create_users("a", "b", "c", "d", "e")
     group = await api.create_group(*people)
     listeners = [await api.listen(user) for user in people]
     sending = [api.send(people[i % 5], group, f"message {i}") for i in range(50)]
-    sent = [payload["message"] for payload in await together(*sending)]
+    sent = [payload["message"] for payload in await gather_all(*sending)]
     assert sorted(message["seq"] for message in sent) == list(range(1, 51))
     by_seq = sorted(sent, key=lambda message: message["seq"])
     for user in people:
         mine = [message | ({} if message["sender"]["id"] == user else {"idempotencyKey": None}) for message in by_seq]
         assert await api.history(user, group) == mine
-    await api.settled()
+    await api.wait_until_idle()
     for user, listener in zip(people, listeners, strict=True):
         session = await api.session(user, group)
         assert session is not None
@@ -168,24 +168,24 @@ async def _all_created_once(listener: Subscriber, count: int) -> None:
     while len(seqs) < count:
         seqs += created([await listener.next()])
     await asyncio.sleep(0.02)
-    assert created(listener.arrived()) == []
+    assert created(listener.pop_events()) == []
     assert sorted(seqs) == list(range(1, count + 1))
 
 
 async def test_two_people_who_write_to_each_other_first_at_once_share_one_conversation(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
-    sent = await together(*(api.send(*pair) for pair in ((alice, bob), (bob, alice)) * 5))
+    alice, bob = await api.create_users("alice", "bob")
+    sent = await gather_all(*(api.send(*pair) for pair in ((alice, bob), (bob, alice)) * 5))
     assert sorted(payload["message"]["seq"] for payload in sent) == list(range(1, 11))
     for user in (alice, bob):
         assert len(await api.sessions(user)) == 1
-        assert len(await api.history(user, private(alice, bob))) == 10
+        assert len(await api.history(user, private_id(alice, bob))) == 10
 
 
 async def test_sending_to_many_people_at_once_keeps_their_conversations_apart(api: Api) -> None:
-    alice, *others = await api.people("alice", *(f"u{i}" for i in range(20)))
-    await together(*(api.send(alice, other, f"only for {other}") for other in others))
+    alice, *others = await api.create_users("alice", *(f"u{i}" for i in range(20)))
+    await gather_all(*(api.send(alice, other, f"only for {other}") for other in others))
     for other in others:
-        (message,) = await api.history(other, private(alice, other))
+        (message,) = await api.history(other, private_id(alice, other))
         assert message["content"] == f"only for {other}"
         assert await api.total_unread(other) == 1
     sessions = await api.sessions(alice)
@@ -194,27 +194,27 @@ async def test_sending_to_many_people_at_once_keeps_their_conversations_apart(ap
 
 
 async def test_two_messages_in_one_request_are_sent_in_its_order(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     query = """mutation ($one: SendMessageInput!, $two: SendMessageInput!) {
         one: sendMessage(input: $one) { message { seq content } session { writeSeq } }
         two: sendMessage(input: $two) { message { seq content } session { writeSeq } } }"""
-    data = await api.data(alice, query, one=message_to(bob, "one"), two=message_to(private(alice, bob), "two"))
+    data = await api.data(alice, query, one=message_input(bob, "one"), two=message_input(private_id(alice, bob), "two"))
     assert data["one"] == {"message": {"seq": 1, "content": "one"}, "session": {"writeSeq": 1}}
     assert data["two"] == {"message": {"seq": 2, "content": "two"}, "session": {"writeSeq": 2}}
 
 
 async def test_a_message_with_a_variable_for_each_field_left_null_is_an_ordinary_one(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     left_out = dict.fromkeys(
         ("conversationId", "contentType", "mentions", "mentionAll", "replyToId", "idempotencyKey"), None
     )
-    payload = (await api.data(alice, SEND, input=message_to(bob) | left_out))["sendMessage"]
+    payload = (await api.data(alice, SEND, input=message_input(bob) | left_out))["sendMessage"]
     assert payload["message"]["contentType"] == "TEXT"
     assert payload["message"]["mentions"] == []
 
 
 @pytest.mark.parametrize("mentioned", ["oneself", "the other"])
 async def test_people_of_a_private_conversation_can_be_mentioned(api: Api, mentioned: str) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     who = alice if mentioned == "oneself" else bob
     assert (await api.send(alice, bob, mentions=[who]))["message"]["mentions"] == [{"id": who}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.client import LIVE_MESSAGES, Api, private, together
+from tests.api.client import LIVE_MESSAGES, Api, gather_all, private_id
 from tests.api.conftest import Deployments
 from tests.api.receipt_calls import Receipts
 
@@ -19,18 +19,18 @@ def receipts(api: Api) -> Receipts:
 
 async def test_a_private_message_is_sent_then_delivered_then_read(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     message = (await api.send(alice, bob))["message"]
     assert await receipts.delivery(alice, message) == ("SENT", 1, 0, 0)
-    await api.ack(bob, private(alice, bob), 1)
+    await api.ack(bob, private_id(alice, bob), 1)
     assert await receipts.delivery(alice, message) == ("DELIVERED", 1, 1, 0)
-    await api.mark_read(bob, private(alice, bob))
+    await api.mark_read(bob, private_id(alice, bob))
     assert await receipts.delivery(alice, message) == ("READ", 1, 1, 1)
 
 
 async def test_a_group_message_counts_as_the_least_of_its_recipients(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, dave)
     message = (await api.send(alice, group))["message"]
     expected = [
@@ -48,7 +48,7 @@ async def test_a_group_message_counts_as_the_least_of_its_recipients(receipts: R
 
 async def test_each_message_of_a_page_has_its_own(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
     await api.send(bob, group)
@@ -65,7 +65,7 @@ async def test_each_message_of_a_page_has_its_own(receipts: Receipts) -> None:
 
 async def test_delivery_is_for_the_sender_alone(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     message = (await api.send(alice, group))["message"]
     told = (await api.send(alice, bob))["message"]
@@ -79,7 +79,7 @@ async def test_delivery_is_for_the_sender_alone(receipts: Receipts) -> None:
 
 async def test_the_sender_is_told_it_with_the_message(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     query = LIVE_MESSAGES.replace("message {", "message { delivery { status recipientCount }", 1)
     own, others = [await api.listen(user, query) for user in (alice, bob)]
     await api.send(alice, bob)
@@ -90,11 +90,11 @@ async def test_the_sender_is_told_it_with_the_message(receipts: Receipts) -> Non
 @pytest.mark.parametrize("kind", ["private", "group"])
 async def test_counts_are_those_of_the_receipts(receipts: Receipts, kind: str) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
-    conversation = private(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol, dave)
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
+    conversation = private_id(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol, dave)
     messages = [(await api.send(alice, conversation if kind == "group" else bob))["message"] for _ in range(4)]
     others = [bob] if kind == "private" else [bob, carol, dave]
-    await together(
+    await gather_all(
         *(act(user, conversation, seq) for user in others for act, seq in ((api.ack, 3), (api.mark_read, 2))),
         api.send(bob, conversation if kind == "group" else alice),
     )
@@ -108,12 +108,12 @@ async def test_counts_are_those_of_the_receipts(receipts: Receipts, kind: str) -
 
 async def test_ticks_are_there_though_redis_lost_everything(receipts: Receipts, deployments: Deployments) -> None:
     api = receipts.api
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     message = (await api.send(alice, group))["message"]
     await api.ack(bob, group, 1)
     await api.mark_read(carol, group)
-    await api.settled()
+    await api.wait_until_idle()
     deployments.flush_redis("main")
     assert await receipts.delivery(alice, message) == ("DELIVERED", 2, 2, 1)
     assert await receipts.statuses(alice, message) == {bob: "DELIVERED", carol: "READ"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import Api, Json, Refusal, private, together
+from tests.api.client import Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.receipt_calls import OFFLINE, Receipts
 
@@ -23,19 +23,19 @@ def ids(messages: list[Json]) -> list[str]:
 
 async def test_what_was_not_delivered_waits_newest_first(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     sent = [(await api.send(sender, to))["message"] for sender, to in ((alice, bob), (carol, group), (carol, bob)) * 2]
     sent += [(await api.send(alice, bob, subBiz="shop"))["message"]]
     waiting = await receipts.offline(bob)
     assert ids(waiting) == ids(sent[::-1])
-    assert waiting[0]["conversationId"] == private(alice, bob, "shop")
+    assert waiting[0]["conversationId"] == private_id(alice, bob, "shop")
     assert await receipts.offline(alice) == [m for m in waiting if m["conversationId"] == group]
 
 
 async def test_ones_own_and_what_the_server_wrote_never_wait(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
     await api.send(alice, bob)
@@ -64,7 +64,7 @@ async def test_ones_own_and_what_the_server_wrote_never_wait(receipts: Receipts)
 )
 async def test_what_shrinks_the_queue(receipts: Receipts, act: Callable[..., Any], left: int) -> None:
     api = receipts.api
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     sent = [(await api.send(alice, group))["message"] for _ in range(3)]
     other = (await api.send(carol, bob))["message"]
@@ -75,16 +75,16 @@ async def test_what_shrinks_the_queue(receipts: Receipts, act: Callable[..., Any
 
 async def test_what_comes_after_a_deletion_waits_and_what_came_before_does_not(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
-    await api.delete(bob, private(alice, bob))
+    await api.delete(bob, private_id(alice, bob))
     later = (await api.send(alice, bob))["message"]
     assert ids(await receipts.offline(bob)) == [later["id"]]
 
 
 async def test_whoever_joins_has_nothing_waiting_from_before(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, historyVisibility="FULL")
     await api.send(alice, group)
     await api.invite(alice, group, dave)
@@ -95,7 +95,7 @@ async def test_whoever_joins_has_nothing_waiting_from_before(receipts: Receipts)
 
 async def test_pages_stay_where_they_are_while_messages_arrive(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     sent = [(await api.send(sender, bob))["message"] for sender in (alice, carol) * 5]
     seen: list[str] = []
     after = None
@@ -115,11 +115,11 @@ async def test_pages_stay_where_they_are_while_messages_arrive(receipts: Receipt
 async def test_the_queue_is_whole_though_redis_lost_everything(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
         receipts = Receipts(api)
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         group = await api.create_group(alice, bob, carol)
         sent = [(await api.send(sender, to))["message"] for sender, to in ((alice, bob), (carol, group)) * 3]
         await api.ack(bob, group, 1)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
         assert ids(await receipts.offline(bob)) == [
             m["id"] for m in sent[::-1] if (m["conversationId"], m["seq"]) != (group, 1)
@@ -131,8 +131,8 @@ async def test_conversations_that_one_query_can_not_hold_are_one_queue(
 ) -> None:
     monkeypatch.setattr("store.messages.message_store._SPANS", 4)
     api = receipts.api
-    alice, *others = await api.people("alice", *(f"u{number}" for number in range(10)))
-    await together(*(api.send(other, alice) for other in others * 2))
+    alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(10)))
+    await gather_all(*(api.send(other, alice) for other in others * 2))
     waiting = await receipts.offline(alice, page=7)
     assert sorted(message["sender"]["id"] for message in waiting) == sorted(others * 2)
     numbers = [int(message["id"][2:]) for message in waiting]
@@ -141,23 +141,23 @@ async def test_conversations_that_one_query_can_not_hold_are_one_queue(
 
 @pytest.mark.parametrize("first", [0, -1, 101, None])
 async def test_a_page_has_from_1_to_100_messages(api: Api, first: int | None) -> None:
-    (alice,) = await api.people("alice")
-    assert await api.refusal(alice, OFFLINE, first=first) == Refusal("INVALID_INPUT", "first")
+    (alice,) = await api.create_users("alice")
+    assert await api.expect_refusal(alice, OFFLINE, first=first) == Refusal("INVALID_INPUT", "first")
 
 
 async def test_a_cursor_is_good_for_its_user_only(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     for _ in range(2):
         await api.send(alice, bob)
     page = (await api.data(bob, OFFLINE, first=1))["offlineMessages"]
     cursor = page["pageInfo"]["endCursor"]
     assert len((await api.data(bob, OFFLINE, after=cursor))["offlineMessages"]["edges"]) == 1
     history = "query ($id: ID!) { messages(conversationId: $id, last: 1) { pageInfo { endCursor } } }"
-    foreign = (await api.data(bob, history, id=private(alice, bob)))["messages"]["pageInfo"]["endCursor"]
+    foreign = (await api.data(bob, history, id=private_id(alice, bob)))["messages"]["pageInfo"]["endCursor"]
     for user, wrong in ((alice, cursor), (bob, foreign), (bob, ""), (bob, "nonsense")):
-        assert await api.refusal(user, OFFLINE, after=wrong) == Refusal("INVALID_INPUT", "after")
+        assert await api.expect_refusal(user, OFFLINE, after=wrong) == Refusal("INVALID_INPUT", "after")
 
 
 async def test_nobody_without_a_token_has_a_queue(api: Api) -> None:
-    assert (await api.refusal(None, OFFLINE)).code == "UNAUTHENTICATED"
+    assert (await api.expect_refusal(None, OFFLINE)).code == "UNAUTHENTICATED"

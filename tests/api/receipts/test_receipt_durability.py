@@ -12,10 +12,10 @@ from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.records import Message, MessageKind, Reserved
 from store.receipts.receipt_store import ReceiptKind
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
-from subscriptions.realtime.events import ReceiptAdvanced
-from tests.api.client import Api, private
+from subscriptions.realtime.events.receipts import ReceiptAdvanced
+from tests.api.client import Api, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.receipt_calls import Receipts, advanced, without_cursor
+from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
 
 
 async def placed(api: Api, sender: str, conversation: str) -> Reserved:
@@ -30,7 +30,7 @@ async def placed(api: Api, sender: str, conversation: str) -> Reserved:
 
 
 async def marks(api: Api) -> set[Any]:
-    return set((await api.stored()).get("receipts", {}))
+    return set((await api.stored_documents()).get("receipts", {}))
 
 
 @pytest.mark.parametrize("kind", ["private", "group"])
@@ -40,10 +40,10 @@ async def test_sending_reads_for_good_whatever_becomes_of_the_server(
 ) -> None:
     async with open_api("dropped") as api:
         receipts = Receipts(api)
-        alice, bob, carol = await api.people("alice", "bob", "carol")
-        conversation = private(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
+        conversation = private_id(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
         messages = [(await api.send(alice, conversation if kind == "group" else bob))["message"] for _ in range(2)]
-        await api.settled()
+        await api.wait_until_idle()
         if known:
             await api.sessions(bob)
         # Nothing is done any more after the answer.
@@ -59,7 +59,7 @@ async def test_sending_reads_for_good_whatever_becomes_of_the_server(
 
 
 async def test_sending_with_nothing_to_read_leaves_no_mark(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.sessions(alice)
     await api.send(alice, group)
@@ -79,13 +79,13 @@ async def test_a_message_that_another_server_finishes_reads_as_well_and_tells(
 ) -> None:
     async with open_api("taken over") as api:
         receipts = Receipts(api)
-        alice, bob, carol = await api.people("alice", "bob", "carol")
-        conversation = private(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
+        conversation = private_id(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
         to = conversation if kind == "group" else bob
         await api.send(alice, to)
         await api.mark_read(bob, conversation)
         message = (await api.send(alice, to))["message"]
-        await api.settled()
+        await api.wait_until_idle()
         sender = await api.listen(alice)
         reserved = await placed(api, bob, conversation)
         store = api.services.app.store
@@ -93,36 +93,36 @@ async def test_a_message_that_another_server_finishes_reads_as_well_and_tells(
             await store.messages.commit([reserved], [store.clock.now_ms()], careful=False)
         assert await api.services.housekeeper.sweep(range(1024), idle_ms=0) == 1
         assert (await sender.next())["message"]["content"] == "left behind"
-        assert without_cursor(await sender.next()) == advanced(conversation, bob, "READ", 3)
+        assert without_cursor(await sender.next()) == receipt_advanced(conversation, bob, "READ", 3)
         assert (await receipts.statuses(alice, message))[bob] == "READ"
-        await api.settled()
-        await sender.none(0.03)
+        await api.wait_until_idle()
+        await sender.expect_no_event(0.03)
 
 
 async def test_who_sends_without_being_in_the_cache_tells_only_of_what_they_had_not_read(
     open_api: OpenApi, deployments: Deployments
 ) -> None:
     async with open_api("cold") as api:
-        alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+        alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
         group = await api.create_group(alice, bob, carol)
         await api.send(alice, group)
         await api.mark_read(bob, group)
         await api.send(carol, group)
         await api.invite(alice, group, dave)
-        await api.settled()
+        await api.wait_until_idle()
         listeners = {user: await api.listen(user) for user in (alice, carol)}
         deployments.evict_user_state("cold", bob)
         for user in (bob, dave):
             await api.services.app.delivery.send(await placed(api, user, group))
         for listener in listeners.values():
             assert (await listener.next())["__typename"] == "MessageCreated"
-        await api.settled()
+        await api.wait_until_idle()
         told = {
-            user: [without_cursor(event) for event in listener.arrived() if event["__typename"] == "ReceiptAdvanced"]
+            user: [without_cursor(event) for event in listener.pop_events() if event["__typename"] == "ReceiptAdvanced"]
             for user, listener in listeners.items()
         }
         # Dave, who joined, had nothing of theirs to read: only bob's message came after.
-        assert told == {carol: [advanced(group, bob, "READ", 4)], alice: []}
+        assert told == {carol: [receipt_advanced(group, bob, "READ", 4)], alice: []}
 
 
 @pytest.mark.parametrize("act", ["ack", "mark_read"])
@@ -132,10 +132,10 @@ async def test_what_was_written_without_an_answer_is_a_receipt_all_the_same(
 ) -> None:
     """MongoDB took the session's row and nothing else before it could not be reached."""
     receipts = Receipts(api)
-    alice, bob, carol = await api.people("alice", "bob", "carol")
-    conversation = private(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    conversation = private_id(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
     message = (await api.send(alice, conversation if kind == "group" else bob))["message"]
-    await api.settled()
+    await api.wait_until_idle()
     sender = await api.listen(alice)
     rows = api.services.app.store.session_rows
     write = rows.write
@@ -149,23 +149,23 @@ async def test_what_was_written_without_an_answer_is_a_receipt_all_the_same(
     with monkeypatch.context() as patch:
         patch.setattr(type(rows), "write", lambda _, *args: half(*args))
         query = "ackDelivered(conversationId: $id, upToSeq: 1)" if act == "ack" else "markRead(conversationId: $id)"
-        refusal = await api.refusal(bob, f"mutation ($id: ID!) {{ {query} {{ id }} }}", id=conversation)
+        refusal = await api.expect_refusal(bob, f"mutation ($id: ID!) {{ {query} {{ id }} }}", id=conversation)
         assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)
-    await api.settled()
+    await api.wait_until_idle()
     status = "DELIVERED" if act == "ack" else "READ"
     assert (await receipts.statuses(alice, message))[bob] == status
     delivery = await receipts.delivery(alice, message)
     assert delivery is not None
     assert delivery[2:] == (1, int(act == "mark_read"))
-    assert without_cursor(await sender.next()) == advanced(conversation, bob, status, 1)
+    assert without_cursor(await sender.next()) == receipt_advanced(conversation, bob, status, 1)
     # Done again, as the client is told to do, it is done already.
     await (api.ack(bob, conversation, 1) if act == "ack" else api.mark_read(bob, conversation))
-    await api.settled()
-    await sender.none(0.03)
+    await api.wait_until_idle()
+    await sender.expect_no_event(0.03)
 
 
 async def test_a_mark_that_can_not_be_kept_at_once_is_kept_later(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     message = (await api.send(alice, bob))["message"]
     store = api.services.app.store.receipts
     keep, failures = store.keep, [Unreachable("an election"), Unreachable("still")]
@@ -176,8 +176,8 @@ async def test_a_mark_that_can_not_be_kept_at_once_is_kept_later(api: Api, monke
         await keep(*args)
 
     monkeypatch.setattr(type(store), "keep", lambda _, *args: later(*args))
-    receipt = ReceiptAdvanced(ConversationId(private(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
+    receipt = ReceiptAdvanced(ConversationId(private_id(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
     api.services.app.receipts.advance(receipt, 0, keep=True)
-    await api.settled()
+    await api.wait_until_idle()
     assert not failures
     assert await Receipts(api).statuses(alice, message) == {bob: "DELIVERED"}

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.api.client import Api, Json, Refusal, private, together
+from tests.api.client import Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import OpenApi
 from tests.api.receipt_calls import RECEIPTS, Receipts
 
@@ -23,27 +23,27 @@ def moment(text: str) -> datetime:
 
 async def test_a_private_message_has_one_recipient_whose_status_only_grows(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     message = (await api.send(alice, bob))["message"]
     (row,) = await receipts.rows(alice, message)
     assert row == {"user": {"id": bob}, "status": "SENT", "deliveredAt": None, "readAt": None}
-    await api.ack(bob, private(alice, bob), 1)
+    await api.ack(bob, private_id(alice, bob), 1)
     (delivered,) = await receipts.rows(alice, message)
     assert (delivered["status"], delivered["readAt"]) == ("DELIVERED", None)
     assert moment(delivered["deliveredAt"]) >= moment(message["createdAt"])
-    await api.mark_read(bob, private(alice, bob))
+    await api.mark_read(bob, private_id(alice, bob))
     (read,) = await receipts.rows(alice, message)
     assert (read["status"], read["deliveredAt"]) == ("READ", delivered["deliveredAt"])
     assert moment(read["readAt"]) > moment(read["deliveredAt"])
-    await api.ack(bob, private(alice, bob), 1)
+    await api.ack(bob, private_id(alice, bob), 1)
     assert await receipts.rows(alice, message) == [read]
 
 
 @pytest.mark.parametrize("kind", ["private", "group"])
 async def test_reading_at_once_sets_both_times(receipts: Receipts, kind: str) -> None:
     api = receipts.api
-    alice, bob, carol = await api.people("alice", "bob", "carol")
-    conversation = private(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    conversation = private_id(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
     message = (await api.send(alice, conversation if kind == "group" else bob))["message"]
     await api.mark_read(bob, conversation)
     row = (await receipts.rows(alice, message))[0]
@@ -54,7 +54,7 @@ async def test_reading_at_once_sets_both_times(receipts: Receipts, kind: str) ->
 
 async def test_each_recipient_has_their_own_status_and_times(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, dave)
     first, second, third = [(await api.send(alice, group))["message"] for _ in range(3)]
     await api.ack(bob, group, 2)
@@ -69,15 +69,15 @@ async def test_each_recipient_has_their_own_status_and_times(receipts: Receipts)
 
 async def test_times_are_those_of_the_acknowledgement_that_covered_the_message_first(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     messages = [(await api.send(alice, bob))["message"] for _ in range(4)]
     for seq in (2, 1, 3, 2, 4):
-        await api.ack(bob, private(alice, bob), seq)
+        await api.ack(bob, private_id(alice, bob), seq)
     rows = [(await receipts.rows(alice, message))[0] for message in messages]
     times = [moment(row["deliveredAt"]) for row in rows]
     assert times[0] == times[1] < times[2] < times[3]
-    await api.mark_read(bob, private(alice, bob), 3)
-    await api.mark_read(bob, private(alice, bob))
+    await api.mark_read(bob, private_id(alice, bob), 3)
+    await api.mark_read(bob, private_id(alice, bob))
     read = [(await receipts.rows(alice, message))[0] for message in messages]
     assert [moment(row["deliveredAt"]) for row in read] == times
     times = [moment(row["readAt"]) for row in read]
@@ -86,7 +86,7 @@ async def test_times_are_those_of_the_acknowledgement_that_covered_the_message_f
 
 async def test_who_joined_later_is_no_recipient_and_joining_is_no_receipt(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, historyVisibility="FULL")
     before = (await api.send(alice, group))["message"]
     await api.invite(alice, group, dave)
@@ -99,7 +99,7 @@ async def test_who_joined_later_is_no_recipient_and_joining_is_no_receipt(receip
 
 async def test_one_status_is_asked_for_exactly(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, dave)
     message = (await api.send(alice, group))["message"]
     await api.ack(bob, group, 1)
@@ -109,7 +109,7 @@ async def test_one_status_is_asked_for_exactly(receipts: Receipts) -> None:
     told = (await api.send(alice, bob))["message"]
     assert await receipts.statuses(alice, told, status="SENT") == {bob: "SENT"}
     assert await receipts.statuses(alice, told, status="READ") == {}
-    await api.mark_read(bob, private(alice, bob))
+    await api.mark_read(bob, private_id(alice, bob))
     assert await receipts.statuses(alice, told, status="SENT") == {}
     assert await receipts.statuses(alice, told, status="READ") == {bob: "READ"}
 
@@ -117,11 +117,11 @@ async def test_one_status_is_asked_for_exactly(receipts: Receipts) -> None:
 async def test_receipts_of_a_large_group_come_in_pages_by_user(open_api: OpenApi) -> None:
     async with open_api("large") as api:
         receipts = Receipts(api)
-        alice, *_ = await api.people("alice")
-        crowd = await api.crowd("u", 249)
+        alice, *_ = await api.create_users("alice")
+        crowd = await api.create_many_users("u", 249)
         group = await api.create_group(alice, *crowd)
         message = (await api.send(alice, group))["message"]
-        await together(*(api.ack(user, group, 1) for user in crowd[::10]))
+        await gather_all(*(api.ack(user, group, 1) for user in crowd[::10]))
         seen: list[Json] = []
         after, more = None, True
         while more:
@@ -141,7 +141,7 @@ async def test_receipts_of_a_large_group_come_in_pages_by_user(open_api: OpenApi
 
 async def test_a_cursor_is_good_for_one_message_only(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group, other = [await api.create_group(alice, bob, carol, dave) for _ in range(2)]
     message, next_one = [(await api.send(alice, group))["message"] for _ in range(2)]
     elsewhere = (await api.send(alice, other))["message"]
@@ -152,21 +152,21 @@ async def test_a_cursor_is_good_for_one_message_only(receipts: Receipts) -> None
     members = "query ($id: ID!) { group(id: $id) { members(first: 1) { pageInfo { endCursor } } } }"
     foreign = (await api.data(alice, members, id=group))["group"]["members"]["pageInfo"]["endCursor"]
     for wrong, where in ((cursor, next_one), (cursor, elsewhere), (foreign, message), ("", message), ("x", message)):
-        refusal = await api.refusal(alice, RECEIPTS, id=where["id"], after=wrong)
+        refusal = await api.expect_refusal(alice, RECEIPTS, id=where["id"], after=wrong)
         assert refusal == Refusal("INVALID_INPUT", "after"), wrong
 
 
 @pytest.mark.parametrize("first", [0, -1, 101, None])
 async def test_a_page_has_from_1_to_100_receipts(receipts: Receipts, first: int | None) -> None:
     api = receipts.api
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     message = (await api.send(alice, bob))["message"]
-    assert await api.refusal(alice, RECEIPTS, id=message["id"], first=first) == Refusal("INVALID_INPUT", "first")
+    assert await api.expect_refusal(alice, RECEIPTS, id=message["id"], first=first) == Refusal("INVALID_INPUT", "first")
 
 
 async def test_receipts_are_for_the_sender_alone(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     message = (await api.send(alice, group))["message"]
     await api.invite(alice, group, dave)
@@ -180,20 +180,20 @@ async def test_receipts_are_for_the_sender_alone(receipts: Receipts) -> None:
 
 async def test_receipts_of_many_messages_cost_what_they_cost_by_pages(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     query = """query ($id: ID!, $rows: Int!) { messages(conversationId: $id, last: 100) {
         edges { node { receipts(first: $rows) { edges { node { status } } } } } } }"""
     assert "errors" not in await api.run(alice, query, id=group, rows=90)
-    assert (await api.refusal(alice, query, id=group, rows=100)).code == "QUERY_TOO_COMPLEX"
+    assert (await api.expect_refusal(alice, query, id=group, rows=100)).code == "QUERY_TOO_COMPLEX"
 
 
 async def test_times_never_run_backwards_however_acknowledgements_mix(receipts: Receipts) -> None:
     api = receipts.api
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     messages = [(await api.send(alice, group))["message"] for _ in range(8)]
-    await together(
+    await gather_all(
         *(api.ack(bob, group, seq) for seq in (3, 8, 1, 6)), *(api.mark_read(bob, group, seq) for seq in (2, 7, 5))
     )
     rows = [(await receipts.rows(alice, message))[0] for message in messages]

@@ -9,7 +9,7 @@ import pytest
 
 from store.base.ids import UserId
 from store.mongo.collections import SESSIONS as SESSION_ROWS
-from tests.api.client import private
+from tests.api.client import private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.clock import ManualClock
 
@@ -19,13 +19,13 @@ async def test_what_came_while_a_state_was_loaded_stays_where_it_was_shown(
 ) -> None:
     clock = ManualClock()
     async with open_api("loading", clock) as api:
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         for sender in (bob, carol):
             await api.send(sender, alice)
         # What alice does takes her clock ahead of the time of day.
         for priority in range(1, 20):
-            await api.pin(alice, private(alice, carol), priority)
-        await api.settled()
+            await api.pin(alice, private_id(alice, carol), priority)
+        await api.wait_until_idle()
         deployments.evict_user_state("loading", alice)
         mongo = api.services.app.store.mongo
         find, begun, go_on = mongo.find, asyncio.Event(), asyncio.Event()
@@ -43,12 +43,12 @@ async def test_what_came_while_a_state_was_loaded_stays_where_it_was_shown(
         await api.send(bob, alice)
         go_on.set()
         await loading
-        shown = await api.own(alice, private(alice, bob))
+        shown = await api.own_session(alice, private_id(alice, bob))
         assert shown["unreadCount"] == 2
-        await api.settled()
+        await api.wait_until_idle()
         deployments.evict_user_state("loading", alice)
-        await api.pass_days(clock, 1)
-        assert (await api.own(alice, private(alice, bob)))["activeTs"] >= shown["activeTs"]
+        await api.advance_days(clock, 1)
+        assert (await api.own_session(alice, private_id(alice, bob)))["activeTs"] >= shown["activeTs"]
 
 
 async def test_what_came_to_somebody_ahead_of_the_time_of_day_stays_where_it_was_shown(
@@ -56,18 +56,18 @@ async def test_what_came_to_somebody_ahead_of_the_time_of_day_stays_where_it_was
 ) -> None:
     clock = ManualClock()
     async with open_api("ahead", clock) as api:
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         for sender in (bob, carol):
             await api.send(sender, alice)
         for priority in range(1, 100):
-            await api.pin(alice, private(alice, carol), priority)
+            await api.pin(alice, private_id(alice, carol), priority)
         await api.send(bob, alice)
-        shown = await api.own(alice, private(alice, bob))
+        shown = await api.own_session(alice, private_id(alice, bob))
         assert shown["activeTs"] > shown["writeTs"]
         await asyncio.gather(*api.services.app.bus._sending)
-        await api.pass_days(clock, 1)
+        await api.advance_days(clock, 1)
         deployments.evict_user_state("ahead", alice)
-        assert (await api.own(alice, private(alice, bob)))["activeTs"] >= shown["activeTs"]
+        assert (await api.own_session(alice, private_id(alice, bob)))["activeTs"] >= shown["activeTs"]
 
 
 async def test_what_moved_just_before_a_server_died_stays_where_it_was_shown(
@@ -75,19 +75,19 @@ async def test_what_moved_just_before_a_server_died_stays_where_it_was_shown(
 ) -> None:
     """The server had no time left to keep in MongoDB how far the session had moved."""
     async with open_api("died", ManualClock()) as api:
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         for sender in (bob, carol):
             await api.send(sender, alice)
-        await api.settled()
+        await api.wait_until_idle()
         for priority in range(1, 20):
-            await api.pin(alice, private(alice, carol), priority)
+            await api.pin(alice, private_id(alice, carol), priority)
 
         async def kept_nowhere(_: object) -> None:
             return
 
         monkeypatch.setattr(api.services.app.store.session_rows, "keep_ticks", kept_nowhere)
         await api.send(bob, alice)
-        shown = await api.own(alice, private(alice, bob))
-        await api.settled()
+        shown = await api.own_session(alice, private_id(alice, bob))
+        await api.wait_until_idle()
         deployments.evict_user_state("died", alice)
-        assert (await api.own(alice, private(alice, bob)))["activeTs"] >= shown["activeTs"]
+        assert (await api.own_session(alice, private_id(alice, bob)))["activeTs"] >= shown["activeTs"]

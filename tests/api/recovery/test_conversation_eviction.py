@@ -19,9 +19,9 @@ from tests.api.client import (
     SEND,
     Api,
     Json,
-    message_to,
-    private,
-    together,
+    gather_all,
+    message_input,
+    private_id,
 )
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import MARK_READ, SESSION
@@ -63,7 +63,7 @@ async def check_counts(api: Api, conversation: str, users: Iterable[str]) -> Non
 
 async def check_stored(api: Api, conversation: str) -> int:
     """Places without a hole, each with the number of countable messages up to it. Answers how many."""
-    messages = (await api.stored())["messages"].values()
+    messages = (await api.stored_documents())["messages"].values()
     rows = sorted((row for row in messages if row["c"] == conversation), key=lambda row: int(row["s"]))
     assert [row["s"] for row in rows] == list(range(1, len(rows) + 1))
     assert [row["n"] for row in rows] == list(accumulate(row["k"] != "S" for row in rows))
@@ -80,10 +80,10 @@ class Talk:
         self.id = ""
 
     async def begin(self) -> None:
-        self.people = await self.api.people("alice", "bob", "carol", "dave", "erin")
+        self.people = await self.api.create_users("alice", "bob", "carol", "dave", "erin")
         alice, bob, carol, dave, _ = self.people
         if self.kind == "private":
-            self.id = private(alice, bob)
+            self.id = private_id(alice, bob)
         else:
             self.id = await self.api.create_group(alice, bob, carol)
         for _ in range(3):
@@ -94,7 +94,7 @@ class Talk:
         await self.api.send(alice, self.id, "newest")
         for user in self.members:
             await self.api.sessions(user)
-        await self.api.settled()
+        await self.api.wait_until_idle()
 
     @property
     def members(self) -> list[str]:
@@ -134,15 +134,15 @@ async def test_a_message_takes_the_next_place_and_counts(talk: Talk, evicted: st
     for number in range(3):
         await evict(api, talk.id, evicted)
         mentions = talk.members if talk.kind == "group" else [talk.people[0]]
-        sent = (await api.data(bob, SEND, input=message_to(talk.id, mentions=mentions)))["sendMessage"]
+        sent = (await api.data(bob, SEND, input=message_input(talk.id, mentions=mentions)))["sendMessage"]
         place = (7 if talk.kind == "group" else 6) + number
         assert (sent["message"]["seq"], sent["session"]["writeSeq"]) == (place, place)
         event = await listener.next()
         # Sending reads, which whoever wrote what it covers is told.
         event = event if event["__typename"] == "MessageCreated" else await listener.next()
         assert event["message"] == sent["message"]
-        await api.settled()
-        listener.arrived()
+        await api.wait_until_idle()
+        listener.pop_events()
     await check_counts(api, talk.id, talk.members)
 
 
@@ -150,10 +150,10 @@ async def test_a_message_takes_the_next_place_and_counts(talk: Talk, evicted: st
 async def test_who_may_not_write_is_told_the_same(quiet_talk: Talk, evicted: str) -> None:
     erin = quiet_talk.people[4]
     await evict(quiet_talk.api, quiet_talk.id, evicted)
-    assert (await quiet_talk.api.refused_to_send(erin, quiet_talk.id)).code == "NOT_FOUND"
+    assert (await quiet_talk.api.expect_send_refusal(erin, quiet_talk.id)).code == "NOT_FOUND"
     if quiet_talk.kind == "group":
         await evict(quiet_talk.api, quiet_talk.id, evicted)
-        refusal = await quiet_talk.api.refused_to_send(quiet_talk.people[1], quiet_talk.id, mentions=[erin])
+        refusal = await quiet_talk.api.expect_send_refusal(quiet_talk.people[1], quiet_talk.id, mentions=[erin])
         assert (refusal.code, refusal.field) == ("INVALID_INPUT", "mentions")
 
 
@@ -184,7 +184,7 @@ async def test_who_is_invited_joins(api: Api, evicted: str) -> None:
 
 @pytest.mark.parametrize("evicted", KEYS)
 async def test_the_same_key_still_stands_for_the_group_that_was_made(api: Api, evicted: str) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     fields = {"name": "Group", "memberIds": [bob, carol], "idempotencyKey": "k"}
     made = await api.data(alice, CREATE_GROUP, input=fields)
     await evict(api, made["createGroup"]["id"], evicted)
@@ -240,7 +240,7 @@ async def test_a_cache_that_keeps_nothing_is_no_conversation_that_does_not_exist
     monkeypatch.setattr(store.conversations, "_load_batch", loading)
     await evict(api, talk.id, *KEYS)
     for query in (GROUP, CONVERSATION, HISTORY):
-        assert (await api.refusal(talk.people[0], query, id=talk.id)).code == "UNAVAILABLE"
+        assert (await api.expect_refusal(talk.people[0], query, id=talk.id)).code == "UNAVAILABLE"
 
 
 # --- evicted while messages have a place and are not durable
@@ -292,8 +292,8 @@ async def test_messages_under_way_keep_their_places_and_count(
     async with open_api(place) as api:
         talk = Talk(api, "group")
         await talk.begin()
-        alice, bob, carol, dave, erin = talk.people
-        (frank,) = await api.people("frank")
+        alice, bob, carol, dave, erin = talk.create_users
+        (frank,) = await api.create_users("frank")
         for user in (erin, frank):
             await api.sessions(user)
         commits = Commits(api, monkeypatch)
@@ -313,7 +313,7 @@ async def test_messages_under_way_keep_their_places_and_count(
         assert len(commits.held) == 6
         commits.release()
         await asyncio.gather(*under_way)
-        await api.settled()
+        await api.wait_until_idle()
         assert await check_stored(api, talk.id) == 13
         for _ in range(2):
             await check_counts(api, talk.id, [*talk.people, frank])
@@ -336,7 +336,7 @@ async def test_a_private_conversations_messages_under_way_keep_their_places(api:
     commits.release()
     sent = await asyncio.gather(*under_way)
     assert [payload["message"]["seq"] for payload in sent] == [6, 7, 8, 9]
-    await api.settled()
+    await api.wait_until_idle()
     assert await check_stored(api, talk.id) == 9
     await check_counts(api, talk.id, talk.members)
 
@@ -360,7 +360,7 @@ async def test_another_conversations_messages_under_way_are_not_counted(
     commits.release()
     sent = await asyncio.gather(*under_way)
     assert sent[-1]["message"]["seq"] == 6
-    await api.settled()
+    await api.wait_until_idle()
     for talk in (one, other):
         await check_counts(api, talk.id, talk.members)
 
@@ -374,7 +374,7 @@ async def test_a_head_that_goes_while_the_members_are_loaded_is_not_stored_as_it
     alice, bob, carol, *_ = talk.people
     store = api.services.app.store
     message = (await api.send(alice, talk.id))["message"]
-    await api.settled()
+    await api.wait_until_idle()
     read, reads = store.conversations._read_mongo, 0
 
     async def reading(*args: Any) -> Any:
@@ -390,9 +390,9 @@ async def test_a_head_that_goes_while_the_members_are_loaded_is_not_stored_as_it
 
     await evict(api, talk.id, "members")
     monkeypatch.setattr(store.conversations, "_read_mongo", reading)
-    sent = await together(*(api.send(user, talk.id) for user in (bob, carol)))
+    sent = await gather_all(*(api.send(user, talk.id) for user in (bob, carol)))
     assert reads == 2
     assert sorted(payload["message"]["seq"] for payload in sent) == [message["seq"] + 1, message["seq"] + 2]
-    await api.settled()
+    await api.wait_until_idle()
     assert await check_stored(api, talk.id) == message["seq"] + 2
     await check_counts(api, talk.id, talk.members)

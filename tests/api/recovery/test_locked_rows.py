@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.api.client import Api, together
+from tests.api.client import Api, gather_all
 from tests.api.conftest import Deployments
 
 
@@ -14,7 +14,7 @@ async def test_a_locked_group_holds_up_no_other_conversation(
     api: Api, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("subscriptions.delivery.message_delivery._SLOW_SECONDS", 0.05)
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
     await api.send(bob, dave)
@@ -23,7 +23,7 @@ async def test_a_locked_group_holds_up_no_other_conversation(
         api.database["conversations"].update_one({"_id": group}, {"$set": {"name": "New"}}, session=session)
         held = asyncio.create_task(api.send(alice, group, "held up"))
         await asyncio.sleep(0.2)
-        await asyncio.wait_for(together(*(api.send(bob, dave) for _ in range(3))), 2)
+        await asyncio.wait_for(gather_all(*(api.send(bob, dave) for _ in range(3))), 2)
         assert not held.done()
         await asyncio.to_thread(session.abort_transaction)
     assert (await held)["message"]["seq"] == 2

@@ -10,7 +10,7 @@ import pytest
 from resolvers.messages.sending import NewMessage, send_message
 from store.base.ids import UserId
 from store.messages.records import Message
-from tests.api.client import RECALL, SILENCE_SECONDS, Api, private
+from tests.api.client import RECALL, SILENCE_SECONDS, Api, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.targeting import as_sharded
 
@@ -43,12 +43,12 @@ async def test_what_dead_servers_stored_and_showed_to_nobody_is_shown_after_redi
     async with open_api("mending") as dying, open_api("mending") as api:
         await api.services.housekeeper.close()
         await dying.services.housekeeper.close()
-        alice, bob, carol = await api.people("alice", "bob", "carol")
-        talk = private(alice, bob)
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
+        talk = private_id(alice, bob)
         await api.send(bob, alice, "before")
         group = await api.create_group(bob, alice, carol)
         await api.send(bob, group, "before")
-        await api.settled()
+        await api.wait_until_idle()
         await store_alone(dying, monkeypatch, alice, NewMessage(bob, None, "in private"))
         await store_alone(dying, monkeypatch, alice, NewMessage(None, group, "in the group"))
         deployments.flush_redis("mending")
@@ -70,10 +70,10 @@ async def test_what_dead_servers_stored_and_showed_to_nobody_is_shown_after_redi
             c: s["unreadCount"] for c, s in warm.items()
         }
         await api.services.housekeeper.check_redis()
-        assert api.services.app.store.deployment.generations.mend_from_ms is None
+        assert api.services.app.store.deployment.generations.recover_from_ms is None
         # Alice has read what there was, which Bob is told; nothing else.
         await asyncio.sleep(SILENCE_SECONDS)
-        assert {event["__typename"] for event in listening.arrived()} <= {"ReceiptAdvanced"}
+        assert {event["__typename"] for event in listening.pop_events()} <= {"ReceiptAdvanced"}
 
 
 async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through_it_is_looked_through_again(
@@ -82,13 +82,13 @@ async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through
     async with open_api("lost twice") as api:
         keeper, store = api.services.housekeeper, api.services.app.store
         await keeper.close()
-        alice, bob = await api.people("alice", "bob")
+        alice, bob = await api.create_users("alice", "bob")
         await api.send(alice, bob)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost twice")
         for _ in range(2):
             await keeper.check_redis()
-        list_page = store.unshown.list_page
+        list_page = store.incomplete_deliveries.list_page
 
         async def lose_meanwhile(*args: Any) -> list[Message]:
             page = await list_page(*args)
@@ -98,13 +98,13 @@ async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through
             return page
 
         with monkeypatch.context() as patch:
-            patch.setattr(store.unshown, "list_page", lose_meanwhile)
+            patch.setattr(store.incomplete_deliveries, "list_page", lose_meanwhile)
             await keeper._mender.mend()
         await keeper.check_redis()
-        assert store.deployment.generations.mend_from_ms is not None
+        assert store.deployment.generations.recover_from_ms is not None
         await keeper._mender.mend()
         await keeper.check_redis()
-        assert store.deployment.generations.mend_from_ms is None
+        assert store.deployment.generations.recover_from_ms is None
 
 
 async def test_a_message_that_was_stored_on_shards_and_not_noted_is_found_by_its_id(
@@ -115,11 +115,11 @@ async def test_a_message_that_was_stored_on_shards_and_not_noted_is_found_by_its
             keeper = api.services.housekeeper
             await keeper.close()
             await api.services.app.store.messages.origins.fill()
-            alice, bob = await api.people("alice", "bob")
+            alice, bob = await api.create_users("alice", "bob")
             sent = (await api.send(alice, bob))["message"]["id"]
-            await api.settled()
+            await api.wait_until_idle()
             assert api.database["origins"].delete_one({"_id": int(sent.removeprefix("m_"))}).deleted_count
-            assert (await api.refusal(alice, RECALL, id=sent)).code == "NOT_FOUND"
+            assert (await api.expect_refusal(alice, RECALL, id=sent)).code == "NOT_FOUND"
             deployments.flush_redis("not noted")
             for _ in range(2):
                 await keeper.check_redis()

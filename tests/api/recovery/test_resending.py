@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import Api, private
+from tests.api.client import Api, private_id
 
 
 async def test_who_sends_again_what_is_stored_and_not_shown_is_answered_with_a_session_that_holds_it(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice, "first")
-    await api.settled()
+    await api.wait_until_idle()
 
     delivery, alive = api.services.app.delivery, asyncio.Event()
     show = delivery._show
@@ -33,11 +33,11 @@ async def test_who_sends_again_what_is_stored_and_not_shown_is_answered_with_a_s
         assert (again["replayed"], again["message"]["seq"]) == (True, 2)
         session = again["session"]
         assert (session["writeSeq"], session["readSeq"], session["unreadCount"]) == (2, 2, 0)
-        assert session == await other_api.session(alice, private(alice, bob))
+        assert session == await other_api.session(alice, private_id(alice, bob))
         assert await other_api.total_unread(bob) == 1
     finally:
         alive.set()
     # Whom it was that died, and shows it again: nothing is counted twice.
     assert (await dying)["message"] == again["message"]
-    await api.settled()
+    await api.wait_until_idle()
     assert await api.total_unread(bob) == 1

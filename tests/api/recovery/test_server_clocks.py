@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.api.client import SYNC, Api, Json, private
+from tests.api.client import SYNC, Api, Json, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.clock import START_MS, ManualClock
 
@@ -42,13 +42,13 @@ async def test_what_the_slow_one_did_after_the_cache_was_lost_is_told_since_a_cu
 ) -> None:
     async with AsyncExitStack() as stack:
         fast, slow, _ = await pair(stack, open_api, f"apart {first}", first)
-        alice, bob, carol = await fast.people("alice", "bob", "carol")
+        alice, bob, carol = await fast.create_users("alice", "bob", "carol")
         await fast.send(bob, alice)
         cursor = (await sync(fast, alice))["cursor"]
-        await fast.settled()
+        await fast.wait_until_idle()
         deployments.flush_redis(f"apart {first}")
         await slow.send(carol, alice)
-        await slow.settled()
+        await slow.wait_until_idle()
         for process in (fast, slow):
             delta = await sync(process, alice, cursor)
             assert delta["reset"] or carol in {session["conversation"]["title"] for session in delta["sessions"]}
@@ -60,16 +60,16 @@ async def test_a_session_moves_on_with_every_message_of_either(
 ) -> None:
     async with AsyncExitStack() as stack:
         fast, slow, clocks = await pair(stack, open_api, f"moves {first}", first)
-        alice, bob = await fast.people("alice", "bob")
+        alice, bob = await fast.create_users("alice", "bob")
         ticks, stamps = list[int](), list[int]()
         for process in (fast, slow, fast, slow):
             for clock in clocks:
                 clock.ms += 20
             sent = await process.send(bob, alice)
-            await process.settled()
+            await process.wait_until_idle()
             stamps.append(sent["message"]["createdAt"])
             deployments.flush_redis(f"moves {first}")
-            session = await process.session(alice, private(alice, bob))
+            session = await process.session(alice, private_id(alice, bob))
             assert session is not None
             ticks.append(session["activeTs"])
             deployments.flush_redis(f"moves {first}")
@@ -82,12 +82,12 @@ async def test_a_machine_that_comes_back_with_its_clock_set_back_hides_nothing(
 ) -> None:
     clock = ManualClock()
     async with open_api("set back", clock) as api:
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         clock.ms += HOUR_MS
         await renew(api)
         sent = await api.send(bob, alice)
         before = await sync(api, alice)
-        await api.settled()
+        await api.wait_until_idle()
     deployments.flush_redis("set back")
     async with open_api("set back", ManualClock()) as api:
         last = await api.send(carol, alice)

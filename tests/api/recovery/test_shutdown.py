@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tests.api.client import SEND, Api, cancelled, message_to, private
+from tests.api.client import SEND, Api, cancel_tasks, message_input, private_id
 from tests.api.conftest import OpenApi
 
 
@@ -19,16 +19,16 @@ async def test_a_process_ends_soon_whatever_its_housekeeping_is_at(api: Api, ope
             await asyncio.sleep(0.02 + round_ / 1_000)
             closing = asyncio.create_task(housekeeper.close())
             done, _ = await asyncio.wait([closing], timeout=3)
-            await cancelled(*busy, closing)
+            await cancel_tasks(*busy, closing)
             assert done
 
 
 async def test_what_was_acknowledged_before_the_end_is_there_and_the_rest_can_be_repeated(
     api: Api, open_api: OpenApi
 ) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "the first")
-    inputs = [message_to(bob, f"{number}", idempotencyKey=f"{number}") for number in range(60)]
+    inputs = [message_input(bob, f"{number}", idempotencyKey=f"{number}") for number in range(60)]
     began = time.monotonic()
     async with open_api("main") as ending:
         sending = [asyncio.create_task(ending.run(alice, SEND, input=given)) for given in inputs]
@@ -39,11 +39,11 @@ async def test_what_was_acknowledged_before_the_end_is_there_and_the_rest_can_be
     assert all(extensions == {"code": "UNAVAILABLE", "retryable": True} for extensions in refused)
     acknowledged = [response["data"]["sendMessage"]["message"] for response in responses if "errors" not in response]
     assert acknowledged
-    history = {message["id"]: message for message in await api.history(bob, private(alice, bob))}
+    history = {message["id"]: message for message in await api.history(bob, private_id(alice, bob))}
     assert all(history[message["id"]]["seq"] == message["seq"] for message in acknowledged)
     for given in inputs:
         await api.data(alice, SEND, input=given)
-    contents = [message["content"] for message in await api.history(bob, private(alice, bob))]
+    contents = [message["content"] for message in await api.history(bob, private_id(alice, bob))]
     assert sorted(contents) == sorted(["the first", *(given["content"] for given in inputs)])
-    await api.settled()
-    assert await api.unread(bob, private(alice, bob)) == 61
+    await api.wait_until_idle()
+    assert await api.unread(bob, private_id(alice, bob)) == 61

@@ -11,7 +11,7 @@ from store.base.ids import ConversationId, UserId
 from store.mongo.collections import SESSIONS as SESSION_ROWS
 from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
-from tests.api.client import SYNC, Api, Json, eventually, private, together
+from tests.api.client import SYNC, Api, Json, gather_all, private_id, wait_until
 from tests.api.device import ApiDevice
 from tests.api.session_calls import SESSION, SESSIONS
 
@@ -32,14 +32,14 @@ SETTINGS = """mutation ($muted: ID!, $pinned: ID!, $deleted: ID!) {
 
 async def _busy(api: Api) -> list[str]:
     """Somebody with sessions of every kind, and those who write to them."""
-    alice, *others = await api.people("alice", "bob", "carol", "dave", "erin")
+    alice, *others = await api.create_users("alice", "bob", "carol", "dave", "erin")
     for other in others:
         await api.send(other, alice)
     await api.send(others[0], alice, subBiz="shop")
     await api.create_group(alice, *others[:2], subBiz="shop")
     bob, carol, dave, _ = others
     await api.data(
-        alice, SETTINGS, muted=private(alice, bob), pinned=private(alice, carol), deleted=private(alice, dave)
+        alice, SETTINGS, muted=private_id(alice, bob), pinned=private_id(alice, carol), deleted=private_id(alice, dave)
     )
     return [alice, *others]
 
@@ -69,7 +69,7 @@ async def test_whatever_is_evicted_answers_stay_the_same(api: Api, other_api: Ap
     assert await _evict(api, alice, name) == 1
     assert await _shown(other_api, alice) == shown
     await _evict(api, alice, name)
-    again = await together(*(_shown(process, alice) for process in (api, other_api) for _ in range(5)))
+    again = await gather_all(*(_shown(process, alice) for process in (api, other_api) for _ in range(5)))
     assert all(answer == shown for answer in again)
     await listener.stop()
 
@@ -87,7 +87,7 @@ async def test_whatever_is_evicted_a_device_goes_on_seeing_what_happens(api: Api
     for device in devices:
         await device.agrees()
     await _evict(api, alice, name)
-    await other_api.mark_read(alice, private(alice, bob))
+    await other_api.mark_read(alice, private_id(alice, bob))
     for device in devices:
         await device.agrees()
 
@@ -107,7 +107,7 @@ async def test_whatever_is_evicted_a_device_that_asks_for_nothing_hears_of_the_n
 @pytest.mark.parametrize("name", USER_KEYS)
 async def test_whatever_is_evicted_changes_work_and_count_once(api: Api, other_api: Api, name: str) -> None:
     alice, bob, *_ = await _busy(api)
-    conversation = private(alice, bob)
+    conversation = private_id(alice, bob)
     for process in (api, other_api):
         await process.send(bob, alice)
         await _evict(process, alice, name)
@@ -147,16 +147,16 @@ async def test_what_is_evicted_while_a_state_is_loaded_does_not_get_lost(api: Ap
     finish = Call("load_finish", keys, (now, "mine", "epoch", now, 0))
     assert len(records) > 0
     assert await store.cache.one(finish) == 0
-    assert await api.unread(alice, private(alice, bob)) == 2
+    assert await api.unread(alice, private_id(alice, bob)) == 2
 
 
 async def test_a_state_that_is_loaded_while_one_leaves_a_group_ends_at_the_last_message_one_could_see(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group, "seen")
-    await api.settled()
+    await api.wait_until_idle()
     await _evict(api, bob, *USER_KEYS)
     mongo: Any = api.services.app.store.mongo
     find, left = mongo.find, False
@@ -168,11 +168,11 @@ async def test_a_state_that_is_loaded_while_one_leaves_a_group_ends_at_the_last_
             left = True
             await api.leave(bob, group)
             await api.send(alice, group, "not for who left")
-            await api.settled()
+            await api.wait_until_idle()
         return rows
 
     monkeypatch.setattr(mongo, "find", find_first)
-    session = await api.own(bob, group)
+    session = await api.own_session(bob, group)
     assert left
     assert (session["writeSeq"], session["unreadCount"], session["lastMessage"]["content"]) == (1, 1, "seen")
 
@@ -200,7 +200,7 @@ async def test_many_who_ask_on_two_servers_load_a_state_once(api: Api, other_api
     stores = [process.services.app.store for process in (api, other_api)]
     await _evict(api, alice, *STATE_KEYS)
     before = sum(store.mongo.trips for store in stores)
-    answers = await together(*(_shown(process, alice) for process in (api, other_api) for _ in range(25)))
+    answers = await gather_all(*(_shown(process, alice) for process in (api, other_api) for _ in range(25)))
     assert all(answer == shown for answer in answers)
     # Its rows, the heads they belong to, ticks of what moved just now; and what housekeeping does.
     assert sum(store.mongo.trips for store in stores) - before <= 10
@@ -212,14 +212,14 @@ async def test_a_device_whose_routes_and_state_are_both_gone_is_found_by_houseke
     await device.start()
     await _evict(api, alice, *STATE_KEYS)
     await api.send(bob, alice)
-    await api.services.app.hub.refresh()
+    await api.services.app.hub.renew_routes()
     await device.agrees()
 
 
 async def test_loss_of_everything_at_once_under_load_never_shows(api: Api, other_api: Api, deployments: object) -> None:
     """While messages come and states are lost over and over, what a reader is shown only ever goes forward."""
     alice, bob, carol, *_ = await _busy(api)
-    conversation = ConversationId(private(alice, bob))
+    conversation = ConversationId(private_id(alice, bob))
     sent = 1
     done = asyncio.Event()
 
@@ -246,12 +246,12 @@ async def test_loss_of_everything_at_once_under_load_never_shows(api: Api, other
             await _evict(api, alice, *STATE_KEYS)
             await asyncio.sleep(0.03)
 
-    await together(write(), read(api), read(other_api), lose())
+    await gather_all(write(), read(api), read(other_api), lose())
 
     async def all_there() -> bool:
         return await other_api.unread(alice, conversation) == sent
 
-    await eventually(all_there)
+    await wait_until(all_there)
     page = (await api.data(carol, SESSIONS))["sessions"]
     assert page["totalUnread"] == 0
 
@@ -271,6 +271,6 @@ async def test_messages_that_come_while_a_large_state_is_loaded_do_not_hold_it_u
     for _ in range(3):
         await api.send(bob, alice)
     await loading
-    assert await api.unread(alice, private(alice, bob)) == 4
+    assert await api.unread(alice, private_id(alice, bob)) == 4
     await device.agrees()
     assert store.mongo.trips - began < 40

@@ -28,7 +28,7 @@ def encoded(text: str) -> str:
 @pytest.fixture(scope="module")
 async def group(process: Api) -> tuple[str, str]:
     """Somebody, and a group of theirs with messages."""
-    alice, bob, carol = await process.people("alice", "bob", "carol")
+    alice, bob, carol = await process.create_users("alice", "bob", "carol")
     made = await process.create_group(alice, bob, carol)
     for number in range(3):
         await process.send(alice, made, f"message {number}")
@@ -41,7 +41,7 @@ async def test_a_page_has_1_to_100_entries(api: Api, group: tuple[str, str], nam
     alice, made = group
     query = FORWARD | {"messages last": BACKWARD, "syncSessions": SYNC_SIZE}
     field = "last" if name == "messages last" else "first"
-    assert await api.refusal(alice, query[name], id=made, size=size) == Refusal("INVALID_INPUT", field)
+    assert await api.expect_refusal(alice, query[name], id=made, size=size) == Refusal("INVALID_INPUT", field)
 
 
 @pytest.mark.parametrize("size", [1, 100])
@@ -55,13 +55,13 @@ async def test_both_ends_of_that_are_well(api: Api, group: tuple[str, str], name
 @pytest.mark.parametrize("size", ["1", 1.5, 2_147_483_648, True, []], ids=str)
 async def test_a_page_size_is_a_whole_number(api: Api, group: tuple[str, str], size: object) -> None:
     alice, made = group
-    assert (await api.refusal(alice, FORWARD["messages"], id=made, size=size)).code == "INVALID_INPUT"
+    assert (await api.expect_refusal(alice, FORWARD["messages"], id=made, size=size)).code == "INVALID_INPUT"
 
 
 async def test_first_and_last_together_are_refused(api: Api, group: tuple[str, str]) -> None:
     alice, made = group
     query = "query ($id: ID!) { messages(conversationId: $id, first: 1, last: 1) { edges { cursor } } }"
-    assert (await api.refusal(alice, query, id=made)).code == "INVALID_INPUT"
+    assert (await api.expect_refusal(alice, query, id=made)).code == "INVALID_INPUT"
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ async def test_first_and_last_together_are_refused(api: Api, group: tuple[str, s
 async def test_a_malformed_page_cursor_is_an_error(api: Api, group: tuple[str, str], cursor: str) -> None:
     alice, made = group
     for query in FORWARD.values():
-        assert await api.refusal(alice, query, id=made, size=1, at=cursor) == Refusal("INVALID_INPUT", "after")
-    assert await api.refusal(alice, BACKWARD, id=made, size=1, at=cursor) == Refusal("INVALID_INPUT", "before")
+        assert await api.expect_refusal(alice, query, id=made, size=1, at=cursor) == Refusal("INVALID_INPUT", "after")
+    assert await api.expect_refusal(alice, BACKWARD, id=made, size=1, at=cursor) == Refusal("INVALID_INPUT", "before")
 
 
 async def test_a_cursor_of_one_list_is_no_cursor_of_another(api: Api, group: tuple[str, str]) -> None:
@@ -96,7 +96,7 @@ async def test_a_cursor_of_one_list_is_no_cursor_of_another(api: Api, group: tup
     for taken_from, cursor in cursors.items():
         for name, query in FORWARD.items():
             if name != taken_from:
-                refusal = await api.refusal(alice, query, id=made, size=1, at=cursor)
+                refusal = await api.expect_refusal(alice, query, id=made, size=1, at=cursor)
                 assert refusal == Refusal("INVALID_INPUT", "after"), (taken_from, name)
 
 
@@ -118,7 +118,7 @@ async def test_a_cursor_of_one_list_is_no_cursor_of_another(api: Api, group: tup
 )
 async def test_a_cursor_that_can_not_be_resumed_resets(api: Api, group: tuple[str, str], kind: str) -> None:
     alice, made = group
-    (stranger,) = await api.people("stranger")
+    (stranger,) = await api.create_users("stranger")
     own = (await api.data(alice, SYNC))["syncSessions"]["cursor"]
     deployment = api.services.app.store.deployment.name
     position = decode_sync(deployment, UserId(alice), own)
@@ -153,4 +153,4 @@ async def test_a_cursor_that_can_not_be_resumed_resets(api: Api, group: tuple[st
     assert (first["__typename"], first["reset"]) == ("CaughtUp", True)
     await api.send(alice, made, f"after a reset: {kind}")
     assert (await live.next())["message"]["content"] == f"after a reset: {kind}"
-    await synced.none(0.02)
+    await synced.expect_no_event(0.02)

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 import pytest
 
 from subscriptions.transport.engine import RequestRefused
-from tests.api.client import INVITE, LIVE_MESSAGES, LIVE_SESSIONS, SEND, SYNC, Api, Json, Refusal, private, refusal_of
+from tests.api.client import (
+    INVITE,
+    LIVE_MESSAGES,
+    LIVE_SESSIONS,
+    SEND,
+    SYNC,
+    Api,
+    Json,
+    Refusal,
+    parse_refusal,
+    private_id,
+)
 from tests.api.session_calls import MARK_READ, SESSIONS
 
 OF_A_CONVERSATION = """query ($id: ID!) {
@@ -33,12 +44,12 @@ class World:
 
     @property
     def conversations(self) -> tuple[str, str]:
-        return private(self.alice, self.bob), self.group
+        return private_id(self.alice, self.bob), self.group
 
 
 @pytest.fixture(scope="module")
 async def world(process: Api) -> World:
-    alice, bob, carol, mallory = await process.people("alice", "bob", "carol", "mallory")
+    alice, bob, carol, mallory = await process.create_users("alice", "bob", "carol", "mallory")
     group = await process.create_group(alice, bob, carol, name="Secret plans")
     spoken = await process.send(alice, bob, "secret"), await process.send(alice, group, "secret")
     await process.send(mallory, carol, "own")
@@ -49,7 +60,7 @@ async def world(process: Api) -> World:
 
 async def test_foreign_things_are_null_and_those_that_do_not_exist_look_the_same(world: World) -> None:
     api, mallory = world.api, world.mallory
-    for conversation in (*world.conversations, private(world.alice, "nobody"), private(mallory, "nobody"), "g_1"):
+    for conversation in (*world.conversations, private_id(world.alice, "nobody"), private_id(mallory, "nobody"), "g_1"):
         answer = await api.run(mallory, OF_A_CONVERSATION, id=conversation)
         assert answer == {"data": dict.fromkeys(("node", "conversation", "group", "session", "messages"))}
     for message in (*world.messages, "m_1"):
@@ -78,7 +89,7 @@ async def test_refusals_do_not_tell_the_foreign_from_what_does_not_exist(world: 
         return [await api.run(mallory, query, **variables) for query, variables in asked]
 
     there = await answers(*world.conversations, world.messages[1])
-    assert there == await answers(private(world.alice, "nobody"), "g_1", "m_1")
+    assert there == await answers(private_id(world.alice, "nobody"), "g_1", "m_1")
     assert {response["errors"][0]["extensions"]["code"] for response in there} == {"NOT_FOUND", "INVALID_INPUT"}
 
 
@@ -87,7 +98,7 @@ async def test_foreign_conversations_can_not_be_subscribed_to(world: World) -> N
         with pytest.raises(RequestRefused) as caught:
             await world.api.subscribe(world.mallory, LIVE_MESSAGES, id=conversation)
         (error,) = caught.value.errors
-        assert refusal_of(error) == Refusal("NOT_FOUND", "conversationId")
+        assert parse_refusal(error) == Refusal("NOT_FOUND", "conversationId")
 
 
 async def test_nothing_of_others_comes_through_lists_or_subscriptions(world: World, api: Api) -> None:
@@ -95,9 +106,9 @@ async def test_nothing_of_others_comes_through_lists_or_subscriptions(world: Wor
     await api.send(world.bob, world.alice)
     await api.send(world.carol, world.group)
     await api.mark_read(world.alice, world.group)
-    await api.settled()
+    await api.wait_until_idle()
     for listener in listeners:
-        await listener.none(0.03)
+        await listener.expect_no_event(0.03)
     listed = (await api.data(world.mallory, SESSIONS))["sessions"]
     assert {edge["node"]["conversation"]["id"] for edge in listed["edges"]}.isdisjoint(world.conversations)
     delta = (await api.data(world.mallory, SYNC))["syncSessions"]

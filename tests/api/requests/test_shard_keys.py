@@ -13,7 +13,7 @@ from schema.sdl import print_sdl
 from store.base.ids import kind_of
 from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
-from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, private, together
+from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.targeting import Watch, as_sharded
 
@@ -38,7 +38,7 @@ async def sharded(watch: Watch, open_api: OpenApi) -> AsyncIterator[Api]:
         await api.services.app.store.messages.origins.fill()
         watch.untargeted.clear()
         yield api
-        await api.settled()
+        await api.wait_until_idle()
 
 
 def root_fields(query: str) -> set[str]:
@@ -64,8 +64,8 @@ async def test_every_operation_names_its_shards(
 
     monkeypatch.setattr(api, "run", noted_run)
     monkeypatch.setattr(api, "subscribe", noted_subscribe)
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
-    pair, in_shop = private(alice, bob), private(alice, bob, "shop")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
+    pair, in_shop = private_id(alice, bob), private_id(alice, bob, "shop")
     live = [await api.listen(bob, query) for query in (LIVE_MESSAGES, LIVE_SESSIONS)]
     sync = await api.data(alice, SYNC)
     first = (await api.send(alice, bob, "once", idempotencyKey="k"))["message"]
@@ -84,7 +84,7 @@ async def test_every_operation_names_its_shards(
             await api.data(alice, "query ($id: ID!) { node(id: $id) { id } }", id=node)
         await api.data(alice, "query ($id: ID!) { user(id: $id) { id } }", id=bob)
         await api.sessions(alice)
-        await api.own(alice, pair)
+        await api.own_session(alice, pair)
         await api.sessions(alice, sub_biz="shop")
         await api.data(alice, SYNC, since=sync["syncSessions"]["cursor"])
         await api.categories(alice)
@@ -98,12 +98,12 @@ async def test_every_operation_names_its_shards(
         for status in ("SENT", "DELIVERED", "READ"):
             await api.data(alice, RECEIPTS, id=said["id"], status=status)
         assert await api.data(alice, MESSAGE, id="m_77") == {"message": None}
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("shards")
         await api.services.app.store.deployment.check_redis()
     again = await api.send(alice, bob, "once", idempotencyKey="k")
     assert again["replayed"] and again["message"]["id"] == first["id"]
-    elsewhere = await api.refused_to_send(alice, carol, "once", idempotencyKey="k")
+    elsewhere = await api.expect_send_refusal(alice, carol, "once", idempotencyKey="k")
     assert elsewhere == Refusal("IDEMPOTENCY_CONFLICT", "idempotencyKey")
     await api.edit(alice, first["id"], "twice")
     await api.recall(alice, said["id"])
@@ -126,11 +126,11 @@ async def test_every_operation_names_its_shards(
     other = await api.create_group(alice, bob, carol)
     await api.dismiss(alice, other)
     await api.upsert_users({"id": dave, "displayName": "Dave"})
-    await api.refusal(alice, 'mutation { renewAuth(token: "x") }')
+    await api.expect_refusal(alice, 'mutation { renewAuth(token: "x") }')
     back = await api.subscribe(bob, LIVE_MESSAGES, since=sync["syncSessions"]["cursor"])
     await back.next()
-    await api.settled()
-    assert all(listener.arrived() for listener in live)
+    await api.wait_until_idle()
+    assert all(listener.pop_events() for listener in live)
 
     schema = build_schema(print_sdl())
     roots = (schema.query_type, schema.mutation_type, schema.subscription_type)
@@ -140,12 +140,12 @@ async def test_every_operation_names_its_shards(
 
 
 async def test_a_transaction_is_about_one_conversation_and_the_people_it_concerns(watch: Watch, sharded: Api) -> None:
-    users = await sharded.people(*(f"u{number}" for number in range(6)))
+    users = await sharded.create_users(*(f"u{number}" for number in range(6)))
     watch.transactions.clear()
     group = await sharded.create_group(*users[:4])
     await sharded.invite(users[0], group, users[4], users[5])
     await sharded.leave(users[1], group)
-    await sharded.settled()
+    await sharded.wait_until_idle()
     concerned = []
     for statements in watch.transactions.values():
         owners = {(name, owner) for name, owner in statements if name != ORIGINS}
@@ -171,9 +171,9 @@ async def test_unique_indexes_begin_with_the_shard_key(sharded: Api) -> None:
 async def test_messages_of_before_it_was_sharded_are_found_while_and_after_they_are_noted(
     watch: Watch, sharded: Api
 ) -> None:
-    alice, bob = await sharded.people("alice", "bob")
+    alice, bob = await sharded.create_users("alice", "bob")
     old = (await sharded.send(alice, bob, "old", idempotencyKey="k"))["message"]
-    await sharded.settled()
+    await sharded.wait_until_idle()
     sharded.database[ORIGINS].delete_many({})
     store = sharded.services.app.store
     store.messages.origins._filled = False
@@ -194,7 +194,7 @@ async def test_messages_of_before_it_was_sharded_are_found_while_and_after_they_
 
 
 async def test_groups_made_one_after_the_other_do_not_lie_together(sharded: Api) -> None:
-    users = await sharded.people("alice", "bob", "carol")
-    groups = await together(*(sharded.create_group(*users) for _ in range(24)))
+    users = await sharded.create_users("alice", "bob", "carol")
+    groups = await gather_all(*(sharded.create_group(*users) for _ in range(24)))
     assert all(kind_of(group) for group in groups)
     assert len({group[:4] for group in groups}) > 12

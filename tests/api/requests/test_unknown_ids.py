@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from subscriptions.transport.engine import RequestRefused
-from tests.api.client import CREATE_GROUP, INVITE, LIVE_MESSAGES, SEND, Api, Refusal, refusal_of
+from tests.api.client import CREATE_GROUP, INVITE, LIVE_MESSAGES, SEND, Api, Refusal, parse_refusal
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SET_UNREAD
 
 EVERY_QUERY = """query ($id: ID!) {
@@ -47,7 +47,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 async def place(process: Api) -> Place:
-    alice, bob, carol = await process.people("alice", "bob", "carol")
+    alice, bob, carol = await process.create_users("alice", "bob", "carol")
     group = await process.create_group(alice, bob, carol)
     await process.send(alice, group)
     await process.send(alice, bob)
@@ -64,23 +64,23 @@ async def test_queries_answer_null_without_an_error(place: Place, id: str) -> No
 @given(id=nonsense)
 async def test_mutations_and_subscriptions_answer_not_found_and_store_nothing(place: Place, id: str) -> None:
     api, alice = place.api, place.alice
-    stored = await api.stored()
+    stored = await api.stored_documents()
     for query in (MARK_READ, DELETE, MUTE, PIN, SET_UNREAD):
         asked = {"id": id} | ({"muted": True} if query is MUTE else {})
-        assert await api.refusal(alice, query, **asked) == Refusal("NOT_FOUND", "conversationId")
-    refusal = await api.refusal(alice, ASSIGN, ids=[place.group, id], category="work")
+        assert await api.expect_refusal(alice, query, **asked) == Refusal("NOT_FOUND", "conversationId")
+    refusal = await api.expect_refusal(alice, ASSIGN, ids=[place.group, id], category="work")
     assert refusal == Refusal("NOT_FOUND", "conversationIds")
-    assert await api.refusal(alice, INVITE, id=id, users=[alice]) == Refusal("NOT_FOUND", "groupId")
-    assert await api.refusal(alice, INVITE, id=place.group, users=[id]) == Refusal("NOT_FOUND", "userIds")
+    assert await api.expect_refusal(alice, INVITE, id=id, users=[alice]) == Refusal("NOT_FOUND", "groupId")
+    assert await api.expect_refusal(alice, INVITE, id=place.group, users=[id]) == Refusal("NOT_FOUND", "userIds")
     for to in ("conversationId", "toUserId"):
-        assert await api.refusal(alice, SEND, input={to: id, "content": "x"}) == Refusal("NOT_FOUND", to)
+        assert await api.expect_refusal(alice, SEND, input={to: id, "content": "x"}) == Refusal("NOT_FOUND", to)
     for key in (None, "key"):
         made = {"name": "x", "memberIds": [id, f"{id}x"], "idempotencyKey": key}
-        assert await api.refusal(alice, CREATE_GROUP, input=made) == Refusal("NOT_FOUND", "memberIds")
+        assert await api.expect_refusal(alice, CREATE_GROUP, input=made) == Refusal("NOT_FOUND", "memberIds")
     with pytest.raises(RequestRefused) as caught:
         await api.subscribe(alice, LIVE_MESSAGES, id=id)
-    assert refusal_of(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
-    assert await api.stored() == stored
+    assert parse_refusal(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
+    assert await api.stored_documents() == stored
 
 
 @few
@@ -91,7 +91,7 @@ async def test_no_cursor_makes_the_server_fail(place: Place, text: str) -> None:
     assert delta["syncSessions"]["reset"] is True
     assert len(delta["syncSessions"]["sessions"]) == 2
     query = "query ($c: String) { sessions(after: $c) { cursor } }"
-    assert await api.refusal(alice, query, c=text) == Refusal("INVALID_INPUT", "after")
+    assert await api.expect_refusal(alice, query, c=text) == Refusal("INVALID_INPUT", "after")
 
 
 async def test_numbers_are_ids_as_graphql_has_it(place: Place) -> None:

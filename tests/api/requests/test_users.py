@@ -7,20 +7,20 @@ import asyncio
 import pytest
 
 from resolvers.users.callers import CallerRole
-from tests.api.client import UPSERT_USERS, Api, Json, Refusal, caller, private, together
+from tests.api.client import UPSERT_USERS, Api, Json, Refusal, gather_all, make_caller, private_id
 
 USER = "query ($id: ID!) { user(id: $id) { id displayName avatarUrl isBot } node(id: $id) { __typename id } }"
 ME = "{ me { id displayName avatarUrl isBot } }"
 
 
 async def found(api: Api, user: str) -> Json | None:
-    (asking,) = await api.people("asking")
+    (asking,) = await api.create_users("asking")
     shown: Json | None = (await api.data(asking, USER, id=user))["user"]
     return shown
 
 
 async def test_a_first_request_makes_the_user(api: Api) -> None:
-    (mark,) = await api.people("mark")
+    (mark,) = await api.create_users("mark")
     newcomer = f"new.{mark}"
     assert await found(api, newcomer) is None
     assert (await api.data(newcomer, ME))["me"] == {
@@ -33,28 +33,28 @@ async def test_a_first_request_makes_the_user(api: Api) -> None:
 
 
 async def test_the_token_fills_in_what_is_not_set_and_changes_nothing_that_is(api: Api) -> None:
-    (user,) = await api.people("user")
-    assert (await api.data(caller(user, name="First"), ME))["me"]["displayName"] == "First"
-    assert (await api.data(caller(user, name="Second"), ME))["me"]["displayName"] == "First"
+    (user,) = await api.create_users("user")
+    assert (await api.data(make_caller(user, name="First"), ME))["me"]["displayName"] == "First"
+    assert (await api.data(make_caller(user, name="Second"), ME))["me"]["displayName"] == "First"
     assert (await api.data(user, ME))["me"]["displayName"] == "First"
 
 
 async def test_a_user_who_signs_in_on_many_devices_at_once_is_one(api: Api, other_api: Api) -> None:
-    (mark,) = await api.people("mark")
-    user = caller(f"new.{mark}", name="New")
-    answers = await together(*(process.data(user, ME) for process in (api, other_api) * 8))
+    (mark,) = await api.create_users("mark")
+    user = make_caller(f"new.{mark}", name="New")
+    answers = await gather_all(*(process.data(user, ME) for process in (api, other_api) * 8))
     assert {answer["me"]["displayName"] for answer in answers} == {"New"}
 
 
 @pytest.mark.parametrize("role", [CallerRole.SERVICE, CallerRole.ADMIN])
 async def test_services_and_admins_make_users_be_as_given(api: Api, role: CallerRole) -> None:
-    one, two = await api.people("one", "two")
+    one, two = await api.create_users("one", "two")
     made = f"made.{one}"
     given: list[Json] = [
         {"id": made, "displayName": "Mäde 🤖", "avatarUrl": "https://example.org/a.png", "isBot": True},
         {"id": one, "displayName": "x" * 100},
     ]
-    answer = (await api.data(caller("boss", role), UPSERT_USERS, input=given))["upsertUsers"]
+    answer = (await api.data(make_caller("boss", role), UPSERT_USERS, input=given))["upsertUsers"]
     assert answer == [given[0], given[1] | {"avatarUrl": None, "isBot": False}]
     for user in answer:
         assert await found(api, user["id"]) == user
@@ -63,7 +63,7 @@ async def test_services_and_admins_make_users_be_as_given(api: Api, role: Caller
 
 
 async def test_a_changed_name_shows_everywhere_and_on_every_server(api: Api, other_api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
     assert (await other_api.sessions(bob))[0]["conversation"]["title"] == alice
     await api.upsert_users({"id": alice, "displayName": "Alice"})
@@ -74,11 +74,11 @@ async def test_a_changed_name_shows_everywhere_and_on_every_server(api: Api, oth
                 break
             await asyncio.sleep(0.01)
         assert session["conversation"]["title"] == "Alice"
-        assert (await process.history(bob, private(alice, bob)))[0]["sender"]["displayName"] == "Alice"
+        assert (await process.history(bob, private_id(alice, bob)))[0]["sender"]["displayName"] == "Alice"
 
 
 async def test_upserting_again_replaces_all_of_it(api: Api) -> None:
-    (user,) = await api.people("user")
+    (user,) = await api.create_users("user")
     await api.upsert_users({"id": user, "displayName": "One", "avatarUrl": "https://example.org/1", "isBot": True})
     await api.upsert_users({"id": user, "displayName": "Two"})
     assert await found(api, user) == {"id": user, "displayName": "Two", "avatarUrl": None, "isBot": False}
@@ -89,19 +89,19 @@ async def test_upserting_nobody_is_no_error(api: Api) -> None:
 
 
 async def test_a_name_a_service_gave_is_not_taken_back_by_a_token(api: Api) -> None:
-    (mark,) = await api.people("mark")
+    (mark,) = await api.create_users("mark")
     user = f"made.{mark}"
     await api.upsert_users({"id": user, "displayName": "By a service"})
-    assert (await api.data(caller(user, name="By a token"), ME))["me"]["displayName"] == "By a service"
+    assert (await api.data(make_caller(user, name="By a token"), ME))["me"]["displayName"] == "By a service"
 
 
 async def test_ordinary_callers_change_nobody_not_even_themselves(api: Api) -> None:
-    (user,) = await api.people("user")
-    stored = await api.stored()
-    refusal = await api.refusal(user, UPSERT_USERS, input=[{"id": user, "displayName": "Boss"}])
+    (user,) = await api.create_users("user")
+    stored = await api.stored_documents()
+    refusal = await api.expect_refusal(user, UPSERT_USERS, input=[{"id": user, "displayName": "Boss"}])
     assert refusal == Refusal("FORBIDDEN")
-    assert await api.refusal(user, UPSERT_USERS, input=[]) == Refusal("FORBIDDEN")
-    assert await api.stored() == stored
+    assert await api.expect_refusal(user, UPSERT_USERS, input=[]) == Refusal("FORBIDDEN")
+    assert await api.stored_documents() == stored
     assert (await api.data(user, ME))["me"]["displayName"] == user
 
 
@@ -129,31 +129,31 @@ async def test_ordinary_callers_change_nobody_not_even_themselves(api: Api) -> N
     ids=ascii,
 )
 async def test_a_bad_one_among_good_ones_changes_nothing(api: Api, change: Json, field: str) -> None:
-    one, two, three = await api.people("one", "two", "three")
+    one, two, three = await api.create_users("one", "two", "three")
     users = [{"id": user, "displayName": "Changed"} for user in (one, two, three)]
     users[1] |= change
-    boss = caller("service", CallerRole.SERVICE)
+    boss = make_caller("service", CallerRole.SERVICE)
     await api.run(boss, ME)
-    stored = await api.stored()
-    assert await api.refusal(boss, UPSERT_USERS, input=users) == Refusal("INVALID_INPUT", field)
-    assert await api.stored() == stored
+    stored = await api.stored_documents()
+    assert await api.expect_refusal(boss, UPSERT_USERS, input=users) == Refusal("INVALID_INPUT", field)
+    assert await api.stored_documents() == stored
     assert (await found(api, one) or {})["displayName"] == one
 
 
 async def test_a_user_named_twice_in_one_call_is_refused(api: Api) -> None:
-    (user,) = await api.people("user")
+    (user,) = await api.create_users("user")
     twice = [{"id": user, "displayName": "One"}, {"id": user, "displayName": "Two"}]
-    refusal = await api.refusal(caller("service", CallerRole.SERVICE), UPSERT_USERS, input=twice)
+    refusal = await api.expect_refusal(make_caller("service", CallerRole.SERVICE), UPSERT_USERS, input=twice)
     assert refusal.code == "INVALID_INPUT"
     assert (await found(api, user) or {})["displayName"] == user
 
 
 @pytest.mark.parametrize("user", ["a", "0", "A.b@c-d", "x" * 64, "user@example.org", "UPPER"])
 async def test_every_id_the_contract_allows_can_be_used(api: Api, user: str) -> None:
-    (other,) = await api.people("other")
+    (other,) = await api.create_users("other")
     assert (await api.data(user, ME))["me"]["id"] == user
     conversation = (await api.send(user, other))["message"]["conversationId"]
-    assert conversation == private(user, other)
+    assert conversation == private_id(user, other)
     await api.send(other, conversation)
     session = await api.mark_read(user, conversation)
     assert session["id"] == f"s_{user}_{conversation}"
@@ -162,9 +162,9 @@ async def test_every_id_the_contract_allows_can_be_used(api: Api, user: str) -> 
 
 
 async def test_users_whose_ids_begin_alike_are_kept_apart(api: Api) -> None:
-    (mark,) = await api.people("mark")
+    (mark,) = await api.create_users("mark")
     alike = [mark, f"{mark}-", f"{mark}.", f"{mark}@", f"{mark}0", f"{mark[:-1]}", mark.upper()]
-    (sender,) = await api.people("sender")
+    (sender,) = await api.create_users("sender")
     for user in alike:
         await api.data(user, ME)
     for user in alike:

@@ -8,7 +8,7 @@ import secrets
 import pytest
 
 from bench.session_data import Owner, insert_owner, insert_people
-from tests.api.client import LIVE_SESSIONS, SYNC, Api, Json, Refusal, private, together
+from tests.api.client import LIVE_SESSIONS, SYNC, Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import ASSIGN, SESSIONS
 from tests.clock import ManualClock
@@ -16,10 +16,10 @@ from tests.clock import ManualClock
 
 async def talks(api: Api, count: int) -> tuple[str, list[str], list[str]]:
     """Somebody to whom others wrote one message each, in order. Answers them, the others, and where."""
-    alice, *others = await api.people("alice", *(f"u{number}" for number in range(count)))
+    alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(count)))
     for other in others:
         await api.send(other, alice)
-    return alice, others, [private(alice, other) for other in others]
+    return alice, others, [private_id(alice, other) for other in others]
 
 
 def sums(categories: list[Json]) -> dict[str, tuple[int, int]]:
@@ -69,7 +69,7 @@ async def test_a_folder_adds_up_what_is_in_it(api: Api) -> None:
     await api.assign(alice, "home", conversations[2])
     last = (await api.send(a, alice))["message"]["id"]
     work, home = await api.categories(alice)
-    first = await api.own(alice, conversations[0])
+    first = await api.own_session(alice, conversations[0])
     assert work == {
         "categoryId": "work",
         "sessionCount": 2,
@@ -100,7 +100,7 @@ async def test_deleted_ones_are_in_no_folder_until_they_live_again(api: Api) -> 
     await api.delete(alice, b)
     (work,) = await api.categories(alice)
     assert (work["sessionCount"], work["unreadCount"]) == (1, 1)
-    assert work["writeTs"] == (await api.own(alice, a))["writeTs"]
+    assert work["writeTs"] == (await api.own_session(alice, a))["writeTs"]
     assert await api.titles(alice, category="work") == [first]
     await api.delete(alice, a)
     assert await api.categories(alice) == []
@@ -121,17 +121,17 @@ async def test_the_end_of_a_mute_counts_in_the_folder(open_api: OpenApi) -> None
 
 
 async def test_an_empty_group_in_a_folder_has_no_last_message(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.assign(bob, "groups", group)
     (found,) = await api.categories(bob)
-    session = await api.own(bob, group)
+    session = await api.own_session(bob, group)
     assert (found["sessionCount"], found["lastMessage"], found["writeTs"]) == (1, None, session["writeTs"])
 
 
 async def test_filing_leaves_order_total_and_everybody_else_alone(api: Api) -> None:
     alice, (bob, carol), conversations = await talks(api, 2)
-    before = await api.own(alice, conversations[0])
+    before = await api.own_session(alice, conversations[0])
     bobs = await api.session(bob, conversations[0])
     (after,) = await api.assign(alice, "work", conversations[0])
     assert {name for name in before if before[name] != after[name]} == {"categoryId", "activeTs"}
@@ -160,11 +160,11 @@ async def test_every_name_of_1_to_128_characters_is_kept_as_it_is(api: Api, name
 )
 async def test_other_names_are_refused(api: Api, name: str) -> None:
     alice, _, (talk,) = await talks(api, 1)
-    stored = await api.stored()
+    stored = await api.stored_documents()
     for ids in ([talk], ["nonsense"], []):
-        assert await api.refusal(alice, ASSIGN, ids=ids, category=name) == Refusal("INVALID_INPUT", "categoryId")
-    assert await api.refusal(alice, SESSIONS, category=name) == Refusal("INVALID_INPUT", "categoryId")
-    assert await api.stored() == stored
+        assert await api.expect_refusal(alice, ASSIGN, ids=ids, category=name) == Refusal("INVALID_INPUT", "categoryId")
+    assert await api.expect_refusal(alice, SESSIONS, category=name) == Refusal("INVALID_INPUT", "categoryId")
+    assert await api.stored_documents() == stored
 
 
 async def test_a_folder_that_does_not_exist_is_empty(api: Api) -> None:
@@ -176,10 +176,10 @@ async def test_a_folder_that_does_not_exist_is_empty(api: Api) -> None:
 async def test_no_sessions_are_no_change(api: Api) -> None:
     alice, _, _ = await talks(api, 1)
     device = await api.listen(alice, LIVE_SESSIONS)
-    stored = await api.stored()
+    stored = await api.stored_documents()
     assert await api.assign(alice, "work") == []
-    assert await api.stored() == stored
-    await device.none(0.02)
+    assert await api.stored_documents() == stored
+    await device.expect_no_event(0.02)
 
 
 @pytest.mark.parametrize("wrong", ["foreign", "unknown", "nonsense", "empty", "unwritten", "half a character"])
@@ -189,20 +189,22 @@ async def test_one_that_is_not_ones_own_and_nothing_changes(api: Api, wrong: str
     await api.send(bob, carol)
     await api.set_unread(alice, conversations[0])
     ids = {
-        "foreign": private(bob, carol),
+        "foreign": private_id(bob, carol),
         "unknown": "g_1",
         "nonsense": "nonsense",
         "empty": "",
-        "unwritten": private(alice, "nobody"),
+        "unwritten": private_id(alice, "nobody"),
         "half a character": "\ud800",
     }
     device = await api.listen(alice, LIVE_SESSIONS)
-    before, stored = await api.sessions(alice), await api.stored()
+    before, stored = await api.sessions(alice), await api.stored_documents()
     named = [*conversations[:place], ids[wrong], *conversations[place:]]
-    assert await api.refusal(alice, ASSIGN, ids=named, category="work") == Refusal("NOT_FOUND", "conversationIds")
-    assert await api.stored() == stored
+    assert await api.expect_refusal(alice, ASSIGN, ids=named, category="work") == Refusal(
+        "NOT_FOUND", "conversationIds"
+    )
+    assert await api.stored_documents() == stored
     assert await api.sessions(alice) == before
-    await device.none(0.02)
+    await device.expect_no_event(0.02)
 
 
 # --- one event
@@ -219,12 +221,12 @@ async def test_one_event_carries_what_changed_and_only_that(api: Api, other_api:
         assert (event["reason"], event["hasMore"], event["totalUnread"]) == ("CATEGORY", False, 4)
         moved = {session["conversation"]["id"]: session for session in event["sessions"]}
         assert moved == {d: answer[0], a: answer[2]}
-        await device.none(0.02)
+        await device.expect_no_event(0.02)
         after = (await api.data(alice, SYNC, since=event["cursor"]))["syncSessions"]
         assert (after["sessions"], after["reset"]) == ([], False)
     delta = (await api.data(alice, SYNC, since=cursor))["syncSessions"]
     assert {session["conversation"]["id"] for session in delta["sessions"]} == {d, a}
-    assert (await api.own(alice, c))["categoryId"] is None
+    assert (await api.own_session(alice, c))["categoryId"] is None
 
 
 async def test_a_missed_call_is_caught_up_whole(api: Api) -> None:
@@ -240,7 +242,9 @@ async def test_a_missed_call_is_caught_up_whole(api: Api) -> None:
 async def test_calls_at_once_leave_the_last_of_them_whole(api: Api, other_api: Api) -> None:
     alice, _, conversations = await talks(api, 4)
     names = [f"folder {number}" for number in range(8)]
-    await together(*((api, other_api)[turn % 2].assign(alice, name, *conversations) for turn, name in enumerate(names)))
+    await gather_all(
+        *((api, other_api)[turn % 2].assign(alice, name, *conversations) for turn, name in enumerate(names))
+    )
     (found,) = await api.categories(alice)
     assert found["categoryId"] in names
     assert found["sessionCount"] == 4
@@ -273,22 +277,22 @@ async def test_a_thousand_at_once_are_one_event(api: Api, thousand: Owner) -> No
     event = await device.next()
     assert (event["reason"], event["hasMore"], event["reset"]) == ("CATEGORY", False, False)
     assert sorted(s["id"] for s in event["sessions"]) == sorted(s["id"] for s in answer)
-    await device.none(0.1)
+    await device.expect_no_event(0.1)
     assert sums(await api.categories(alice)) == {"all": (1000, len(thousand.unread))}
     assert await api.data(alice, LEAN, ids=conversations, category="all") == {"assignCategory": answer}
-    await device.none(0.1)
+    await device.expect_no_event(0.1)
 
 
 async def test_more_than_a_thousand_are_refused_though_some_are_the_same(api: Api, thousand: Owner) -> None:
     alice, conversations = thousand.user, thousand.conversations
-    stored = await api.stored()
+    stored = await api.stored_documents()
     for ids in ([*conversations, conversations[0]], [conversations[0]] * 1001, ["nonsense"] * 1001):
-        refusal = await api.refusal(alice, LEAN, ids=ids, category="more")
+        refusal = await api.expect_refusal(alice, LEAN, ids=ids, category="more")
         assert refusal == Refusal("INVALID_INPUT", "conversationIds")
-    assert await api.stored() == stored
-    refusal = await api.refusal(alice, LEAN, ids=[*conversations[:-1], "nonsense"], category="more")
+    assert await api.stored_documents() == stored
+    refusal = await api.expect_refusal(alice, LEAN, ids=[*conversations[:-1], "nonsense"], category="more")
     assert refusal == Refusal("NOT_FOUND", "conversationIds")
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
 
 
 async def test_folders_are_the_same_after_the_cache_was_lost(open_api: OpenApi, deployments: Deployments) -> None:
@@ -299,7 +303,7 @@ async def test_folders_are_the_same_after_the_cache_was_lost(open_api: OpenApi, 
         await api.assign(alice, "home", conversations[3], conversations[0])
         await api.assign(alice, None, conversations[1])
         await api.mute(alice, conversations[0])
-        await api.settled()
+        await api.wait_until_idle()
         before = await api.categories(alice)
         assert sums(before) == {"work": (1, 1), "home": (2, 1)}
         deployments.flush_redis("lost")

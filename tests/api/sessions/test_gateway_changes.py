@@ -7,17 +7,17 @@ import secrets
 
 import pytest
 
-from tests.api.client import LIVE_SESSIONS, Api, Refusal, private, together
+from tests.api.client import LIVE_SESSIONS, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import ApiDevice
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, SET_UNREAD
-from tests.api.sub_biz import ids, shop
+from tests.api.sub_biz import conversation_ids, create_shop_conversations
 from tests.clock import ManualClock
 
 
 async def test_muting_it_takes_its_sum_out_of_the_total(api: Api) -> None:
-    alice, others, (a, b) = await shop(api, 1, 2)
-    (dave,) = await api.people("dave")
+    alice, others, (a, b) = await create_shop_conversations(api, 1, 2)
+    (dave,) = await api.create_users("dave")
     await api.send(dave, alice)
     device = await api.listen(alice, LIVE_SESSIONS)
     gateway = await api.mute(alice, "b_shop")
@@ -25,10 +25,10 @@ async def test_muting_it_takes_its_sum_out_of_the_total(api: Api) -> None:
     assert gateway == await api.session(alice, "b_shop")
     event = await device.next()
     assert (event["reason"], event["sessions"], event["totalUnread"]) == ("MUTE", [gateway], 1)
-    assert [(await api.own(alice, conversation))["muteStatus"] for conversation in (a, b)] == [False, False]
+    assert [(await api.own_session(alice, conversation))["muteStatus"] for conversation in (a, b)] == [False, False]
     await api.send(others[0], alice, subBiz="shop")
     await api.mark_read(alice, b)
-    assert ((await api.own(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (2, 1)
+    assert ((await api.own_session(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (2, 1)
     gateway = await api.unmute(alice, "b_shop")
     assert (gateway["muteStatus"], await api.total_unread(alice)) == (False, 3)
 
@@ -36,14 +36,14 @@ async def test_muting_it_takes_its_sum_out_of_the_total(api: Api) -> None:
 async def test_its_mute_ends_by_itself(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("ends", clock) as api:
-        alice, _, _ = await shop(api, 2, 1)
+        alice, _, _ = await create_shop_conversations(api, 2, 1)
         until = clock.ms + 10_000
         await api.mute(alice, "b_shop", until)
         assert await api.total_unread(alice) == 0
         device = await api.listen(alice, LIVE_SESSIONS)
         clock.ms = until
         event = await device.next(within=2)
-        assert (event["reason"], ids(event["sessions"]), event["totalUnread"]) == ("UNMUTE", ["b_shop"], 3)
+        assert (event["reason"], conversation_ids(event["sessions"]), event["totalUnread"]) == ("UNMUTE", ["b_shop"], 3)
         assert event["sessions"] == [await api.session(alice, "b_shop")]
         assert await api.total_unread(alice) == 3
 
@@ -51,25 +51,29 @@ async def test_its_mute_ends_by_itself(open_api: OpenApi) -> None:
 async def test_a_mute_within_that_ends_moves_it_too(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("within", clock) as api:
-        alice, _, (a, _) = await shop(api, 2, 1)
+        alice, _, (a, _) = await create_shop_conversations(api, 2, 1)
         until = clock.ms + 10_000
         await api.mute(alice, a, until)
-        assert (await api.own(alice, "b_shop"))["unreadCount"] == 1
+        assert (await api.own_session(alice, "b_shop"))["unreadCount"] == 1
         device = await api.listen(alice, LIVE_SESSIONS)
         clock.ms = until
         event = await device.next(within=2)
-        assert (event["reason"], ids(event["sessions"]), event["totalUnread"]) == ("UNMUTE", [a, "b_shop"], 3)
+        assert (event["reason"], conversation_ids(event["sessions"]), event["totalUnread"]) == (
+            "UNMUTE",
+            [a, "b_shop"],
+            3,
+        )
         assert event["sessions"][1]["unreadCount"] == 3
 
 
 async def test_pinning_it_moves_it_in_the_main_list(api: Api) -> None:
-    alice, others, (a, _) = await shop(api, 1, 1)
-    dave, erin = await api.people("dave", "erin")
+    alice, others, (a, _) = await create_shop_conversations(api, 1, 1)
+    dave, erin = await api.create_users("dave", "erin")
     for other in (dave, erin):
         await api.send(other, alice)
     assert await api.titles(alice) == [erin, dave, "shop"]
     await asyncio.sleep(0.002)
-    before, inside = await api.own(alice, "b_shop"), await api.sessions(alice, sub_biz="shop")
+    before, inside = await api.own_session(alice, "b_shop"), await api.sessions(alice, sub_biz="shop")
     pinned = await api.pin(alice, "b_shop", 3)
     assert (pinned["priority"], await api.titles(alice)) == (3, ["shop", erin, dave])
     assert pinned["writeTs"] > before["writeTs"] and pinned["activeTs"] > before["activeTs"]
@@ -86,11 +90,11 @@ async def test_pinning_it_moves_it_in_the_main_list(api: Api) -> None:
 
 
 async def test_reading_it_reads_everything_within_and_tells_the_senders(api: Api, other_api: Api) -> None:
-    alice, others, conversations = await shop(api, 1, 2, 0)
+    alice, others, conversations = await create_shop_conversations(api, 1, 2, 0)
     group = await api.create_group(others[2], others[0], alice, subBiz="shop")
     await api.send(others[2], group)
     await api.mark_read(alice, conversations[0])
-    await api.settled()
+    await api.wait_until_idle()
     devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
     senders = {other: await api.listen(other) for other in others}
     gateway = await api.mark_read(alice, "b_shop", 0)
@@ -102,47 +106,47 @@ async def test_reading_it_reads_everything_within_and_tells_the_senders(api: Api
         assert {event["sessions"][0]["conversation"]["id"] for event in events} == {conversations[1], group}
         assert [event["sessions"][1]["conversation"]["id"] for event in events] == ["b_shop"] * 2
         assert (events[-1]["totalUnread"], events[-1]["sessions"][1]["unreadCount"]) == (0, 0)
-        await device.none(0.03)
+        await device.expect_no_event(0.03)
     for other, conversation in ((others[1], conversations[1]), (others[2], group)):
         event = await senders[other].next()
         told = event["__typename"], event["conversationId"], event["user"]["id"], event["status"]
         assert told == ("ReceiptAdvanced", conversation, alice, "READ")
-    await api.settled()
+    await api.wait_until_idle()
     for sender in senders.values():
-        await sender.none(0.02)
+        await sender.expect_no_event(0.02)
 
 
 async def test_reading_it_takes_marks_within_away_and_again_changes_nothing(api: Api) -> None:
-    alice, _, (a, b) = await shop(api, 1, 1)
+    alice, _, (a, b) = await create_shop_conversations(api, 1, 1)
     await api.mark_read(alice, a)
     await api.set_unread(alice, a)
     read = await api.mark_read(alice, "b_shop")
-    assert [(await api.own(alice, conversation))["unreadStatus"] for conversation in (a, b)] == [False, False]
+    assert [(await api.own_session(alice, conversation))["unreadStatus"] for conversation in (a, b)] == [False, False]
     device = await api.listen(alice, LIVE_SESSIONS)
-    stored = await api.stored()
+    stored = await api.stored_documents()
     assert await api.mark_read(alice, "b_shop") == read
-    assert await api.refusal(alice, MARK_READ, id="b_shop", seq=-1) == Refusal("INVALID_INPUT", "upToSeq")
-    assert await api.stored() == stored
-    await device.none(0.02)
+    assert await api.expect_refusal(alice, MARK_READ, id="b_shop", seq=-1) == Refusal("INVALID_INPUT", "upToSeq")
+    assert await api.stored_documents() == stored
+    await device.expect_no_event(0.02)
 
 
 @pytest.mark.parametrize("within", [True, False], ids=["valid", "invalid"])
 async def test_what_does_not_apply_to_it_is_refused(api: Api, within: bool) -> None:
-    alice, _, (a,) = await shop(api, 1)
-    (dave,) = await api.people("dave")
+    alice, _, (a,) = await create_shop_conversations(api, 1)
+    (dave,) = await api.create_users("dave")
     await api.send(dave, alice)
     if not within:
         await api.delete(alice, a)
     device = await api.listen(alice, LIVE_SESSIONS)
-    before, stored = await api.session(alice, "b_shop"), await api.stored()
+    before, stored = await api.session(alice, "b_shop"), await api.stored_documents()
     for query in (SET_UNREAD, DELETE):
-        assert await api.refusal(alice, query, id="b_shop") == Refusal("INVALID_INPUT", "conversationId")
-    for named in (["b_shop"], [private(alice, dave), "b_shop"]):
-        refusal = await api.refusal(alice, ASSIGN, ids=named, category="work")
+        assert await api.expect_refusal(alice, query, id="b_shop") == Refusal("INVALID_INPUT", "conversationId")
+    for named in (["b_shop"], [private_id(alice, dave), "b_shop"]):
+        refusal = await api.expect_refusal(alice, ASSIGN, ids=named, category="work")
         assert refusal == Refusal("INVALID_INPUT", "conversationIds")
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
     assert await api.session(alice, "b_shop") == before
-    await device.none(0.02)
+    await device.expect_no_event(0.02)
 
 
 # --- what is lost, and a device
@@ -150,14 +154,14 @@ async def test_what_does_not_apply_to_it_is_refused(api: Api, within: bool) -> N
 
 async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
-        alice, others, (_, b, c) = await shop(api, 1, 2, 4)
+        alice, others, (_, b, c) = await create_shop_conversations(api, 1, 2, 4)
         await api.send(others[0], alice, subBiz="help", mentions=[alice])
         await api.mute(alice, b)
         await api.delete(alice, c)
         await asyncio.sleep(0.002)
         await api.pin(alice, "b_shop", 3)
         await api.mute(alice, "b_help", 4_000_000_000_000)
-        await api.settled()
+        await api.wait_until_idle()
         before = [{n: v for n, v in s.items() if n != "activeTs"} for s in await api.sessions(alice)]
         assert [(s["unreadCount"], s["muteStatus"], s["priority"]) for s in before] == [(1, False, 3), (1, True, 0)]
         assert await api.total_unread(alice) == 1
@@ -168,7 +172,7 @@ async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deploy
         assert await api.titles(alice, sub_biz="shop") == [others[1], others[0]]
         await api.pin(alice, "b_shop", 0)
         await api.unmute(alice, "b_help")
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
         gateways = {session["conversation"]["title"]: session for session in await api.sessions(alice)}
         assert (gateways["shop"]["priority"], gateways["help"]["muteStatus"]) == (0, False)
@@ -176,7 +180,7 @@ async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deploy
 
 
 async def test_a_device_shows_it_as_a_fresh_one_would(api: Api, other_api: Api) -> None:
-    alice, others, (a, b) = await shop(api, 1, 1)
+    alice, others, (a, b) = await create_shop_conversations(api, 1, 1)
     devices = [ApiDevice(process, alice) for process in (api, other_api)]
     for device in devices:
         await device.start()
@@ -195,18 +199,18 @@ async def test_a_device_shows_it_as_a_fresh_one_would(api: Api, other_api: Api) 
 
 async def test_with_nothing_behind_it_it_keeps_what_was_chosen(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
-        alice, others, (talk,) = await shop(api, 1)
+        alice, others, (talk,) = await create_shop_conversations(api, 1)
         await api.delete(alice, talk)
         gateway = await api.pin(alice, "b_shop", 3)
         assert (gateway["status"], gateway["priority"], await api.sessions(alice)) == ("INVALID", 3, [])
         before = await api.mute(alice, "b_shop")
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
-        after = await api.own(alice, "b_shop")
+        after = await api.own_session(alice, "b_shop")
         assert {name for name in before if before[name] != after[name]} <= {"activeTs"}
         assert await api.sessions(alice) == []
         await api.send(others[0], alice, subBiz="shop")
-        gateway = await api.own(alice, "b_shop")
+        gateway = await api.own_session(alice, "b_shop")
         assert (gateway["status"], gateway["priority"], gateway["muteStatus"]) == ("ACTIVE", 3, True)
         assert (gateway["unreadCount"], await api.total_unread(alice)) == (1, 0)
 
@@ -215,17 +219,19 @@ async def test_more_within_than_are_read_under_one_lock_are_read_by_one_call(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("resolvers.sessions.reading._SESSIONS_PER_TRANSACTION", 40)
-    (alice,) = await api.people("alice")
-    others = await api.crowd(f"u{secrets.token_hex(4)}", 50)
-    await together(*(api.send(other, alice, subBiz="shop") for other in others))
+    (alice,) = await api.create_users("alice")
+    others = await api.create_many_users(f"u{secrets.token_hex(4)}", 50)
+    await gather_all(*(api.send(other, alice, subBiz="shop") for other in others))
     device = await api.listen(alice, LIVE_SESSIONS)
     gateway = await api.mark_read(alice, "b_shop")
     assert (gateway["unreadCount"], await api.total_unread(alice)) == (0, 0)
     events = await device.take(50)
     assert {event["reason"] for event in events} == {"READ"}
-    assert {ids(event["sessions"])[0] for event in events} == {private(alice, other, "shop") for other in others}
+    assert {conversation_ids(event["sessions"])[0] for event in events} == {
+        private_id(alice, other, "shop") for other in others
+    }
     assert events[-1]["sessions"][1] == gateway
-    await device.none(0.05)
-    await api.settled()
+    await device.expect_no_event(0.05)
+    await api.wait_until_idle()
     for other in (others[0], others[-1]):
-        assert (await api.own(other, private(alice, other, "shop")))["peerReadSeq"] == 1
+        assert (await api.own_session(other, private_id(alice, other, "shop")))["peerReadSeq"] == 1

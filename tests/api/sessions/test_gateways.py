@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.client import LIVE_SESSIONS, SYNC, Api, Json
 from tests.api.session_calls import SESSION
-from tests.api.sub_biz import ids, shop, sync
+from tests.api.sub_biz import conversation_ids, create_shop_conversations, sync_sessions
 
 GATEWAY = f"""query ($id: ID!, $session: ID!) {{
     conversation(id: $id) {{ __typename id type title lastMessage {{ id }} session {{ {SESSION} }}
@@ -18,10 +18,10 @@ GATEWAY = f"""query ($id: ID!, $session: ID!) {{
 
 
 async def test_it_sums_up_what_it_stands_for(api: Api) -> None:
-    alice, others, conversations = await shop(api, 2, 3)
+    alice, others, conversations = await create_shop_conversations(api, 2, 3)
     last = (await api.send(others[0], alice, subBiz="shop", mentions=[alice]))["message"]
-    newest = await api.own(alice, conversations[0])
-    gateway = await api.own(alice, "b_shop")
+    newest = await api.own_session(alice, conversations[0])
+    gateway = await api.own_session(alice, "b_shop")
     assert gateway["activeTs"] > newest["activeTs"]
     assert gateway == {
         "id": f"s_{alice}_b_shop",
@@ -48,11 +48,11 @@ async def test_it_sums_up_what_it_stands_for(api: Api) -> None:
 
 
 async def test_it_is_the_same_wherever_it_is_asked_for(api: Api, other_api: Api) -> None:
-    alice, _, _ = await shop(api, 1, 2)
+    alice, _, _ = await create_shop_conversations(api, 1, 2)
     for process in (api, other_api):
-        gateway = await process.own(alice, "b_shop")
+        gateway = await process.own_session(alice, "b_shop")
         assert await process.sessions(alice) == [gateway]
-        assert gateway in (await sync(process, alice))["sessions"]
+        assert gateway in (await sync_sessions(process, alice))["sessions"]
         data = await process.data(alice, GATEWAY, id="b_shop", session=gateway["id"])
         assert data == {
             "conversation": {
@@ -70,34 +70,34 @@ async def test_it_is_the_same_wherever_it_is_asked_for(api: Api, other_api: Api)
 
 
 async def test_of_muted_and_deleted_ones_it_counts_nothing(api: Api) -> None:
-    alice, others, (a, b, c) = await shop(api, 1, 2, 4)
+    alice, others, (a, b, c) = await create_shop_conversations(api, 1, 2, 4)
     await api.mute(alice, b)
-    gateway = await api.own(alice, "b_shop")
+    gateway = await api.own_session(alice, "b_shop")
     assert (gateway["unreadCount"], await api.total_unread(alice)) == (5, 5)
     await api.delete(alice, c)
-    gateway = await api.own(alice, "b_shop")
+    gateway = await api.own_session(alice, "b_shop")
     assert (gateway["unreadCount"], gateway["lastMessage"]["sender"]["id"]) == (1, others[1])
-    assert gateway["writeTs"] == (await api.own(alice, b))["writeTs"]
+    assert gateway["writeTs"] == (await api.own_session(alice, b))["writeTs"]
     await api.mark_read(alice, a)
-    assert ((await api.own(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (0, 0)
+    assert ((await api.own_session(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (0, 0)
     await api.unmute(alice, b)
-    assert ((await api.own(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (2, 2)
+    assert ((await api.own_session(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (2, 2)
 
 
 async def test_it_goes_with_the_last_one_and_comes_back_with_the_first(api: Api) -> None:
-    alice, others, (a, b) = await shop(api, 1, 1)
+    alice, others, (a, b) = await create_shop_conversations(api, 1, 1)
     await api.delete(alice, a)
-    assert (await api.own(alice, "b_shop"))["status"] == "ACTIVE"
-    cursor = (await sync(api, alice))["cursor"]
+    assert (await api.own_session(alice, "b_shop"))["status"] == "ACTIVE"
+    cursor = (await sync_sessions(api, alice))["cursor"]
     device = await api.listen(alice, LIVE_SESSIONS)
     deleted = await api.delete(alice, b)
-    gateway = await api.own(alice, "b_shop")
+    gateway = await api.own_session(alice, "b_shop")
     assert (gateway["status"], gateway["unreadCount"], await api.sessions(alice)) == ("INVALID", 0, [])
     assert (await device.next())["sessions"] == [deleted, gateway]
-    assert (await sync(api, alice, cursor))["sessions"] == [deleted, gateway]
-    assert (await sync(api, alice))["sessions"] == []
+    assert (await sync_sessions(api, alice, cursor))["sessions"] == [deleted, gateway]
+    assert (await sync_sessions(api, alice))["sessions"] == []
     await api.send(others[0], alice, subBiz="shop")
-    gateway = await api.own(alice, "b_shop")
+    gateway = await api.own_session(alice, "b_shop")
     assert (gateway["status"], gateway["unreadCount"]) == ("ACTIVE", 1)
     assert await api.sessions(alice) == [gateway]
 
@@ -106,22 +106,22 @@ async def test_it_goes_with_the_last_one_and_comes_back_with_the_first(api: Api)
 
 
 async def test_it_moves_with_every_message_within(api: Api) -> None:
-    alice, others, (a, b) = await shop(api, 1, 1)
+    alice, others, (a, b) = await create_shop_conversations(api, 1, 1)
     for sender, conversation in ((others[0], a), (others[1], b), (alice, a)):
-        before = await sync(api, alice)
+        before = await sync_sessions(api, alice)
         await api.send(sender, conversation)
-        delta = await sync(api, alice, before["cursor"])
-        assert ids(delta["sessions"]) == [conversation, "b_shop"]
+        delta = await sync_sessions(api, alice, before["cursor"])
+        assert conversation_ids(delta["sessions"]) == [conversation, "b_shop"]
         inside, gateway = delta["sessions"]
         assert gateway["activeTs"] > inside["activeTs"] > before["sessions"][-1]["activeTs"]
         assert gateway["lastMessage"] == inside["lastMessage"]
         assert gateway["writeTs"] == inside["writeTs"]
-        assert await api.own(alice, "b_shop") == gateway
+        assert await api.own_session(alice, "b_shop") == gateway
 
 
 @pytest.mark.parametrize("what", ["reading", "muting", "pinning", "marking unread", "filing", "deleting"])
 async def test_it_is_told_beside_the_one_that_changed(api: Api, other_api: Api, what: str) -> None:
-    alice, _, (a, _) = await shop(api, 2, 1)
+    alice, _, (a, _) = await create_shop_conversations(api, 2, 1)
     acts: dict[str, Callable[[], Awaitable[object]]] = {
         "reading": lambda: api.mark_read(alice, a),
         "muting": lambda: api.mute(alice, a),
@@ -130,45 +130,45 @@ async def test_it_is_told_beside_the_one_that_changed(api: Api, other_api: Api, 
         "filing": lambda: api.assign(alice, "work", a),
         "deleting": lambda: api.delete(alice, a),
     }
-    cursor = (await sync(api, alice))["cursor"]
+    cursor = (await sync_sessions(api, alice))["cursor"]
     devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
     await acts[what]()
-    inside, gateway = await api.own(alice, a), await api.own(alice, "b_shop")
+    inside, gateway = await api.own_session(alice, a), await api.own_session(alice, "b_shop")
     assert gateway["activeTs"] > inside["activeTs"]
     for device in devices:
         event = await device.next()
         assert event["sessions"] == [inside, gateway]
         assert event["totalUnread"] == await api.total_unread(alice)
-        await device.none(0.02)
-        assert (await sync(api, alice, event["cursor"]))["sessions"] == []
-    assert (await sync(api, alice, cursor))["sessions"] == [inside, gateway]
+        await device.expect_no_event(0.02)
+        assert (await sync_sessions(api, alice, event["cursor"]))["sessions"] == []
+    assert (await sync_sessions(api, alice, cursor))["sessions"] == [inside, gateway]
 
 
 async def test_who_is_put_into_a_group_within_is_told_of_both(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     devices = {user: await api.listen(user, LIVE_SESSIONS) for user in (alice, bob, carol, dave)}
     group = await api.create_group(alice, bob, carol, subBiz="shop")
     await api.invite(bob, group, dave)
     for user, device in devices.items():
         event = await device.next()
-        assert (event["reason"], ids(event["sessions"])) == ("MEMBERSHIP", [group, "b_shop"]), user
-        await device.none(0.02)
+        assert (event["reason"], conversation_ids(event["sessions"])) == ("MEMBERSHIP", [group, "b_shop"]), user
+        await device.expect_no_event(0.02)
         assert await api.titles(user) == ["shop"]
 
 
 async def test_filing_several_within_moves_it_in_the_same_event(api: Api) -> None:
-    alice, _, conversations = await shop(api, 1, 1, 1)
+    alice, _, conversations = await create_shop_conversations(api, 1, 1, 1)
     device = await api.listen(alice, LIVE_SESSIONS)
     answer = await api.assign(alice, "work", *conversations)
     event = await device.next()
-    assert sorted(ids(event["sessions"])) == sorted([*conversations, "b_shop"])
-    assert ids(answer) == conversations
-    await device.none(0.03)
+    assert sorted(conversation_ids(event["sessions"])) == sorted([*conversations, "b_shop"])
+    assert conversation_ids(answer) == conversations
+    await device.expect_no_event(0.03)
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])
 async def test_parts_of_any_size_make_up_what_changed_within(api: Api, first: int) -> None:
-    alice, others, _ = await shop(api, 1, 1)
+    alice, others, _ = await create_shop_conversations(api, 1, 1)
     for other in others:
         await api.send(other, alice, subBiz="help")
     since = None
@@ -178,7 +178,7 @@ async def test_parts_of_any_size_make_up_what_changed_within(api: Api, first: in
         while part["hasMore"]:
             part = (await api.data(alice, SYNC, since=part["cursor"], first=first))["syncSessions"]
             found += part["sessions"]
-        assert found == (await sync(api, alice, since))["sessions"]
+        assert found == (await sync_sessions(api, alice, since))["sessions"]
         since = part["cursor"]
         await api.mark_read(alice, "b_shop")
         await api.send(alice, others[0], subBiz="help")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from store.base.errors import Unreachable
-from tests.api.client import LIVE_SESSIONS, SYNC, Api, Json, eventually, private, together
+from tests.api.client import LIVE_SESSIONS, SYNC, Api, Json, gather_all, private_id, wait_until
 from tests.api.conftest import Deployments, OpenApi
 from tests.clock import ManualClock
 
@@ -23,13 +23,13 @@ async def sync(api: Api, user: str, since: str | None = None) -> Json:
 
 async def muted_talk(api: Api, until: int | None, unread: int = 2) -> tuple[str, str, str]:
     """Somebody with a muted conversation, whom somebody else wrote three messages beside. With whom, and where."""
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     for sender, count in ((bob, unread), (carol, 3)):
         for _ in range(count):
             await api.send(sender, alice)
-    await api.mute(alice, private(alice, bob), until)
+    await api.mute(alice, private_id(alice, bob), until)
     assert await api.total_unread(alice) == 3
-    return alice, bob, private(alice, bob)
+    return alice, bob, private_id(alice, bob)
 
 
 def ended(session: Json, until: int) -> bool:
@@ -47,11 +47,11 @@ async def test_whoever_asks_when_it_is_over_sees_it_over(open_api: OpenApi, aske
         cursor = (await sync(api, alice))["cursor"]
         clock.ms = until - 1
         assert (await sync(api, alice, cursor))["sessions"] == []
-        assert ((await api.own(alice, conversation))["muteStatus"], await api.total_unread(alice)) == (True, 3)
+        assert ((await api.own_session(alice, conversation))["muteStatus"], await api.total_unread(alice)) == (True, 3)
         clock.ms = until + late
         match asked:
             case "session":
-                assert ended(await api.own(alice, conversation), until)
+                assert ended(await api.own_session(alice, conversation), until)
             case "list":
                 assert [s["muteStatus"] for s in await api.sessions(alice)] == [False, False]
             case "total":
@@ -74,14 +74,14 @@ async def test_that_holds_though_the_cache_was_lost(open_api: OpenApi, deploymen
         until = clock.ms + 20_000
         alice, _, conversation = await muted_talk(api, until)
         cursor = (await sync(api, alice))["cursor"]
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis(place)
         if before:
-            assert (await api.own(alice, conversation))["muteStatus"] is True
+            assert (await api.own_session(alice, conversation))["muteStatus"] is True
             assert await api.total_unread(alice) == 3
         clock.ms = until
         assert await api.total_unread(alice) == 5
-        session = await api.own(alice, conversation)
+        session = await api.own_session(alice, conversation)
         assert (session["muteStatus"], session["mutedUntil"], session["unreadCount"]) == (False, None, 2)
         assert session["activeTs"] >= until
         delta = await sync(api, alice, cursor)
@@ -102,15 +102,15 @@ async def test_a_mute_that_ended_stays_ended_though_the_cache_is_lost(
             clock.ms = until + 1_000
             assert await api.total_unread(alice) == 5
             await asyncio.sleep(0.5)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis(place)
         clock.ms = until + 30_000
-        session = await api.own(alice, conversation)
+        session = await api.own_session(alice, conversation)
         assert (session["muteStatus"], session["mutedUntil"], session["unreadCount"]) == (False, None, 2)
         assert await api.total_unread(alice) == 5
         cursor = (await sync(api, alice))["cursor"]
         device = await api.listen(alice, LIVE_SESSIONS)
-        await device.none(0.6)
+        await device.expect_no_event(0.6)
         assert (await sync(api, alice, cursor))["sessions"] == []
 
 
@@ -128,7 +128,7 @@ async def test_nobody_has_to_have_been_there(open_api: OpenApi) -> None:
         (session,) = part["sessions"]
         assert (session["muteStatus"], session["mutedUntil"]) == (False, None)
         assert await api.session(alice, conversation) == session
-        await live.none(0.6)
+        await live.expect_no_event(0.6)
 
 
 # --- who is connected
@@ -142,7 +142,7 @@ async def test_both_processes_tell_their_devices_once_without_being_asked(open_a
         devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other, other)]
         quiet = [await api.listen(bob, LIVE_SESSIONS), await api.listen(alice)]
         clock.ms = until - 1
-        await devices[0].none(0.6)
+        await devices[0].expect_no_event(0.6)
         clock.ms = until + 3
         for device in devices:
             event = await device.next(within=SOON_SECONDS)
@@ -153,7 +153,7 @@ async def test_both_processes_tell_their_devices_once_without_being_asked(open_a
         for process in (api, other):
             assert await process.session(alice, conversation) == session
         for device in (*devices, *quiet):
-            await device.none(0.3)
+            await device.expect_no_event(0.3)
         assert (await sync(api, alice, event["cursor"]))["sessions"] == []
 
 
@@ -164,12 +164,12 @@ async def test_a_device_is_told_though_others_ask_first(open_api: OpenApi) -> No
         alice, _, _ = await muted_talk(api, until)
         devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other)]
         clock.ms = until
-        totals = await together(*(process.total_unread(alice) for process in (api, other) * 3))
+        totals = await gather_all(*(process.total_unread(alice) for process in (api, other) * 3))
         assert set(totals) == {5}
         for device in devices:
             event = await device.next(within=SOON_SECONDS)
             assert (event["reason"], event["totalUnread"]) == ("UNMUTE", 5)
-            await device.none(0.5)
+            await device.expect_no_event(0.5)
 
 
 @pytest.mark.parametrize("change", ["a message there", "a message elsewhere", "reading there", "pinning there"])
@@ -187,7 +187,7 @@ async def test_what_happens_first_when_it_is_over_finds_it_over(open_api: OpenAp
                 await api.send(bob, alice)
                 unread, total = 3, 6
             case "a message elsewhere":
-                (dave,) = await api.people("dave")
+                (dave,) = await api.create_users("dave")
                 await api.send(dave, alice)
                 total = 6
             case "reading there":
@@ -200,7 +200,7 @@ async def test_what_happens_first_when_it_is_over_finds_it_over(open_api: OpenAp
         assert (session["muteStatus"], session["mutedUntil"], session["unreadCount"]) == (False, None, unread)
         assert (delta["totalUnread"], await api.total_unread(alice)) == (total, total)
         await asyncio.sleep(0.7)
-        reasons = [event["reason"] for event in device.arrived()]
+        reasons = [event["reason"] for event in device.pop_events()]
         assert reasons.count("UNMUTE") == 1
 
 
@@ -209,16 +209,16 @@ async def test_all_that_end_together_are_told(open_api: OpenApi, deployments: De
     clock = ManualClock()
     place = f"together {lost}"
     async with open_api(place, clock) as api, open_api(place, clock) as other:
-        alice, *others = await api.people("alice", *(f"u{number}" for number in range(6)))
-        (bystander,) = await api.people("bystander")
+        alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(6)))
+        (bystander,) = await api.create_users("bystander")
         until = clock.ms + 20_000
         for number, friend in enumerate(others):
             await api.send(friend, alice)
-            await api.mute(alice, private(alice, friend), until + 5_000 * (number == 5))
+            await api.mute(alice, private_id(alice, friend), until + 5_000 * (number == 5))
         await api.send(others[0], bystander)
-        await api.mute(bystander, private(bystander, others[0]), until)
+        await api.mute(bystander, private_id(bystander, others[0]), until)
         if lost:
-            await api.settled()
+            await api.wait_until_idle()
             deployments.flush_redis(place)
             await api.services.housekeeper.check_redis()
             await other.services.housekeeper.check_redis()
@@ -226,7 +226,7 @@ async def test_all_that_end_together_are_told(open_api: OpenApi, deployments: De
         neighbour = await other.listen(bystander, LIVE_SESSIONS)
         cursor = (await sync(api, alice))["cursor"]
         clock.ms = until
-        expected = {private(alice, friend) for friend in others[:5]}
+        expected = {private_id(alice, friend) for friend in others[:5]}
         for device in devices:
             told: list[Json] = []
             while len(told) < 5:
@@ -237,7 +237,7 @@ async def test_all_that_end_together_are_told(open_api: OpenApi, deployments: De
             assert {session["conversation"]["id"] for session in told} == expected
             assert {session["muteStatus"] for session in told} == {False}
             assert [s["activeTs"] for s in told] == sorted({s["activeTs"] for s in told})
-            await device.none(0.3)
+            await device.expect_no_event(0.3)
         assert (await neighbour.next(within=SOON_SECONDS))["totalUnread"] == 1
         delta = await sync(api, alice, cursor)
         assert delta["sessions"] == told
@@ -252,19 +252,19 @@ async def test_a_device_that_was_there_when_the_cache_was_lost_ends_with_the_rig
         until = clock.ms + 20_000
         alice, _, conversation = await muted_talk(api, until)
         device = await api.listen(alice, LIVE_SESSIONS)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("there")
         assert (await device.next())["reset"] is True
         clock.ms = until
         known: Json = {}
 
         async def told() -> bool:
-            for event in device.arrived():
+            for event in device.pop_events():
                 known.update({"total": event["totalUnread"]})
                 known.update({session["conversation"]["id"]: session for session in event["sessions"]})
             return known.get("total") == 5
 
-        await eventually(told, within=SOON_SECONDS)
+        await wait_until(told, within=SOON_SECONDS)
         assert known[conversation]["muteStatus"] is False
         assert known[conversation] == await api.session(alice, conversation)
 
@@ -279,9 +279,9 @@ async def test_a_mute_of_a_deleted_session_is_over_when_it_lives_again(open_api:
         clock.ms = until
         assert await api.total_unread(alice) == 3
         await asyncio.sleep(0.5)
-        assert (await api.own(alice, conversation))["status"] == "INVALID"
+        assert (await api.own_session(alice, conversation))["status"] == "INVALID"
         await api.send(bob, alice)
-        session = await api.own(alice, conversation)
+        session = await api.own_session(alice, conversation)
         assert (session["muteStatus"], session["mutedUntil"], session["unreadCount"]) == (False, None, 1)
         assert await api.total_unread(alice) == 4
 
@@ -293,7 +293,7 @@ async def test_a_deleted_session_that_lives_again_in_time_is_muted_still(open_ap
         alice, bob, conversation = await muted_talk(api, until)
         await api.delete(alice, conversation)
         await api.send(bob, alice)
-        assert ((await api.own(alice, conversation))["muteStatus"], await api.total_unread(alice)) == (True, 3)
+        assert ((await api.own_session(alice, conversation))["muteStatus"], await api.total_unread(alice)) == (True, 3)
         device = await api.listen(alice, LIVE_SESSIONS)
         clock.ms = until
         event = await device.next(within=SOON_SECONDS)
@@ -303,17 +303,17 @@ async def test_a_deleted_session_that_lives_again_in_time_is_muted_still(open_ap
 async def test_a_device_elsewhere_that_listened_before_is_told_too(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("elsewhere", clock) as api, open_api("elsewhere", clock) as other:
-        alice, bob = await api.people("alice", "bob")
+        alice, bob = await api.create_users("alice", "bob")
         await api.send(bob, alice)
         device = await other.listen(alice, LIVE_SESSIONS)
         until = clock.ms + 10_000
         for end in (until + 30_000, until):
-            await api.mute(alice, private(alice, bob), end)
+            await api.mute(alice, private_id(alice, bob), end)
         assert [event["reason"] for event in await device.take(2)] == ["MUTE", "MUTE"]
         clock.ms = until
         event = await device.next(within=SOON_SECONDS)
         assert (event["reason"], event["totalUnread"], event["sessions"][0]["activeTs"]) == ("UNMUTE", 1, until)
-        await device.none(0.3)
+        await device.expect_no_event(0.3)
 
 
 async def test_devices_of_somebody_whose_state_left_the_cache_learn_of_it(
@@ -324,7 +324,7 @@ async def test_devices_of_somebody_whose_state_left_the_cache_learn_of_it(
         until = clock.ms + 10_000
         alice, _, conversation = await muted_talk(api, until)
         devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other)]
-        await api.settled()
+        await api.wait_until_idle()
         deployments.evict_user_state("evicted", alice)
         clock.ms = until
         for device in devices:
@@ -339,17 +339,17 @@ async def test_what_ends_at_another_moment_is_not_touched(open_api: OpenApi) -> 
     clock = ManualClock()
     async with open_api("another", clock) as api:
         start = clock.ms
-        alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+        alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
         for number, friend in enumerate((bob, carol, dave)):
             await api.send(friend, alice)
-            await api.mute(alice, private(alice, friend), start + 10_000 * (number + 1))
+            await api.mute(alice, private_id(alice, friend), start + 10_000 * (number + 1))
         device = await api.listen(alice, LIVE_SESSIONS)
         for number, friend in enumerate((bob, carol, dave), start=1):
             clock.ms = start + 10_000 * number
             event = await device.next(within=SOON_SECONDS)
             assert [session["conversation"]["title"] for session in event["sessions"]] == [friend]
             assert event["totalUnread"] == number
-        await device.none(0.3)
+        await device.expect_no_event(0.3)
 
 
 async def test_a_device_is_told_though_nothing_could_be_asked_just_then(

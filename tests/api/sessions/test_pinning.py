@@ -6,17 +6,17 @@ import asyncio
 
 import pytest
 
-from tests.api.client import LIVE_SESSIONS, Api, Json, Refusal, private
+from tests.api.client import LIVE_SESSIONS, Api, Json, Refusal, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import PIN
 
 
 async def talks(api: Api, count: int) -> tuple[str, list[str], list[str]]:
     """Somebody to whom others wrote, the last of them last. Answers them, the others, and where."""
-    alice, *others = await api.people("alice", *(f"u{number}" for number in range(count)))
+    alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(count)))
     for other in others:
         await api.send(other, alice)
-    return alice, others, [private(alice, other) for other in others]
+    return alice, others, [private_id(alice, other) for other in others]
 
 
 def clocks(session: Json) -> tuple[int, int]:
@@ -72,7 +72,7 @@ async def test_without_a_priority_it_is_one(api: Api) -> None:
     alice, _, (conversation,) = await talks(api, 1)
     query = "mutation ($id: ID!) { pinSession(conversationId: $id) { priority } }"
     assert await api.data(alice, query, id=conversation) == {"pinSession": {"priority": 1}}
-    assert (await api.own(alice, conversation))["priority"] == 1
+    assert (await api.own_session(alice, conversation))["priority"] == 1
 
 
 @pytest.mark.parametrize("priority", [0, 1, 999, 1000])
@@ -80,7 +80,7 @@ async def test_every_priority_in_range_is_kept(api: Api, priority: int) -> None:
     alice, _, (conversation,) = await talks(api, 1)
     await api.pin(alice, conversation, 500)
     assert (await api.pin(alice, conversation, priority))["priority"] == priority
-    assert (await api.own(alice, conversation))["priority"] == priority
+    assert (await api.own_session(alice, conversation))["priority"] == priority
 
 
 @pytest.mark.parametrize("priority", [-1, 1001, -(2**31), 2**31 - 1, None])
@@ -88,17 +88,17 @@ async def test_a_priority_out_of_range_is_refused(api: Api, priority: int | None
     alice, _, (conversation,) = await talks(api, 1)
     await api.pin(alice, conversation, 7)
     device = await api.listen(alice, LIVE_SESSIONS)
-    before, stored = await api.session(alice, conversation), await api.stored()
-    refusal = await api.refusal(alice, PIN, id=conversation, priority=priority)
+    before, stored = await api.session(alice, conversation), await api.stored_documents()
+    refusal = await api.expect_refusal(alice, PIN, id=conversation, priority=priority)
     assert refusal == Refusal("INVALID_INPUT", "priority")
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
     assert await api.session(alice, conversation) == before
-    await device.none(0.02)
+    await device.expect_no_event(0.02)
 
 
 async def test_pinning_moves_both_times_and_unpinning_one(api: Api) -> None:
     alice, _, (conversation,) = await talks(api, 1)
-    seen = [clocks(await api.own(alice, conversation))]
+    seen = [clocks(await api.own_session(alice, conversation))]
     for priority in (3, 9, 1):
         await a_moment()
         seen.append(clocks(await api.pin(alice, conversation, priority)))
@@ -134,7 +134,7 @@ async def test_pinning_reads_and_mutes_nothing_and_is_nobody_elses(api: Api) -> 
     await api.mute(alice, conversations[1])
     bobs = await api.session(bob, conversations[0])
     for conversation in conversations:
-        before = await api.own(alice, conversation)
+        before = await api.own_session(alice, conversation)
         after = await api.pin(alice, conversation, 4)
         changed = {name for name in before if before[name] != after[name]}
         assert changed <= {"priority", "activeTs", "writeTs"}
@@ -162,7 +162,7 @@ async def test_the_order_is_the_same_after_the_cache_was_lost(open_api: OpenApi,
         await a_moment()
         await api.send(others[2], alice)
         await api.send(others[1], alice)
-        await api.settled()
+        await api.wait_until_idle()
         before = [(s["id"], s["priority"], s["writeTs"]) for s in await api.sessions(alice)]
         expected = [others[number] for number in (0, 1, 3, 5, 2, 4)]
         assert await api.titles(alice) == expected
@@ -170,6 +170,6 @@ async def test_the_order_is_the_same_after_the_cache_was_lost(open_api: OpenApi,
         assert await api.titles(alice, 2) == expected
         assert [(s["id"], s["priority"], s["writeTs"]) for s in await api.sessions(alice)] == before
         await api.pin(alice, conversations[0], 0)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
         assert await api.titles(alice) == [others[number] for number in (1, 3, 5, 2, 4, 0)]

@@ -11,7 +11,7 @@ import pytest
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId
 from store.redis.cache import Call
-from tests.api.client import Api, Json, private, together
+from tests.api.client import Api, Json, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 
 ROUNDS = 4
@@ -58,7 +58,7 @@ class Life:
     def conversations(self, user: str) -> list[str]:
         """Everything that the user may have a session of."""
         others = [other for other in self.people if other != user]
-        talks = [private(user, other, name) for other in others for name in (None, "shop")]
+        talks = [private_id(user, other, name) for other in others for name in (None, "shop")]
         return [*talks, *self.groups, "b_shop"]
 
     async def mine(self, user: str, *, gateways: bool = False) -> str | None:
@@ -125,7 +125,7 @@ async def test_what_is_shown_is_the_same_after_any_sequence_of_deeds(
     open_api: OpenApi, deployments: Deployments, seed: int
 ) -> None:
     async with open_api("lost") as api:
-        people = await api.people("alice", "bob", "carol", "dave")
+        people = await api.create_users("alice", "bob", "carol", "dave")
         life = Life(api, people, random.Random(seed))
         await life.begin()
         for _ in range(ROUNDS):
@@ -133,10 +133,10 @@ async def test_what_is_shown_is_the_same_after_any_sequence_of_deeds(
                 await life.deed()
                 # Two that were written in one millisecond may be shown in either order.
                 await asyncio.sleep(0.002)
-            await api.settled()
-            before = await together(*(shown(api, user, life.conversations(user)) for user in people))
+            await api.wait_until_idle()
+            before = await gather_all(*(shown(api, user, life.conversations(user)) for user in people))
             deployments.flush_redis("lost")
-            after = await together(*(shown(api, user, life.conversations(user)) for user in people))
+            after = await gather_all(*(shown(api, user, life.conversations(user)) for user in people))
             for one, other in zip(before, after, strict=True):
                 assert different(one, other) == {}
 
@@ -147,13 +147,13 @@ async def test_a_message_that_got_no_place_after_a_loss_reads_nothing(
     """Redis is behind MongoDB, and the message does not get another place before it is lost for good."""
     async with open_api("no place") as api:
         store = api.services.app.store
-        alice, bob = await api.people("alice", "bob")
+        alice, bob = await api.create_users("alice", "bob")
         for _ in range(3):
             await api.send(bob, alice)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("no place")
         await store.deployment.check_redis()
-        conversation = ConversationId(private(alice, bob))
+        conversation = ConversationId(private_id(alice, bob))
         assert await api.unread(alice, conversation) == 3
         await store.conversations.find(conversation)
         await store.cache.one(Call("HSET", (store.keys.conversation(conversation)[0],), ("s", 0, "n", 0)))
@@ -162,7 +162,7 @@ async def test_a_message_that_got_no_place_after_a_loss_reads_nothing(
             raise Unreachable("for a moment")
 
         monkeypatch.setattr(store.conversations, "drop", unreachable)
-        assert (await api.refused_to_send(alice, bob)).code == "UNAVAILABLE"
+        assert (await api.expect_send_refusal(alice, bob)).code == "UNAVAILABLE"
         monkeypatch.undo()
         deployments.flush_redis("no place")
         assert await api.unread(alice, conversation) == 3

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, Refusal, private, together
+from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SET_UNREAD
 
@@ -76,18 +76,18 @@ async def cursor_of(api: Api, user: str) -> str:
 async def prepare(api: Api, call: Call, user: str, conversation: str) -> None:
     for name in call.before:
         await CALLS[name].run(api, user, conversation)
-    await api.settled()
+    await api.wait_until_idle()
     # So that what moves, moves to another millisecond.
     await asyncio.sleep(0.002)
 
 
 async def two_talks(api: Api) -> tuple[str, str, str]:
     """Somebody whom a friend wrote two messages, and somebody else three. Answers them, the friend, and where."""
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     for sender, count in ((bob, 2), (carol, 3)):
         for _ in range(count):
             await api.send(sender, alice)
-    return alice, bob, private(alice, bob)
+    return alice, bob, private_id(alice, bob)
 
 
 @calls
@@ -95,7 +95,7 @@ async def test_a_change_is_answered_whole_as_it_is_from_then_on(api: Api, other_
     call = CALLS[name]
     alice, _, conversation = await two_talks(api)
     await prepare(api, call, alice, conversation)
-    before = await api.own(alice, conversation)
+    before = await api.own_session(alice, conversation)
     session = await call.run(api, alice, conversation)
     for process in (api, other_api):
         assert await process.session(alice, conversation) == session
@@ -123,9 +123,9 @@ async def test_every_device_is_told_once_and_nobody_else(api: Api, other_api: Ap
         assert event["totalUnread"] == await api.total_unread(alice)
         delta = (await api.data(alice, SYNC, since=event["cursor"]))["syncSessions"]
         assert (delta["sessions"], delta["reset"]) == ([], False)
-    await api.settled()
+    await api.wait_until_idle()
     for listener in (*own, *quiet):
-        await listener.none(0.02)
+        await listener.expect_no_event(0.02)
     if call.reason != "READ":
         assert await api.session(bob, conversation) == peer
 
@@ -157,15 +157,15 @@ async def test_a_change_is_kept_though_the_cache_is_lost(
     call, api = CALLS[name], losing_process
     alice, _, conversation = await two_talks(api)
     await prepare(api, call, alice, conversation)
-    before = await api.own(alice, conversation)
+    before = await api.own_session(alice, conversation)
     if lost == "before":
         deployments.flush_redis("lost")
     session = await call.run(api, alice, conversation)
     total = await api.total_unread(alice)
-    await api.settled()
+    await api.wait_until_idle()
     if lost == "after":
         deployments.flush_redis("lost")
-    again = await api.own(alice, conversation)
+    again = await api.own_session(alice, conversation)
     assert without(("activeTs",), again) == without(("activeTs",), session)
     assert min(session["activeTs"], again["activeTs"]) > before["activeTs"]
     assert await api.total_unread(alice) == total
@@ -179,24 +179,24 @@ async def test_the_same_again_changes_nothing_and_tells_nobody(api: Api, other_a
     await prepare(api, call, alice, conversation)
     session = await call.run(api, alice, conversation)
     devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
-    stored, cursor = await api.stored(), await cursor_of(api, alice)
+    stored, cursor = await api.stored_documents(), await cursor_of(api, alice)
     for process in (api, other_api):
         assert await call.run(process, alice, conversation) == session
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
     assert await cursor_of(api, alice) == cursor
     for device in devices:
-        await device.none(0.02)
+        await device.expect_no_event(0.02)
 
 
 @pytest.mark.parametrize("name", ["unmuting", "unpinning", "unfiling"])
 async def test_undoing_what_was_never_done_changes_nothing(api: Api, name: str) -> None:
     alice, _, conversation = await two_talks(api)
-    session = await api.own(alice, conversation)
+    session = await api.own_session(alice, conversation)
     device = await api.listen(alice, LIVE_SESSIONS)
-    stored = await api.stored()
+    stored = await api.stored_documents()
     assert await CALLS[name].run(api, alice, conversation) == session
-    assert await api.stored() == stored
-    await device.none(0.02)
+    assert await api.stored_documents() == stored
+    await device.expect_no_event(0.02)
 
 
 # --- who may
@@ -205,7 +205,12 @@ async def test_undoing_what_was_never_done_changes_nothing(api: Api, name: str) 
 def foreign_to(dave: str, *others: str, group: str) -> list[str]:
     """What dave has no session of, and what is no conversation at all."""
     alice, bob, carol = others
-    unwritten = [private(carol, dave), private(dave, "nobody"), private(dave, alice, "shop"), f"p_{dave}_{dave}"]
+    unwritten = [
+        private_id(carol, dave),
+        private_id(dave, "nobody"),
+        private_id(dave, alice, "shop"),
+        f"p_{dave}_{dave}",
+    ]
     nonsense = [
         "",
         " ",
@@ -226,30 +231,30 @@ def foreign_to(dave: str, *others: str, group: str) -> list[str]:
         group + " ",
         group.upper(),
         f"s_{dave}_{group}",
-        private(alice, bob) + "~",
+        private_id(alice, bob) + "~",
         "b_shop",
         f"p_{bob}_{alice}",
         alice,
     ]
-    return [private(alice, bob), private(alice, bob, "shop"), group, *unwritten, *nonsense, *near]
+    return [private_id(alice, bob), private_id(alice, bob, "shop"), group, *unwritten, *nonsense, *near]
 
 
 @one_of_each
 async def test_what_one_has_no_session_of_is_not_found(api: Api, other_api: Api, name: str) -> None:
     call = CALLS[name]
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     await api.send(alice, bob)
     await api.send(alice, bob, subBiz="shop")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
     devices = [await process.listen(user, LIVE_SESSIONS) for process in (api, other_api) for user in (alice, bob, dave)]
-    stored = await api.stored()
+    stored = await api.stored_documents()
     for conversation in foreign_to(dave, alice, bob, carol, group=group):
-        refusal = await api.refusal(dave, call.query, **call.on(conversation))
+        refusal = await api.expect_refusal(dave, call.query, **call.on(conversation))
         assert refusal == Refusal("NOT_FOUND", call.field), ascii(conversation)
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
     for device in devices:
-        await device.none(0.01)
+        await device.expect_no_event(0.01)
     assert await api.all_sessions(dave) == {}
 
 
@@ -257,9 +262,9 @@ async def test_what_one_has_no_session_of_is_not_found(api: Api, other_api: Api,
 async def test_who_has_not_said_who_they_are_changes_nothing(api: Api, name: str) -> None:
     call = CALLS[name]
     _, _, conversation = await two_talks(api)
-    stored = await api.stored()
-    assert (await api.refusal(None, call.query, **call.on(conversation))).code == "UNAUTHENTICATED"
-    assert await api.stored() == stored
+    stored = await api.stored_documents()
+    assert (await api.expect_refusal(None, call.query, **call.on(conversation))).code == "UNAUTHENTICATED"
+    assert await api.stored_documents() == stored
 
 
 @pytest.mark.parametrize("target", ["known", "unknown"])
@@ -280,13 +285,13 @@ async def test_what_is_out_of_range_is_invalid_whatever_it_was_meant_for(
     alice, _, conversation = await two_talks(api)
     device = await api.listen(alice, LIVE_SESSIONS)
     before = await api.session(alice, conversation)
-    stored = await api.stored()
+    stored = await api.stored_documents()
     call = Call(query, "", variables)
-    refusal = await api.refusal(alice, query, **call.on(conversation if target == "known" else "g_1"))
+    refusal = await api.expect_refusal(alice, query, **call.on(conversation if target == "known" else "g_1"))
     assert refusal == Refusal("INVALID_INPUT", wrong)
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
     assert await api.session(alice, conversation) == before
-    await device.none(0.02)
+    await device.expect_no_event(0.02)
 
 
 @pytest.mark.parametrize(
@@ -309,10 +314,10 @@ async def test_what_is_out_of_range_is_invalid_whatever_it_was_meant_for(
     ],
 )
 async def test_what_is_no_value_of_its_type_is_invalid(api: Api, query: str, variables: Json) -> None:
-    (alice,) = await api.people("alice")
-    stored = await api.stored()
-    assert (await api.refusal(alice, query, **variables)).code == "INVALID_INPUT"
-    assert await api.stored() == stored
+    (alice,) = await api.create_users("alice")
+    stored = await api.stored_documents()
+    assert (await api.expect_refusal(alice, query, **variables)).code == "INVALID_INPUT"
+    assert await api.stored_documents() == stored
 
 
 # --- many at once
@@ -322,7 +327,7 @@ async def test_changes_from_many_devices_at_once_are_told_alike_and_in_order(api
     alice, _, conversation = await two_talks(api)
     devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
     names = ("muting", "pinning", "filing", "marking unread", "reading", "unmuting", "unpinning", "filing elsewhere")
-    await together(
+    await gather_all(
         *(CALLS[name].run((api, other_api)[turn % 2], alice, conversation) for turn, name in enumerate(names * 2))
     )
     await CALLS["deleting"].run(api, alice, conversation)
@@ -332,7 +337,7 @@ async def test_changes_from_many_devices_at_once_are_told_alike_and_in_order(api
         while events[-1]["reason"] != "DELETE":
             events.append(await device.next())
         told.append([(event["reason"], event["sessions"], event["totalUnread"]) for event in events])
-        await device.none(0.02)
+        await device.expect_no_event(0.02)
     assert told[0] == told[1]
     moved = [sessions[0]["activeTs"] for _, sessions, _ in told[0]]
     assert moved == sorted(set(moved))

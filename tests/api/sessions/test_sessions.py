@@ -11,7 +11,7 @@ import pytest
 
 from store.base.ids import UserId
 from store.mongo.collections import SESSIONS as SESSION_ROWS
-from tests.api.client import LIVE_SESSIONS, PATIENCE_SECONDS, SYNC, Api, Json, cancelled, private, together
+from tests.api.client import LIVE_SESSIONS, SYNC, TIMEOUT_SECONDS, Api, Json, cancel_tasks, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import SESSION, SESSIONS
 
@@ -26,7 +26,7 @@ def comparable(sessions: list[Json]) -> list[Json]:
 
 
 async def test_somebody_new_has_no_sessions(api: Api) -> None:
-    (alice,) = await api.people("alice")
+    (alice,) = await api.create_users("alice")
     listed = (await api.data(alice, SESSIONS))["sessions"]
     assert listed["edges"] == []
     assert listed["totalUnread"] == 0
@@ -42,7 +42,7 @@ async def test_somebody_new_has_no_sessions(api: Api) -> None:
 
 
 async def test_the_list_shows_what_was_written_to_last_first(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     for other in (bob, carol, dave):
         await api.send(alice, other)
     assert await titles(api, alice) == [dave, carol, bob]
@@ -57,12 +57,12 @@ async def test_the_list_shows_what_was_written_to_last_first(api: Api) -> None:
 
 
 async def test_reading_and_system_messages_leave_the_order_alone(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, name="The group")
     await api.send(bob, alice)
     await api.send(carol, alice)
     before = await api.sessions(alice)
-    await api.mark_read(alice, private(alice, bob))
+    await api.mark_read(alice, private_id(alice, bob))
     await api.invite(bob, group, dave)
     assert await titles(api, alice) == [carol, bob, "The group"]
     write_times = {session["id"]: session["writeTs"] for session in before}
@@ -78,10 +78,10 @@ async def test_pages_of_any_size_make_up_the_list(api: Api, eight: tuple[str, li
 @pytest.fixture(scope="module")
 async def eight(process: Api) -> tuple[str, list[str]]:
     """Somebody with eight sessions, and their titles in order. The last five moved in the same moment."""
-    alice, *others = await process.people("alice", *(f"u{number}" for number in range(8)))
+    alice, *others = await process.create_users("alice", *(f"u{number}" for number in range(8)))
     for other in others[:3]:
         await process.send(other, alice)
-    await together(*(process.send(other, alice) for other in others[3:]))
+    await gather_all(*(process.send(other, alice) for other in others[3:]))
     return alice, await titles(process, alice)
 
 
@@ -105,14 +105,14 @@ async def test_pages_say_what_is_before_and_after_them(api: Api, eight: tuple[st
 
 
 async def test_a_page_is_followed_by_what_it_was_followed_by_though_others_moved_up(api: Api) -> None:
-    alice, *others = await api.people("alice", *(f"u{number}" for number in range(6)))
+    alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(6)))
     for other in others:
         await api.send(other, alice)
     page = (await api.data(alice, SESSIONS, first=3))["sessions"]
     shown = [edge["node"]["conversation"]["title"] for edge in page["edges"]]
     assert shown == others[:2:-1]
     # One that is shown already moves, one that isn't yet, and one appears.
-    (newcomer,) = await api.people("newcomer")
+    (newcomer,) = await api.create_users("newcomer")
     for other in (others[4], others[1], newcomer):
         await api.send(other, alice)
     rest = (await api.data(alice, SESSIONS, first=3, after=page["pageInfo"]["endCursor"]))["sessions"]
@@ -124,11 +124,11 @@ async def test_a_page_is_followed_by_what_it_was_followed_by_though_others_moved
 
 
 async def test_one_session_is_the_same_wherever_it_is_asked_for(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(bob, alice)
     await api.send(carol, group)
-    for conversation in (group, private(alice, bob)):
+    for conversation in (group, private_id(alice, bob)):
         one = await api.session(alice, conversation)
         assert one is not None
         assert one["id"] == f"s_{alice}_{conversation}"
@@ -143,20 +143,20 @@ async def test_one_session_is_the_same_wherever_it_is_asked_for(api: Api) -> Non
 
 
 async def test_a_group_nobody_wrote_in_is_listed_and_a_conversation_nobody_wrote_in_is_not(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.create_group(alice, bob, carol, name="Silent")
-    await api.refused_to_send(alice, bob, "")
+    await api.expect_send_refusal(alice, bob, "")
     (session,) = await api.sessions(bob)
     assert session["lastMessage"] is None
     assert (session["writeSeq"], session["readSeq"], session["unreadCount"], session["status"]) == (0, 0, 0, "ACTIVE")
-    assert await api.session(alice, private(alice, bob)) is None
+    assert await api.session(alice, private_id(alice, bob)) is None
 
 
 async def test_what_a_session_does_not_have_is_null(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, bob)
-    for conversation, peer in ((group, None), (private(alice, bob), 0)):
+    for conversation, peer in ((group, None), (private_id(alice, bob), 0)):
         session = await api.session(alice, conversation)
         assert session is not None
         assert (session["peerReadSeq"], session["peerDeliveredSeq"]) == (peer, peer)
@@ -166,7 +166,7 @@ async def test_what_a_session_does_not_have_is_null(api: Api) -> None:
 
 async def test_losing_redis_changes_nothing_that_a_client_shows(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
-        alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+        alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
         group = await api.create_group(alice, bob, carol)
         for user in (alice, bob):
             await api.sessions(user)
@@ -174,11 +174,11 @@ async def test_losing_redis_changes_nothing_that_a_client_shows(open_api: OpenAp
             await api.send(bob, group, f"{number}")
             await api.send(carol, alice, f"{number}")
             await api.send(alice, dave, f"{number}")
-        await together(*(api.send(bob, to) for to in (group, alice, carol, dave)))
+        await gather_all(*(api.send(bob, to) for to in (group, alice, carol, dave)))
         await api.mark_read(alice, group, 2)
-        await api.mark_read(dave, private(alice, dave))
+        await api.mark_read(dave, private_id(alice, dave))
         await api.invite(carol, group, dave)
-        await api.settled()
+        await api.wait_until_idle()
         people = (alice, bob, carol, dave)
         before = [(await api.sessions(user), await api.total_unread(user)) for user in people]
         deployments.flush_redis("lost")
@@ -190,13 +190,13 @@ async def test_losing_redis_changes_nothing_that_a_client_shows(open_api: OpenAp
 
 async def test_losing_redis_moves_nobodys_clock_back(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
-        alice, *others = await api.people("alice", *(f"u{number}" for number in range(8)))
+        alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(8)))
         await api.sessions(alice)
         for _ in range(3):
-            await together(*(api.send(other, alice) for other in others))
-        await together(*(api.send(alice, other) for other in others))
-        await together(*(api.mark_read(other, private(alice, other)) for other in others))
-        await api.settled()
+            await gather_all(*(api.send(other, alice) for other in others))
+        await gather_all(*(api.send(alice, other) for other in others))
+        await gather_all(*(api.mark_read(other, private_id(alice, other)) for other in others))
+        await api.wait_until_idle()
         before = {session["id"]: session["activeTs"] for session in await api.sessions(alice)}
         deployments.flush_redis("lost")
         after = {session["id"]: session["activeTs"] for session in await api.sessions(alice)}
@@ -240,11 +240,11 @@ async def test_a_client_that_gives_up_while_its_state_is_read_leaves_the_others_
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, who: str, order: str
 ) -> None:
     async with open_api("lost") as api:
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         group = await api.create_group(alice, bob, carol)
         await api.send(bob, group)
         before = await api.sessions(alice)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
         slow = SlowReads(api, monkeypatch)
         asking: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
@@ -257,12 +257,12 @@ async def test_a_client_that_gives_up_while_its_state_is_read_leaves_the_others_
         tasks = []
         for count, call in enumerate(begin if order == "first" else reversed(begin), start=1):
             tasks.append(asyncio.create_task(call()))
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 await slow.begun.wait()
                 while slow.waiting < count:  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
         gone, staying = tasks if order == "first" else reversed(tasks)
-        await cancelled(gone)
+        await cancel_tasks(gone)
         gc.collect()
         assert not staying.done()
         slow.answer()
@@ -277,15 +277,15 @@ async def test_who_gives_up_holding_the_lock_while_the_state_is_read_keeps_nobod
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_api("lost") as api:
-        alice, bob = await api.people("alice", "bob")
+        alice, bob = await api.create_users("alice", "bob")
         await api.send(bob, alice)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
         slow = SlowReads(api, monkeypatch)
-        gone = asyncio.create_task(api.mark_read(alice, private(alice, bob)))
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        gone = asyncio.create_task(api.mark_read(alice, private_id(alice, bob)))
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await slow.begun.wait()
-        await cancelled(gone)
+        await cancel_tasks(gone)
         slow.answer()
         async with asyncio.timeout(2):
-            assert (await api.mark_read(alice, private(alice, bob)))["unreadCount"] == 0
+            assert (await api.mark_read(alice, private_id(alice, bob)))["unreadCount"] == 0

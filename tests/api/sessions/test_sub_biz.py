@@ -16,8 +16,8 @@ from tests.api.client import (
     Api,
     Json,
     Refusal,
-    private,
-    refusal_of,
+    parse_refusal,
+    private_id,
 )
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SESSION, SESSIONS, SET_UNREAD
@@ -28,96 +28,96 @@ ILLEGAL = ["", " ", "Shop", "a_b", "a~b", "x" * 33, "é", "a b", "a\n", "\x00", 
 
 @pytest.mark.parametrize("name", LEGAL)
 async def test_the_first_message_opens_the_conversation_of_that_sub_biz(api: Api, name: str) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     payload = await api.send(alice, bob, subBiz=name)
-    assert payload["message"]["conversationId"] == private(alice, bob, name)
+    assert payload["message"]["conversationId"] == private_id(alice, bob, name)
     assert payload["message"]["seq"] == 1
     for user, other in ((alice, bob), (bob, alice)):
-        session = await api.own(user, private(alice, bob, name))
-        assert session["id"] == f"s_{user}_{private(alice, bob, name)}"
+        session = await api.own_session(user, private_id(alice, bob, name))
+        assert session["id"] == f"s_{user}_{private_id(alice, bob, name)}"
         assert session["subBiz"] == name
         assert session["conversation"] == {
             "__typename": "PrivateConversation",
-            "id": private(alice, bob, name),
+            "id": private_id(alice, bob, name),
             "type": "PRIVATE",
             "title": other,
         }
-    assert payload["session"] == await api.session(alice, private(alice, bob, name))
-    assert await api.unread(bob, private(alice, bob, name)) == 1
+    assert payload["session"] == await api.session(alice, private_id(alice, bob, name))
+    assert await api.unread(bob, private_id(alice, bob, name)) == 1
 
 
 async def test_two_people_have_a_conversation_of_each_kind_and_they_do_not_mix(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     places = {None: 3, "shop": 2, "help": 1}
     for name, count in places.items():
         for number in range(count):
             await api.send(alice, bob, f"{name} {number}", subBiz=name)
     for name, count in places.items():
-        conversation = private(alice, bob, name)
-        session = await api.own(bob, conversation)
+        conversation = private_id(alice, bob, name)
+        session = await api.own_session(bob, conversation)
         assert (session["subBiz"], session["writeSeq"], session["unreadCount"]) == (name, count, count)
         assert [m["content"] for m in await api.history(bob, conversation)] == [f"{name} {n}" for n in range(count)]
-    await api.mark_read(bob, private(alice, bob, "shop"))
-    await api.settled()
-    assert [await api.unread(bob, private(alice, bob, name)) for name in places] == [3, 0, 1]
-    peers = [(await api.own(alice, private(alice, bob, name)))["peerReadSeq"] for name in places]
+    await api.mark_read(bob, private_id(alice, bob, "shop"))
+    await api.wait_until_idle()
+    assert [await api.unread(bob, private_id(alice, bob, name)) for name in places] == [3, 0, 1]
+    peers = [(await api.own_session(alice, private_id(alice, bob, name)))["peerReadSeq"] for name in places]
     assert peers == [0, 2, 0]
 
 
 async def test_its_id_is_good_for_answers_and_never_opens_one(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
-    conversation = private(alice, bob, "shop")
-    stored = await api.stored()
-    for where in (conversation, private(alice, bob)):
+    alice, bob = await api.create_users("alice", "bob")
+    conversation = private_id(alice, bob, "shop")
+    stored = await api.stored_documents()
+    for where in (conversation, private_id(alice, bob)):
         written = {"conversationId": where, "content": "x"}
-        assert await api.refusal(alice, SEND, input=written) == Refusal("NOT_FOUND", "conversationId")
-    assert await api.stored() == stored
+        assert await api.expect_refusal(alice, SEND, input=written) == Refusal("NOT_FOUND", "conversationId")
+    assert await api.stored_documents() == stored
     await api.send(alice, bob, subBiz="shop")
     assert (await api.send(bob, conversation))["message"]["seq"] == 2
-    written = {"conversationId": private(alice, bob), "content": "x"}
-    assert await api.refusal(alice, SEND, input=written) == Refusal("NOT_FOUND", "conversationId")
+    written = {"conversationId": private_id(alice, bob), "content": "x"}
+    assert await api.expect_refusal(alice, SEND, input=written) == Refusal("NOT_FOUND", "conversationId")
 
 
 @pytest.mark.parametrize("name", ILLEGAL, ids=ascii)
 async def test_what_is_no_name_of_a_sub_biz_is_refused(api: Api, name: str) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
-    stored = await api.stored()
-    assert await api.refused_to_send(alice, bob, subBiz=name) == Refusal("INVALID_INPUT", "subBiz")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    stored = await api.stored_documents()
+    assert await api.expect_send_refusal(alice, bob, subBiz=name) == Refusal("INVALID_INPUT", "subBiz")
     made = {"name": "x", "memberIds": [bob, carol], "subBiz": name}
-    assert await api.refusal(alice, CREATE_GROUP, input=made) == Refusal("INVALID_INPUT", "subBiz")
-    assert await api.refusal(alice, SESSIONS, subBiz=name) == Refusal("INVALID_INPUT", "subBiz")
-    assert await api.stored() == stored
+    assert await api.expect_refusal(alice, CREATE_GROUP, input=made) == Refusal("INVALID_INPUT", "subBiz")
+    assert await api.expect_refusal(alice, SESSIONS, subBiz=name) == Refusal("INVALID_INPUT", "subBiz")
+    assert await api.stored_documents() == stored
 
 
 async def test_a_sub_biz_beside_a_conversation_is_refused(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(alice, bob, subBiz="shop")
     group = await api.create_group(alice, bob, carol, subBiz="shop")
-    stored = await api.stored()
-    for where in (private(alice, bob, "shop"), group, "g_1"):
+    stored = await api.stored_documents()
+    for where in (private_id(alice, bob, "shop"), group, "g_1"):
         written = {"conversationId": where, "content": "x", "subBiz": "shop"}
-        assert await api.refusal(alice, SEND, input=written) == Refusal("INVALID_INPUT", "subBiz")
-    assert await api.stored() == stored
+        assert await api.expect_refusal(alice, SEND, input=written) == Refusal("INVALID_INPUT", "subBiz")
+    assert await api.stored_documents() == stored
 
 
 async def test_none_is_the_same_as_no_sub_biz(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     assert (await api.send(alice, bob, subBiz=None))["session"]["subBiz"] is None
     group = await api.create_group(alice, bob, carol, subBiz=None)
-    assert {session["conversation"]["id"] for session in await api.sessions(alice)} == {group, private(alice, bob)}
+    assert {session["conversation"]["id"] for session in await api.sessions(alice)} == {group, private_id(alice, bob)}
 
 
 async def test_nobody_writes_to_themselves_in_a_sub_biz_either(api: Api) -> None:
-    (alice,) = await api.people("alice")
-    assert (await api.refused_to_send(alice, alice, subBiz="shop")).code == "INVALID_INPUT"
+    (alice,) = await api.create_users("alice")
+    assert (await api.expect_send_refusal(alice, alice, subBiz="shop")).code == "INVALID_INPUT"
 
 
 async def test_a_group_of_a_sub_biz_is_a_session_within_it_for_every_member(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, name="Desk", subBiz="shop")
     await api.invite(bob, group, dave)
     for user in (alice, bob, carol, dave):
-        assert (await api.own(user, group))["subBiz"] == "shop"
+        assert (await api.own_session(user, group))["subBiz"] == "shop"
         assert await api.titles(user, sub_biz="shop") == ["Desk"]
         assert await api.titles(user) == ["shop"]
     await api.send(alice, group)
@@ -128,14 +128,14 @@ async def test_who_joins_after_the_cache_was_lost_has_it_in_the_sub_biz_too(
     open_api: OpenApi, deployments: Deployments
 ) -> None:
     async with open_api("lost") as api:
-        alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+        alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
         group = await api.create_group(alice, bob, carol, subBiz="shop")
         for _ in range(2):
-            await api.settled()
+            await api.wait_until_idle()
             deployments.flush_redis("lost")
             await api.invite(alice, group, dave)
             for user in (alice, dave):
-                assert (await api.own(user, group))["subBiz"] == "shop"
+                assert (await api.own_session(user, group))["subBiz"] == "shop"
                 assert await api.titles(user) == ["shop"]
 
 
@@ -143,16 +143,16 @@ async def test_who_joins_after_the_cache_was_lost_has_it_in_the_sub_biz_too(
 
 
 async def test_the_sub_biz_is_a_part_of_what_was_asked(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     first = await api.send(alice, bob, subBiz="shop", idempotencyKey="k")
     again = await api.send(alice, bob, subBiz="shop", idempotencyKey="k")
     assert (again["replayed"], again["message"]["id"]) == (True, first["message"]["id"])
-    stored = await api.stored()
+    stored = await api.stored_documents()
     for name in (None, "help"):
-        refusal = await api.refused_to_send(alice, bob, subBiz=name, idempotencyKey="k")
+        refusal = await api.expect_send_refusal(alice, bob, subBiz=name, idempotencyKey="k")
         assert refusal == Refusal("IDEMPOTENCY_CONFLICT", "idempotencyKey")
     made: Json = {"name": "x", "memberIds": [bob, carol], "idempotencyKey": "g"}
-    assert await api.stored() == stored
+    assert await api.stored_documents() == stored
     group = await api.data(alice, CREATE_GROUP, input=made | {"subBiz": "shop"})
     assert await api.data(alice, CREATE_GROUP, input=made) == group
 
@@ -161,7 +161,7 @@ async def test_the_sub_biz_is_a_part_of_what_was_asked(api: Api) -> None:
 
 
 async def test_the_main_list_shows_a_gateway_and_the_sub_biz_shows_what_is_in_it(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     for other in (bob, carol, dave):
         await api.send(other, alice, subBiz="shop")
     await api.send(bob, alice)
@@ -170,14 +170,14 @@ async def test_the_main_list_shows_a_gateway_and_the_sub_biz_shows_what_is_in_it
     for page in (1, 2, 3):
         assert await api.titles(alice, page, sub_biz="shop") == [dave, carol, bob]
     assert await api.titles(alice, sub_biz="help") == [carol]
-    await api.pin(alice, private(alice, bob, "shop"))
+    await api.pin(alice, private_id(alice, bob, "shop"))
     assert await api.titles(alice, sub_biz="shop") == [bob, dave, carol]
     listed = (await api.data(alice, SESSIONS, first=2, subBiz="shop"))["sessions"]
     assert (listed["totalUnread"], listed["pageInfo"]["hasNextPage"]) == (5, True)
 
 
 async def test_the_cursor_of_a_list_within_resumes_synchronisation(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice, subBiz="shop")
     cursor = (await api.data(alice, SESSIONS, subBiz="shop"))["sessions"]["cursor"]
     assert (await api.data(alice, SYNC, since=cursor))["syncSessions"]["sessions"] == []
@@ -187,30 +187,30 @@ async def test_the_cursor_of_a_list_within_resumes_synchronisation(api: Api) -> 
 
 
 async def test_a_sub_biz_one_has_nothing_in_is_empty(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
     listed = (await api.data(alice, SESSIONS, subBiz="shop"))["sessions"]
     assert (listed["edges"], listed["pageInfo"]["hasNextPage"]) == ([], False)
 
 
 async def test_a_folder_holds_what_is_within_a_sub_biz_too(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(bob, alice)
     await api.send(bob, alice, subBiz="shop")
     await api.send(carol, alice, subBiz="shop")
-    await api.assign(alice, "work", private(alice, bob), private(alice, bob, "shop"))
+    await api.assign(alice, "work", private_id(alice, bob), private_id(alice, bob, "shop"))
     listed = [session["conversation"]["id"] for session in await api.sessions(alice, category="work")]
-    assert listed == [private(alice, bob, "shop"), private(alice, bob)]
+    assert listed == [private_id(alice, bob, "shop"), private_id(alice, bob)]
     listed = [session["conversation"]["id"] for session in await api.sessions(alice, sub_biz="shop", category="work")]
-    assert listed == [private(alice, bob, "shop")]
+    assert listed == [private_id(alice, bob, "shop")]
     (found,) = await api.categories(alice)
     assert (found["sessionCount"], found["unreadCount"]) == (2, 2)
     assert await api.titles(alice) == ["shop", bob]
 
 
 async def test_those_within_are_changed_like_any_other(api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
-    conversation = private(alice, bob, "shop")
+    alice, bob = await api.create_users("alice", "bob")
+    conversation = private_id(alice, bob, "shop")
     await api.send(bob, alice, subBiz="shop")
     assert (await api.set_unread(alice, conversation))["unreadStatus"] is True
     assert (await api.pin(alice, conversation, 4))["priority"] == 4
@@ -233,7 +233,7 @@ OF_A_GATEWAY = f"""query ($id: ID!, $node: ID!) {{
 
 
 async def test_a_gateway_is_there_for_those_only_who_have_something_behind_it(api: Api) -> None:
-    alice, bob, mallory = await api.people("alice", "bob", "mallory")
+    alice, bob, mallory = await api.create_users("alice", "bob", "mallory")
     name = f"x{secrets.token_hex(4)}"
     await api.send(alice, bob, subBiz=name)
     await api.send(mallory, bob)
@@ -243,7 +243,7 @@ async def test_a_gateway_is_there_for_those_only_who_have_something_behind_it(ap
             data = await api.data(mallory, OF_A_GATEWAY, id=f"b_{name}", node=node)
             assert data == nothing, (user, node)
     assert (await api.data(alice, OF_A_GATEWAY, id=f"b_{name}", node=f"s_{bob}_b_{name}"))["session"] is None
-    stored = await api.stored()
+    stored = await api.stored_documents()
     for query, variables, field in (
         (MARK_READ, {}, "conversationId"),
         (MUTE, {"muted": True}, "conversationId"),
@@ -253,31 +253,31 @@ async def test_a_gateway_is_there_for_those_only_who_have_something_behind_it(ap
         (ASSIGN, {"ids": [f"b_{name}"], "category": "work"}, "conversationIds"),
     ):
         named = variables if query is ASSIGN else {"id": f"b_{name}"} | variables
-        assert await api.refusal(mallory, query, **named) == Refusal("NOT_FOUND", field)
-    assert await api.stored() == stored
+        assert await api.expect_refusal(mallory, query, **named) == Refusal("NOT_FOUND", field)
+    assert await api.stored_documents() == stored
 
 
 async def test_nothing_is_written_to_a_gateway_and_nobody_invited(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(alice, bob, subBiz="shop")
-    stored = await api.stored()
+    stored = await api.stored_documents()
     data = await api.data(alice, OF_A_GATEWAY, id="b_shop", node=f"s_{alice}_b_shop")
     assert (data["messages"], data["group"]) == (None, None)
     assert (data["node"], data["conversation"]) == ({"id": "b_shop"}, {"id": "b_shop"})
     written = {"conversationId": "b_shop", "content": "x"}
-    assert await api.refusal(alice, SEND, input=written) == Refusal("NOT_FOUND", "conversationId")
-    assert await api.refusal(alice, INVITE, id="b_shop", users=[carol]) == Refusal("NOT_FOUND", "groupId")
+    assert await api.expect_refusal(alice, SEND, input=written) == Refusal("NOT_FOUND", "conversationId")
+    assert await api.expect_refusal(alice, INVITE, id="b_shop", users=[carol]) == Refusal("NOT_FOUND", "groupId")
     with pytest.raises(RequestRefused) as caught:
         await api.subscribe(alice, LIVE_MESSAGES, id="b_shop")
-    assert refusal_of(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
-    assert await api.stored() == stored
+    assert parse_refusal(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
+    assert await api.stored_documents() == stored
 
 
 async def test_a_conversation_within_is_hidden_from_others(api: Api) -> None:
-    alice, bob, mallory = await api.people("alice", "bob", "mallory")
+    alice, bob, mallory = await api.create_users("alice", "bob", "mallory")
     await api.send(alice, bob, subBiz="shop")
     await api.send(alice, mallory, subBiz="shop")
-    conversation = private(alice, bob, "shop")
+    conversation = private_id(alice, bob, "shop")
     data = await api.data(mallory, OF_A_GATEWAY, id=conversation, node=f"s_{alice}_{conversation}")
     assert set(data.values()) == {None}
     assert await api.titles(mallory, sub_biz="shop") == [alice]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.api.client import SYNC, Api, Json, private, together
+from tests.api.client import SYNC, Api, Json, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import SESSIONS
 from tests.clock import ManualClock
@@ -30,10 +30,10 @@ async def sync_all(api: Api, user: str, since: str | None, first: int) -> tuple[
 @pytest.fixture(scope="module")
 async def seven(process: Api) -> tuple[str, list[str]]:
     """Somebody with seven sessions: four that moved one by one, three that did in one moment."""
-    alice, *others = await process.people("alice", *(f"u{number}" for number in range(7)))
+    alice, *others = await process.create_users("alice", *(f"u{number}" for number in range(7)))
     for other in others[:4]:
         await process.send(other, alice)
-    await together(*(process.send(other, alice) for other in others[4:]))
+    await gather_all(*(process.send(other, alice) for other in others[4:]))
     return alice, others
 
 
@@ -52,12 +52,12 @@ async def test_parts_of_any_size_make_up_the_whole(api: Api, seven: tuple[str, l
 
 @pytest.mark.parametrize("first", [1, 2, 100])
 async def test_only_what_changed_since_comes_oldest_change_first(api: Api, first: int) -> None:
-    alice, *others = await api.people("alice", *(f"u{number}" for number in range(5)))
+    alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(5)))
     for other in others:
         await api.send(other, alice)
     cursor = (await sync(api, alice))["cursor"]
     assert (await sync(api, alice, cursor))["sessions"] == []
-    await api.mark_read(alice, private(alice, others[3]))
+    await api.mark_read(alice, private_id(alice, others[3]))
     await api.send(others[1], alice)
     await api.send(alice, others[0])
     await api.send(others[1], alice)
@@ -69,7 +69,7 @@ async def test_only_what_changed_since_comes_oldest_change_first(api: Api, first
 
 
 async def test_a_session_that_moves_between_two_parts_is_not_missed(api: Api) -> None:
-    alice, *others = await api.people("alice", *(f"u{number}" for number in range(4)))
+    alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(4)))
     for other in others:
         await api.send(other, alice)
     known: dict[str, Json] = {}
@@ -90,20 +90,20 @@ async def test_a_session_that_moves_between_two_parts_is_not_missed(api: Api) ->
 
 @pytest.mark.parametrize("change", ["a message to them", "a message of theirs", "reading"])
 async def test_what_happened_right_before_the_cursor_does_not_come_again(api: Api, change: str) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.sessions(alice)
     await api.send(bob, alice)
     match change:
         case "a message of theirs":
             await api.send(alice, bob)
         case "reading":
-            await api.mark_read(alice, private(alice, bob))
+            await api.mark_read(alice, private_id(alice, bob))
     for cursor in ((await sync(api, alice))["cursor"], (await api.data(alice, SESSIONS))["sessions"]["cursor"]):
         assert (await sync(api, alice, cursor))["sessions"] == []
 
 
 async def test_the_cursor_of_a_page_of_the_list_resumes_synchronisation(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(bob, alice)
     cursor = (await api.data(alice, "{ sessions(first: 1) { cursor } }"))["sessions"]["cursor"]
     assert (await sync(api, alice, cursor))["sessions"] == []
@@ -114,7 +114,7 @@ async def test_the_cursor_of_a_page_of_the_list_resumes_synchronisation(api: Api
 
 
 async def test_a_cursor_can_be_used_again_and_answers_the_same(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(bob, alice)
     cursor = (await sync(api, alice))["cursor"]
     await api.send(carol, alice)
@@ -124,7 +124,7 @@ async def test_a_cursor_can_be_used_again_and_answers_the_same(api: Api) -> None
 
 
 async def test_a_cursor_is_good_on_another_server(api: Api, other_api: Api) -> None:
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice)
     cursor = (await sync(api, alice))["cursor"]
     await api.send(bob, alice)
@@ -134,7 +134,7 @@ async def test_a_cursor_is_good_on_another_server(api: Api, other_api: Api) -> N
 
 
 async def test_somebody_who_asks_while_much_happens_ends_with_all_of_it(api: Api) -> None:
-    alice, *others = await api.people("alice", *(f"u{number}" for number in range(6)))
+    alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(6)))
     known: dict[str, Json] = {}
     cursor: str | None = None
     async with asyncio.TaskGroup() as tasks:
@@ -153,13 +153,13 @@ async def test_somebody_who_asks_while_much_happens_ends_with_all_of_it(api: Api
 
 async def test_a_cursor_from_before_redis_was_lost_misses_nothing(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         await api.send(bob, alice)
         await api.send(alice, carol)
         cursor = (await sync(api, alice))["cursor"]
         await api.send(bob, alice)
-        await api.mark_read(carol, private(alice, carol))
-        await api.settled()
+        await api.mark_read(carol, private_id(alice, carol))
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
         known = {session["id"]: session for session in (await sync(api, alice, cursor))["sessions"]}
         fresh = {session["id"]: session for session in await api.sessions(alice)}
@@ -178,15 +178,15 @@ async def test_a_cursor_of_any_age_leads_to_the_present_state(
     clock = ManualClock()
     place = f"days {days} {lost}"
     async with open_api(place, clock) as api:
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         await api.send(bob, alice)
         clock.ms += 1_000
         old = await sync(api, alice)
         known = {session["id"]: session for session in old["sessions"]}
-        await api.pass_days(clock, days)
+        await api.advance_days(clock, days)
         await api.send(carol, alice)
-        await api.mark_read(alice, private(alice, bob))
-        await api.settled()
+        await api.mark_read(alice, private_id(alice, bob))
+        await api.wait_until_idle()
         if lost:
             deployments.flush_redis(place)
         delta = await sync(api, alice, old["cursor"])
@@ -204,13 +204,13 @@ async def test_sessions_older_than_cursors_are_synchronised_in_parts_too(
     clock = ManualClock()
     place = f"old {asked}"
     async with open_api(place, clock) as api:
-        alice, *others = await api.people("alice", "bob", "carol", "dave")
+        alice, *others = await api.create_users("alice", "bob", "carol", "dave")
         cursor = (await sync(api, alice))["cursor"] if asked.startswith("with one") else None
         for other in others:
             await api.send(other, alice)
             clock.ms += 1_000
-        await api.pass_days(clock, 40)
-        await api.settled()
+        await api.advance_days(clock, 40)
+        await api.wait_until_idle()
         deployments.flush_redis(place)
         parts, sessions = await sync_all(api, alice, cursor, 1)
         assert [session["conversation"]["title"] for session in sessions] == others
@@ -223,12 +223,12 @@ async def test_what_a_server_with_a_slow_clock_did_after_redis_was_lost_comes_to
 ) -> None:
     clock, slow = ManualClock(), ManualClock()
     async with open_api("slow", clock) as api, open_api("slow", slow) as other:
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         await api.send(bob, alice)
         clock.ms += 60_000
-        await api.mark_read(alice, private(alice, bob))
+        await api.mark_read(alice, private_id(alice, bob))
         cursor = (await sync(api, alice))["cursor"]
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("slow")
         await other.send(carol, alice)
         delta = await sync(api, alice, cursor)
@@ -239,12 +239,12 @@ async def test_what_a_server_with_a_slow_clock_did_after_redis_was_lost_comes_to
 async def test_a_clock_that_steps_back_hides_nothing(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("back", clock) as api:
-        alice, bob, carol = await api.people("alice", "bob", "carol")
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
         await api.send(bob, alice)
         before = await sync(api, alice)
         clock.ms -= 20_000
         await api.send(carol, alice)
-        await api.mark_read(alice, private(alice, bob))
+        await api.mark_read(alice, private_id(alice, bob))
         delta = await sync(api, alice, before["cursor"])
         assert [session["conversation"]["title"] for session in delta["sessions"]] == [carol, bob]
         assert all(session["activeTs"] > before["sessions"][0]["activeTs"] for session in delta["sessions"])

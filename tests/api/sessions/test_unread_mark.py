@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.api.client import LIVE_SESSIONS, Api, Json, private
+from tests.api.client import LIVE_SESSIONS, Api, Json, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import ASSIGN, MARK_READ, MUTE, PIN
 from tests.clock import ManualClock
@@ -46,26 +46,26 @@ REASONS = {
 
 async def read_talk(api: Api) -> tuple[str, str, str]:
     """Two people, the first of whom read what the second wrote. Answers them, and where."""
-    alice, bob = await api.people("alice", "bob")
+    alice, bob = await api.create_users("alice", "bob")
     for _ in range(2):
         await api.send(bob, alice)
-    await api.mark_read(alice, private(alice, bob))
-    return alice, bob, private(alice, bob)
+    await api.mark_read(alice, private_id(alice, bob))
+    return alice, bob, private_id(alice, bob)
 
 
 async def marked(api: Api, user: str, conversation: str) -> bool:
-    status: bool = (await api.own(user, conversation))["unreadStatus"]
+    status: bool = (await api.own_session(user, conversation))["unreadStatus"]
     return status
 
 
 async def test_it_moves_the_session_up_and_reads_nothing_anew(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     for sender in (bob, bob, carol):
         await api.send(sender, alice)
-    await api.mark_read(alice, private(alice, bob), 1)
+    await api.mark_read(alice, private_id(alice, bob), 1)
     await asyncio.sleep(0.002)
-    before = await api.own(alice, private(alice, bob))
-    after = await api.set_unread(alice, private(alice, bob))
+    before = await api.own_session(alice, private_id(alice, bob))
+    after = await api.set_unread(alice, private_id(alice, bob))
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"unreadStatus", "activeTs", "writeTs"}
     assert after["unreadStatus"] is True
@@ -76,38 +76,38 @@ async def test_it_moves_the_session_up_and_reads_nothing_anew(api: Api) -> None:
 
 async def test_it_moves_the_session_up_though_no_time_went_by(open_api: OpenApi) -> None:
     async with open_api("moment", ManualClock()) as api:
-        alice, *others = await api.people("alice", "bob", "carol", "dave")
+        alice, *others = await api.create_users("alice", "bob", "carol", "dave")
         for sender in others:
             await api.send(sender, alice)
         for sender in others:
-            await api.set_unread(alice, private(alice, sender))
+            await api.set_unread(alice, private_id(alice, sender))
             assert (await api.titles(alice))[0] == sender
 
 
 async def test_it_counts_nothing_and_is_nobody_elses(api: Api) -> None:
     alice, bob, conversation = await read_talk(api)
-    await api.settled()
+    await api.wait_until_idle()
     bobs = await api.session(bob, conversation)
     quiet = [await api.listen(user) for user in (alice, bob)]
     session = await api.set_unread(alice, conversation)
     assert (session["unreadCount"], session["unreadMentionCount"], await api.total_unread(alice)) == (0, 0, 0)
     assert await api.session(bob, conversation) == bobs
     for listener in quiet:
-        await listener.none(0.02)
+        await listener.expect_no_event(0.02)
 
 
 async def test_it_goes_below_what_is_pinned(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     for sender in (bob, carol, dave):
         await api.send(sender, alice)
-    await api.pin(alice, private(alice, dave))
+    await api.pin(alice, private_id(alice, dave))
     await asyncio.sleep(0.002)
-    await api.set_unread(alice, private(alice, bob))
+    await api.set_unread(alice, private_id(alice, bob))
     assert await api.titles(alice) == [dave, bob, carol]
 
 
 async def test_an_empty_group_can_be_marked_too(api: Api) -> None:
-    alice, bob, carol = await api.people("alice", "bob", "carol")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     assert (await api.set_unread(bob, group))["unreadStatus"] is True
     assert (await api.mark_read(bob, group))["unreadStatus"] is False
@@ -120,14 +120,14 @@ async def test_what_one_does_with_the_session_takes_it_away(api: Api, other_api:
     assert before["unreadStatus"] is True
     devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
     await RESETS[what](api, alice, bob, conversation)
-    session = await api.own(alice, conversation)
+    session = await api.own_session(alice, conversation)
     assert session["unreadStatus"] is False
     assert session["activeTs"] > before["activeTs"]
     for device in devices:
         if what in REASONS:
             event = await device.next()
             assert (event["reason"], event["sessions"]) == (REASONS[what], [session])
-        await device.none(0.02)
+        await device.expect_no_event(0.02)
 
 
 @pytest.mark.parametrize("lost", ["before", "after", "before and after"])
@@ -138,11 +138,11 @@ async def test_that_holds_though_the_cache_is_lost(
     async with open_api("lost") as api:
         alice, bob, conversation = await read_talk(api)
         await api.set_unread(alice, conversation)
-        await api.settled()
+        await api.wait_until_idle()
         if lost.startswith("before"):
             deployments.flush_redis("lost")
         await RESETS[what](api, alice, bob, conversation)
-        await api.settled()
+        await api.wait_until_idle()
         if lost.endswith("after"):
             deployments.flush_redis("lost")
         assert await marked(api, alice, conversation) is False
@@ -152,47 +152,47 @@ async def test_it_survives_the_loss_of_the_cache(open_api: OpenApi, deployments:
     async with open_api("lost") as api:
         alice, bob, conversation = await read_talk(api)
         before = await api.set_unread(alice, conversation)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
-        after = await api.own(alice, conversation)
+        after = await api.own_session(alice, conversation)
         assert (after["unreadStatus"], after["writeTs"]) == (True, before["writeTs"])
         await api.send(bob, alice)
-        await api.settled()
+        await api.wait_until_idle()
         deployments.flush_redis("lost")
         assert await marked(api, alice, conversation) is True
 
 
 async def test_what_others_do_leaves_it(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
     await api.send(alice, bob)
     await api.set_unread(alice, group)
-    await api.set_unread(alice, private(alice, bob))
+    await api.set_unread(alice, private_id(alice, bob))
     await api.send(bob, alice)
     await api.send(bob, group, mentions=[alice])
     await api.invite(carol, group, dave)
     await api.mark_read(bob, group)
-    await api.mark_read(bob, private(alice, bob))
-    await api.delete(bob, private(alice, bob))
-    await api.settled()
-    for conversation in (group, private(alice, bob)):
+    await api.mark_read(bob, private_id(alice, bob))
+    await api.delete(bob, private_id(alice, bob))
+    await api.wait_until_idle()
+    for conversation in (group, private_id(alice, bob)):
         assert await marked(api, alice, conversation) is True
 
 
 async def test_what_one_does_with_another_session_leaves_it(api: Api) -> None:
     alice, _, conversation = await read_talk(api)
-    (carol,) = await api.people("carol")
+    (carol,) = await api.create_users("carol")
     await api.send(carol, alice)
     await api.set_unread(alice, conversation)
     for act in RESETS.values():
-        await act(api, alice, carol, private(alice, carol))
+        await act(api, alice, carol, private_id(alice, carol))
     assert await marked(api, alice, conversation) is True
-    assert await marked(api, alice, private(alice, carol)) is False
+    assert await marked(api, alice, private_id(alice, carol)) is False
 
 
 async def test_inviting_somebody_is_no_message_of_ones_own(api: Api) -> None:
-    alice, bob, carol, dave = await api.people("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.set_unread(alice, group)
     await api.invite(alice, group, dave)
@@ -211,11 +211,11 @@ async def test_inviting_somebody_is_no_message_of_ones_own(api: Api) -> None:
 async def test_what_is_refused_leaves_it(api: Api, query: str, variables: Json) -> None:
     alice, bob, conversation = await read_talk(api)
     await api.set_unread(alice, conversation)
-    stored = await api.stored()
+    stored = await api.stored_documents()
     named = {"ids": [conversation]} if query is ASSIGN else {"id": conversation}
-    assert (await api.refusal(alice, query, **named, **variables)).code == "INVALID_INPUT"
-    assert (await api.refused_to_send(alice, bob, " ")).code == "INVALID_INPUT"
-    assert await api.stored() == stored
+    assert (await api.expect_refusal(alice, query, **named, **variables)).code == "INVALID_INPUT"
+    assert (await api.expect_send_refusal(alice, bob, " ")).code == "INVALID_INPUT"
+    assert await api.stored_documents() == stored
     assert await marked(api, alice, conversation) is True
 
 
@@ -252,5 +252,5 @@ async def test_the_end_of_a_mute_leaves_it(open_api: OpenApi) -> None:
         await api.mute(alice, conversation, clock.ms + 1_000)
         await api.set_unread(alice, conversation)
         clock.ms += 2_000
-        session = await api.own(alice, conversation)
+        session = await api.own_session(alice, conversation)
         assert (session["muteStatus"], session["unreadStatus"]) == (False, True)

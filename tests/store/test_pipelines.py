@@ -1,4 +1,4 @@
-"""Callers share connections to Redis, and nothing else: not each other's failures, nor their ends."""
+"""Callers share connections to Redis, but neither failures nor cancellations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.base.errors import Unreachable
 from store.redis.cache import Cache, Call
-from store.redis.pipeline import PipelinePool, packed
+from store.redis.encoding import encode_command
+from store.redis.pipeline_pool import PipelinePool
 from tests.conftest import of_one_redis
 
 pytestmark = of_one_redis
 
+PING = Call("PING", ())
+
 
 class Relay:
-    """Between a cache and Redis: tells what came in how many pieces, keeps answers back (from those who asked for an echo), cuts
-    connections."""
+    """Proxy between a cache and Redis: records the pieces it reads, delays replies to ECHO, and cuts connections."""
 
     def __init__(self, redis_url: str) -> None:
         self._to = urlsplit(redis_url)
@@ -34,11 +36,11 @@ class Relay:
     def hold(self) -> None:
         self._open.clear()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._open.set()
 
     def cut(self) -> None:
-        """Ends every connection, with the answers that were kept back."""
+        """End every connection, and drop the delayed replies."""
         for writer in self._writers:
             writer.close()
         self._writers.clear()
@@ -87,17 +89,17 @@ def echo(text: str) -> Call:
     return Call("ECHO", (), (text,))
 
 
-def lines_to(url: str, patience: float) -> PipelinePool:
-    """A single line, which takes commands as they are."""
+def pipelines_to(url: str, timeout_seconds: float) -> PipelinePool:
+    """A pool of a single connection that admits every Redis."""
 
     async def admit(_connection: object) -> None:
         return
 
-    def pack(commands: Sequence[tuple[str, ...]]) -> bytes:
-        return b"".join(map(packed, commands))
+    def encode(calls: Sequence[Call]) -> bytes:
+        return b"".join(encode_command((call.name, *call.args)) for call in calls)
 
-    pool = ConnectionPool.from_url(url, protocol=2)
-    return PipelinePool(pool, 1, patience, shared=True, pack=pack, admit=admit)
+    connections = ConnectionPool.from_url(url, protocol=2)
+    return PipelinePool(connections, 1, timeout_seconds, shared=True, encode=encode, admit=admit)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -106,34 +108,30 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_many_callers_share_few_pipelines_and_each_gets_the_answers_to_what_they_asked(
-    cache: Cache, relay: Relay
-) -> None:
-    await cache.one(Call("PING", ()))
+async def test_many_callers_share_few_pipelines_and_each_gets_its_own_replies(cache: Cache, relay: Relay) -> None:
+    await cache.one(PING)
     before, trips = len(relay.pieces), cache.trips
     answers = await asyncio.gather(*(cache.run([echo(f"{n} first"), echo(f"{n} then")]) for n in range(200)))
     assert answers == [[b"%d first" % n, b"%d then" % n] for n in range(200)]
     assert sum(piece.count(b"ECHO") for piece in relay.pieces) == 400
-    # Each connection that is opened says a few words of its own.
+    # Each new connection also sends a few commands of its own.
     assert len(relay.pieces) - before < 20
     assert cache.trips - trips == 200
 
 
-async def test_what_is_asked_while_all_connections_are_at_work_is_sent_as_soon_as_one_of_them_is_free(
-    cache: Cache, relay: Relay
-) -> None:
-    await cache.one(Call("PING", ()))
+async def test_calls_made_while_all_connections_are_busy_are_sent_when_one_is_idle(cache: Cache, relay: Relay) -> None:
+    await cache.one(PING)
     relay.hold()
     asked = []
     for n in range(30):
         asked.append(asyncio.create_task(cache.one(echo(f"number {n}"))))
         await asyncio.sleep(0.001)
     assert not any(task.done() for task in asked)
-    relay.let_go()
+    relay.release()
     assert await asyncio.gather(*asked) == [b"number %d" % n for n in range(30)]
 
 
-async def test_a_command_that_redis_refuses_fails_its_caller_alone(cache: Cache) -> None:
+async def test_a_refused_command_fails_only_its_caller(cache: Cache) -> None:
     refused = asyncio.create_task(cache.run([echo("before"), Call("NOSUCHCOMMAND", ())]))
     others = await asyncio.gather(*(cache.one(echo(str(n))) for n in range(20)))
     with pytest.raises(Unreachable):
@@ -141,27 +139,27 @@ async def test_a_command_that_redis_refuses_fails_its_caller_alone(cache: Cache)
     assert others == [b"%d" % n for n in range(20)]
 
 
-async def test_a_word_that_cannot_be_sent_fails_its_caller_alone(cache: Cache) -> None:
+async def test_an_argument_that_cannot_be_encoded_fails_only_its_caller(cache: Cache) -> None:
     refused = asyncio.create_task(cache.one(echo("\ud800")))
     assert await cache.one(echo("whole")) == b"whole"
     with pytest.raises(UnicodeEncodeError):
         await refused
 
 
-async def test_a_caller_who_is_cancelled_leaves_the_others_their_answers(cache: Cache, relay: Relay) -> None:
-    await cache.one(Call("PING", ()))
+async def test_a_cancelled_caller_leaves_the_others_their_replies(cache: Cache, relay: Relay) -> None:
+    await cache.one(PING)
     relay.hold()
     asked = [asyncio.create_task(cache.run([echo(f"a{n}"), echo(f"b{n}")])) for n in range(10)]
     await until(lambda: any(b"a3" in piece for piece in relay.pieces))
     asked[3].cancel()
-    relay.let_go()
+    relay.release()
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert isinstance(answers.pop(3), asyncio.CancelledError)
     assert answers == [[b"a%d" % n, b"b%d" % n] for n in range(10) if n != 3]
     assert await cache.one(echo("after")) == b"after"
 
 
-async def test_who_is_cancelled_before_their_turn_asks_nothing(cache: Cache, relay: Relay) -> None:
+async def test_a_caller_cancelled_before_its_turn_sends_nothing(cache: Cache, relay: Relay) -> None:
     asked = asyncio.create_task(cache.one(echo("never mind")))
     await asyncio.sleep(0)
     asked.cancel()
@@ -169,8 +167,8 @@ async def test_who_is_cancelled_before_their_turn_asks_nothing(cache: Cache, rel
     assert not any(b"never mind" in piece for piece in relay.pieces)
 
 
-async def test_a_lost_connection_fails_those_in_it_and_nobody_after_them(cache: Cache, relay: Relay) -> None:
-    await cache.one(Call("PING", ()))
+async def test_a_lost_connection_fails_only_the_callers_in_its_pipeline(cache: Cache, relay: Relay) -> None:
+    await cache.one(PING)
     relay.hold()
     lost = [asyncio.create_task(cache.one(echo(f"lost {n}"))) for n in range(5)]
     await until(lambda: any(b"lost 4" in piece for piece in relay.pieces))
@@ -180,10 +178,10 @@ async def test_a_lost_connection_fails_those_in_it_and_nobody_after_them(cache: 
     assert await cache.one(echo("after")) == b"after"
 
 
-async def test_a_caller_of_much_holds_up_nobody_who_asks_little(cache: Cache, relay: Relay) -> None:
-    await cache.one(Call("PING", ()))
-    key = f"{cache.keys.space}block"
-    calls = [Call("BLPOP", (key,), (5,)), *(Call("PING", ()) for _ in range(100))]
+async def test_a_caller_of_many_calls_does_not_delay_callers_of_few(cache: Cache, relay: Relay) -> None:
+    await cache.one(PING)
+    key = f"{cache.keys.namespace}block"
+    calls = [Call("BLPOP", (key,), (5,)), *(PING for _ in range(100))]
     much = asyncio.create_task(cache.run(calls))
     await until(lambda: any(b"BLPOP" in piece for piece in relay.pieces))
     assert await asyncio.gather(*(cache.one(echo("little")) for _ in range(50))) == [b"little"] * 50
@@ -192,8 +190,8 @@ async def test_a_caller_of_much_holds_up_nobody_who_asks_little(cache: Cache, re
     assert len(await much) == 101
 
 
-async def test_scripts_that_redis_has_forgotten_are_given_to_it_again(cache: Cache) -> None:
-    claim = Call("claim", (f"{cache.keys.space}{{u:anna}}:claim",), ("mine", 60_000))
+async def test_scripts_that_redis_has_lost_are_loaded_again(cache: Cache) -> None:
+    claim = Call("claim", (f"{cache.keys.namespace}{{u:anna}}:claim",), ("mine", 60_000))
     await cache.one(Call("SCRIPT", (), ("FLUSH",)))
     trips = cache.trips
     assert await cache.run([echo("first"), claim, echo("last")]) == [b"first", b"", b"last"]
@@ -201,23 +199,23 @@ async def test_scripts_that_redis_has_forgotten_are_given_to_it_again(cache: Cac
     assert cache.trips - trips == 2
 
 
-async def test_nobody_waits_for_a_redis_that_says_nothing_longer_than_they_were_told(relay: Relay) -> None:
-    lines = lines_to(relay.url, 0.1)
-    assert await lines.ask([("ECHO", "warm")]) == [b"warm"]
+async def test_callers_wait_for_a_silent_redis_no_longer_than_the_timeout(relay: Relay) -> None:
+    pool = pipelines_to(relay.url, 0.1)
+    assert await pool.run([echo("warm")]) == [b"warm"]
     relay.hold()
-    sent = asyncio.create_task(lines.ask([("ECHO", "sent")]))
+    sent = asyncio.create_task(pool.run([echo("sent")]))
     await until(lambda: any(b"sent" in piece for piece in relay.pieces))
-    waiting = [asyncio.create_task(lines.ask([("ECHO", "waiting")])) for _ in range(3)]
+    waiting = [asyncio.create_task(pool.run([echo("waiting")])) for _ in range(3)]
     async with asyncio.timeout(2):
         failures = await asyncio.gather(sent, *waiting, return_exceptions=True)
     assert all(isinstance(failure, Exception) for failure in failures)
-    relay.let_go()
-    assert await lines.ask([("ECHO", "after")]) == [b"after"]
-    await lines.close()
+    relay.release()
+    assert await pool.run([echo("after")]) == [b"after"]
+    await pool.close()
 
 
-async def test_a_cache_that_is_closed_has_nobody_waiting(cache: Cache, relay: Relay) -> None:
-    await cache.one(Call("PING", ()))
+async def test_closing_a_cache_fails_its_callers(cache: Cache, relay: Relay) -> None:
+    await cache.one(PING)
     relay.hold()
     asked = [asyncio.create_task(cache.one(echo(str(n)))) for n in range(5)]
     await asyncio.sleep(0.01)
@@ -225,28 +223,28 @@ async def test_a_cache_that_is_closed_has_nobody_waiting(cache: Cache, relay: Re
     assert all(isinstance(f, Unreachable) for f in await asyncio.gather(*asked, return_exceptions=True))
 
 
-async def test_lines_that_are_closed_before_the_first_is_open_have_nobody_waiting(redis_url: str) -> None:
-    lines = lines_to(redis_url, 5)
-    # One turn for it to be asked, one for a connection to be about to be opened.
-    asked = asyncio.create_task(lines.ask([("PING",)]))
+async def test_closing_a_pool_while_it_opens_a_connection_fails_its_callers(redis_url: str) -> None:
+    pool = pipelines_to(redis_url, 5)
+    # One turn of the loop queues the call, the next one starts to open a connection.
+    asked = asyncio.create_task(pool.run([PING]))
     for turns in range(3):
         await asyncio.sleep(0)
         if turns == 1:
-            await lines.close()
+            await pool.close()
     async with asyncio.timeout(1):
         with pytest.raises(RedisConnectionError):
             await asked
 
 
-async def test_who_asks_is_told_whatever_keeps_a_connection_from_being_opened(
+async def test_any_failure_to_open_a_connection_reaches_the_caller(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(_connection: object) -> None:
         raise ValueError("no such protocol")
 
     monkeypatch.setattr(Connection, "connect", fail)
-    lines = lines_to(redis_url, 5)
+    pool = pipelines_to(redis_url, 5)
     async with asyncio.timeout(1):
         with pytest.raises(RedisConnectionError, match="no such protocol"):
-            await lines.ask([("PING",)])
-    await lines.close()
+            await pool.run([PING])
+    await pool.close()

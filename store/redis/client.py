@@ -1,0 +1,143 @@
+"""Redis, Valkey, or a Redis Cluster: runs commands and scripts in pipelines that concurrent callers share (ADR 17).
+
+The one module that knows which of the three it talks to. Nothing is repeated here after it may have been executed: only the caller knows
+whether that is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError
+
+from store.base.errors import Unreachable, translate_errors
+from store.redis.admission import ConnectionAdmission
+from store.redis.calls import Call
+from store.redis.cluster import ClusterNodes
+from store.redis.cluster_url import parse_cluster_url
+from store.redis.encoding import encode_command
+from store.redis.keys import Keys
+from store.redis.node import TIMEOUT_SECONDS, RedisNode
+from store.redis.scripts import read_scripts
+
+
+class RedisClient:
+    """One Redis or one cluster."""
+
+    def __init__(self, url: str, keys: Keys) -> None:
+        """Connect to nothing yet. keys: names of the generation that may be sent."""
+        cluster_url = parse_cluster_url(url)
+        self.url = url
+        self.is_cluster = cluster_url is not None
+        self._keys = keys
+        self._scripts = read_scripts(for_cluster=self.is_cluster)
+        self._evalsha = {name: ("EVALSHA", script.digest) for name, script in self._scripts.items()}
+        self.admission = ConnectionAdmission(self._scripts.values(), is_cluster=self.is_cluster)
+        self._redis: RedisNode | ClusterNodes
+        if cluster_url is None:
+            self._redis = self._connect(url)
+        else:
+            self._redis = ClusterNodes(cluster_url, self._connect)
+
+    @property
+    def queued(self) -> int:
+        """Callers whose calls were not sent yet."""
+        return self._redis.queued
+
+    def drop(self) -> None:
+        """End all connections and fail all callers. Later calls go over new connections."""
+        self._redis.drop()
+
+    async def close(self) -> None:
+        """Like `drop`, and wait until the connections have ended."""
+        await self._redis.close()
+
+    async def run(self, calls: Sequence[Call]) -> list[Any]:
+        """Return the replies in order, error replies as exceptions in their places. Raises Unreachable if replies are missing.
+
+        All calls take one round trip and are no transaction. Scripts that Redis does not know are loaded and called again.
+        """
+        results = await self._send(calls)
+        missing = [i for i, result in enumerate(results) if isinstance(result, NoScriptError)]
+        if missing:
+            # Redis was restarted. It executed nothing of a call that it refused with NOSCRIPT.
+            # In a cluster, the keys lead to the node that has to learn the script.
+            names = {(calls[i].name, calls[i].keys if self.is_cluster else ()) for i in missing}
+            loads = [Call("SCRIPT", keys, ("LOAD", self._scripts[name].source)) for name, keys in names]
+            raise_first_error(await self._send(loads))
+            for i, result in zip(missing, await self._send([calls[i] for i in missing]), strict=True):
+                results[i] = result
+        return results
+
+    async def ping(self) -> None:
+        """Raise Unreachable unless Redis answers. A new connection is admitted first, which settles the generation."""
+        raise_first_error(await self.run([Call("PING", ())]))
+
+    async def ping_without_admission(self) -> None:
+        """Raise Unreachable unless Redis answers. Needs no MongoDB, except on a cluster."""
+        if self.is_cluster:
+            await self.ping()
+            return
+        client = Redis.from_url(self.url, socket_timeout=TIMEOUT_SECONDS, retry=Retry(NoBackoff(), 0))
+        with translate_errors():
+            try:
+                await client.ping()
+            finally:
+                await client.aclose()
+
+    async def load_scripts(self) -> None:
+        """Load all scripts. Nodes of a cluster are given them when they are met."""
+        if self.is_cluster:
+            await self.ping()
+            return
+        loads = [Call("SCRIPT", (), ("LOAD", script.source)) for script in self._scripts.values()]
+        raise_first_error(await self.run(loads))
+
+    async def find_url(self, channel: str) -> str:
+        """Return the URL of the Redis to subscribe to a channel at. Raises Unreachable."""
+        if isinstance(self._redis, ClusterNodes):
+            with translate_errors():
+                return await self._redis.find_url(channel)
+        return self.url
+
+    def is_owner(self, channel: str, url: str) -> bool:
+        """Return whether the Redis at a URL still serves a channel."""
+        return self._redis.is_owner(channel, url) if isinstance(self._redis, ClusterNodes) else True
+
+    async def _send(self, calls: Sequence[Call]) -> list[Any]:
+        redis = self._redis
+        with translate_errors():
+            if isinstance(redis, RedisNode):
+                return await redis.enqueue(calls, len(calls)).replies
+            return await redis.run(calls)
+
+    def _connect(self, url: str) -> RedisNode:
+        return RedisNode(url, self._encode, self.admission.check)
+
+    def _encode(self, calls: Sequence[Call]) -> bytes:
+        """Raise RedisConnectionError if a key belongs to a former generation."""
+        space = self._keys.namespace
+        parts = []
+        for call in calls:
+            keys, evalsha = call.keys, self._evalsha.get(call.name)
+            if keys and not keys[0].startswith(space) and call.name != "SPUBLISH":
+                raise RedisConnectionError("the key belongs to a former generation of Redis")
+            if evalsha is not None:
+                words = (*evalsha, len(keys), *keys, *call.args)
+            else:
+                # The keys of SCRIPT LOAD only lead to a node.
+                words = (call.name, *keys, *call.args) if call.name != "SCRIPT" else (call.name, *call.args)
+            parts.append(encode_command(words))
+        return b"".join(parts)
+
+
+def raise_first_error(results: Sequence[Any]) -> None:
+    """Raise Unreachable for the first error reply among results."""
+    for result in results:
+        if isinstance(result, Exception):
+            raise Unreachable(str(result)) from result

@@ -1,0 +1,66 @@
+"""The key namespace that each request has in the Redis fallback, where it begins with an empty cache (ADR 20)."""
+
+from __future__ import annotations
+
+import itertools
+from contextvars import ContextVar, Token
+
+_numbers = itertools.count(1)
+
+
+class _Namespace:
+    """A key prefix, chosen when it is first needed: most requests never use the fallback."""
+
+    __slots__ = ("_prefix",)
+
+    def __init__(self) -> None:
+        self._prefix = ""
+
+    @property
+    def prefix(self) -> str:
+        if not self._prefix:
+            self._prefix = f"{next(_numbers)}/"
+        return self._prefix
+
+    def renew(self) -> None:
+        self._prefix = ""
+
+
+_namespace: ContextVar[_Namespace | None] = ContextVar("fallback_namespace", default=None)
+
+
+class RequestScope:
+    """A block that is one request, with the tasks started in it.
+
+    Cheap, because each request needs one: Redis may go away while the request is processed.
+    """
+
+    __slots__ = ("_token",)
+
+    _token: Token[_Namespace | None]
+
+    def __enter__(self) -> None:
+        """Begin with an empty cache, should the fallback be used."""
+        self._token = _namespace.set(_Namespace())
+
+    def __exit__(self, *_: object) -> None:
+        """Return to the scope outside."""
+        _namespace.reset(self._token)
+
+
+def discard_request_cache() -> None:
+    """Make the current request start again with an empty cache in the fallback, because it has changed MongoDB."""
+    namespace = _namespace.get()
+    if namespace is not None:
+        namespace.renew()
+
+
+def request_prefix() -> str:
+    """Return the key prefix of the current request. Outside all requests each call returns a new one."""
+    return (_namespace.get() or _Namespace()).prefix
+
+
+def current_prefix() -> str:
+    """Return the key prefix of the current request, or "" outside all requests."""
+    namespace = _namespace.get()
+    return namespace.prefix if namespace is not None else ""
