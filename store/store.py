@@ -13,9 +13,11 @@ from store.deployment.deployment import Deployment
 from store.deployment.event_streams import EventStreamStore
 from store.deployment.redis_generations import FallbackServer
 from store.deployment.stale_caches import StaleCaches
+from store.messages.commit_store import CommitStore
 from store.messages.idempotency_claims import ClaimStore
 from store.messages.incomplete_deliveries import IncompleteDeliveries
 from store.messages.message_store import MessageStore
+from store.messages.outbox_store import OutboxStore
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
 from store.receipts.receipt_store import ReceiptStore
@@ -43,6 +45,8 @@ class Store:
     users: UserStore
     conversations: ConversationStore
     messages: MessageStore
+    outbox: OutboxStore
+    commits: CommitStore
     revisions: RevisionStore
     claims: ClaimStore
     sessions: SessionStore
@@ -85,7 +89,9 @@ def build_store(
         deployment=deployment,
         users=UserStore(mongo),
         conversations=conversations,
-        messages=MessageStore(mongo, cache, keys),
+        messages=MessageStore(mongo),
+        outbox=OutboxStore(cache, keys),
+        commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
         claims=ClaimStore(mongo, cache, keys),
         sessions=sessions,

@@ -15,7 +15,7 @@ from resolvers.conversations.access import Access, access_conversation
 from resolvers.groups.group_rules import MEMBER, OWNER
 from resolvers.users.users import access_users, check_user_ids
 from store.base.ids import ConversationId, ConversationKind, UserId, group_id, kind_of
-from store.conversations.records import GroupInfo, Member
+from store.conversations.conversation import GroupInfo, Member
 from store.sessions.apply_results import parse_result
 from store.sessions.changes import Invalidate, Join, logged
 from subscriptions.realtime.events.sessions import SessionChanged, SyncReason

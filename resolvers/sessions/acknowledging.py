@@ -10,7 +10,7 @@ from resolvers.base.app import Confab
 from resolvers.sessions.user_transactions import Decision, commit
 from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId
-from store.receipts.receipt_store import Mark, ReceiptKind
+from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.sessions.changes import Delivered, Read
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
@@ -66,7 +66,9 @@ async def acknowledge(
     Returns the sessions as they are afterwards; none if the user's state is not cached.
     """
     marks = [
-        Mark(each.change.conversation, transaction.user, each.kind, each.change.seq) for each in due if each.advances
+        ReceiptMark(each.change.conversation, transaction.user, each.kind, each.change.seq)
+        for each in due
+        if each.advances
     ]
     also = app.store.receipts.writes(marks, transaction.at)
     try:

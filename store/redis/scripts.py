@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.conversations.lua_fields import lua_fields
 from store.sessions.script_constants import script_constants
 
-GENERATED: Mapping[str, Callable[[], str]] = {"_fields": script_constants}
+GENERATED: Mapping[str, Callable[[], str]] = {"_fields": script_constants, "_conversation_fields": lua_fields}
 """Lua text made by Python, by the name that `_INCLUDES` calls it. The functions must not import anything of `store.redis`."""
 
 _FILES = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
 
 _USER = ("_fields", "_user", "_sessions")
-_CONVERSATION = ("_conversation",)
+_CONVERSATION = ("_conversation_fields", "_conversation")
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
@@ -39,18 +40,18 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "unlock": _USER,
     # store/conversations
     "change_group": _CONVERSATION,
-    "committed": _CONVERSATION,
+    "set_newest_message": _CONVERSATION,
     "head_drop": _CONVERSATION,
     "head_load_begin": _CONVERSATION,
     "head_load_finish": _CONVERSATION,
-    "membership": (),
+    "read_membership": (),
     "reserve": _CONVERSATION,
-    "revised": _CONVERSATION,
-    "typing": (),
+    "revise_newest_message": _CONVERSATION,
+    "take_typing_window": (),
     # store/messages, store/users
-    "claim": (),
-    "claim_release": (),
-    "rate_count": (),
+    "claim_key": (),
+    "release_key": (),
+    "count_rate": (),
 }
 """Each script and what it includes, in this order."""
 

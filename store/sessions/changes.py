@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import orjson
 
 from store.base.ids import ConversationId
-from store.receipts.receipt_store import ReceiptKind
+from store.receipts.receipt_marks import ReceiptKind
 from store.sessions.fields import (
     DEFAULT_SETTINGS,
     JOINED_N,

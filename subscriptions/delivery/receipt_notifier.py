@@ -9,8 +9,8 @@ import structlog
 
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId, parse_private
-from store.messages.records import Reserved
-from store.receipts.receipt_store import Mark, ReceiptKind
+from store.messages.message import ReservedMessage
+from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.redis.request_scope import RequestScope
 from store.sessions.apply_results import ApplyResult, parse_result
 from store.sessions.changes import ReceiptReceived, logged
@@ -47,11 +47,11 @@ class ReceiptNotifier:
         """Somebody acknowledged what came after a seq, up to the receipt's. keep: its mark may not be stored yet. Returns at once."""
         self._start(receipt, after, keep)
 
-    def sent(self, reserved: Reserved, sender: ApplyResult) -> None:
+    def sent(self, reserved: ReservedMessage, sender: ApplyResult) -> None:
         """Sending reads: those whose messages a durable one covers learn of it, its sender doesn't. Returns at once.
         sender: what the message did to the session of who sent it."""
         message = reserved.message
-        if not (message.kind.countable and reserved.reads):
+        if not (message.kind.countable and reserved.reads_unread):
             return
         receipt = ReceiptAdvanced(message.conversation, message.sender, ReceiptKind.READ, message.seq)
         if not sender.changed or sender.old_read_seq >= message.seq:
@@ -121,8 +121,8 @@ class ReceiptNotifier:
 
     async def _try_to_tell(self, receipt: ReceiptAdvanced, after: int | None, keep: bool, unread: bool) -> None:
         if keep:
-            mark = Mark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
-            await self._store.receipts.keep([mark], self._store.clock.now_ms())
+            mark = ReceiptMark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
+            await self._store.receipts.save_marks([mark], self._store.clock.now_ms())
         await self._tell(await self._senders(receipt, after, unread), receipt)
 
     async def _senders(self, receipt: ReceiptAdvanced, after: int | None, unread: bool) -> list[UserId]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from store.base.ids import ConversationId, UserId
-from store.messages.message_store import Committed
+from store.messages.message import CommittedMessage
 from store.redis.cache import Call
 from store.sessions.apply_messages import MessageDelta, MessageKind
 from store.sessions.apply_results import ApplyResult
@@ -34,7 +34,7 @@ class MembershipUpdate:
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
-async def recipients_of(store: Store, committed: Committed, most: int) -> tuple[list[UserId], list[UserId]]:
+async def recipients_of(store: Store, committed: CommittedMessage, most: int) -> tuple[list[UserId], list[UserId]]:
     """Whom it reaches: those in the conversation when it took its place; all who ever were, where the group ends with it. At most so
     many of them first, the sender before all, and the others.
 
@@ -42,8 +42,10 @@ async def recipients_of(store: Store, committed: Committed, most: int) -> tuple[
     """
     reserved = committed.reserved
     message, change = reserved.message, reserved.change
-    if change is None or change.told:
-        members = await store.conversations.list_recipients(message.conversation, reserved.version, message.seq)
+    if change is None or change.announced:
+        members = await store.conversations.list_recipients(
+            message.conversation, reserved.membership_version, message.seq
+        )
     elif change.dissolves:
         members = [member.user for member in await store.conversations.list_members(message.conversation)]
     else:
@@ -58,7 +60,7 @@ async def recipients_of(store: Store, committed: Committed, most: int) -> tuple[
     return first, rest
 
 
-def membership_updates(committed: Committed) -> list[MembershipUpdate]:
+def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
     """Return the updates of those who join and leave by a message: applied before it, so that it finds them done."""
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is None:
@@ -66,7 +68,7 @@ def membership_updates(committed: Committed) -> list[MembershipUpdate]:
     conversation = message.conversation
     event = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
     join = logged(Join(conversation, message.seq, message.n, change.sub_biz), at_ms, event)
-    leave = logged(Leave(conversation, message.seq - 1, message.n, change.written_ms), at_ms, event)
+    leave = logged(Leave(conversation, message.seq - 1, message.n, change.written_at_ms), at_ms, event)
     joins = [MembershipUpdate(user, join) for user in change.joined]
     return joins + [MembershipUpdate(user, leave) for user in change.left]
 
@@ -75,7 +77,7 @@ def membership_updates(committed: Committed) -> list[MembershipUpdate]:
 class RecipientSlice:
     """Some of those whom a message reaches: whose sessions it changes otherwise, and after that to whom it is shown."""
 
-    committed: Committed
+    committed: CommittedMessage
     effects: Sequence[MembershipUpdate]
     users: Sequence[UserId]
 
@@ -106,16 +108,16 @@ class RecipientSlice:
 
 
 def slice_recipients(
-    committed: Committed, users: Sequence[UserId], before: Sequence[MembershipUpdate] = ()
+    committed: CommittedMessage, users: Sequence[UserId], before: Sequence[MembershipUpdate] = ()
 ) -> RecipientSlice:
     """What it does to some of those whom it reaches, after what it did to others."""
     change = committed.reserved.change
-    if change is not None and not change.told:
+    if change is not None and not change.announced:
         return RecipientSlice(committed, [*before, *_end_updates(committed, users)], ())
     return RecipientSlice(committed, before, users)
 
 
-def _end_updates(committed: Committed, users: Sequence[UserId]) -> list[MembershipUpdate]:
+def _end_updates(committed: CommittedMessage, users: Sequence[UserId]) -> list[MembershipUpdate]:
     """Return the updates of some who were ever in a group that ends by a message."""
     conversation = committed.reserved.message.conversation
     event = SessionChanged.log_entry(SyncReason.DELETE, [conversation])

@@ -113,7 +113,11 @@ async def test_no_rate_is_no_limit(server: Callable[..., RateLimit]) -> None:
 
 async def test_a_clock_of_redis_that_is_set_back_makes_nobody_wait(_redis_janitor: Any, redis_prefix: str) -> None:
     """As where a replica takes over whose clock is behind."""
-    script = (files("store") / "scripts" / "rate_count.lua").read_text().replace("redis.call('TIME')", "{ARGV[3], 0}")
+    script = (
+        (files("store") / "users" / "scripts" / "count_rate.lua")
+        .read_text()
+        .replace("redis.call('TIME')", "{ARGV[3], 0}")
+    )
 
     def count(at: int) -> float:
         """Seconds until what was counted is made up for, at this time (seconds) of Redis."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.sessions.reading import mark_read
 from resolvers.sessions.session_changes import pin_session
 from resolvers.users.callers import Caller, CallerRole

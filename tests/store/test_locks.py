@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.sessions.session_changes import assign_category, mute_session, pin_session, set_unread
 from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services

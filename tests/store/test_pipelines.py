@@ -191,7 +191,7 @@ async def test_a_caller_of_many_calls_does_not_delay_callers_of_few(cache: Cache
 
 
 async def test_scripts_that_redis_has_lost_are_loaded_again(cache: Cache) -> None:
-    claim = Call("claim", (f"{cache.keys.namespace}{{u:anna}}:claim",), ("mine", 60_000))
+    claim = Call("claim_key", (f"{cache.keys.namespace}{{u:anna}}:claim",), ("mine", 60_000))
     await cache.one(Call("SCRIPT", (), ("FLUSH",)))
     trips = cache.trips
     assert await cache.run([echo("first"), claim, echo("last")]) == [b"first", b"", b"last"]

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services
 from server.settings import Settings
 from store.base.errors import Unreachable
 from store.base.ids import UserId
-from store.messages.records import Message
+from store.messages.message import Message
 from store.redis.cache import Call
 from store.sessions.apply_messages import ApplyMessages, MessageDelta
 from store.sessions.apply_results import parse_result

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.message_store import Committed
-from store.messages.records import Message, MessageKind, Reserved
+from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
 from store.redis.cache import Call
 from store.redis.keys import Keys
 from store.sessions.changes import Leave, LoggedChange, logged
@@ -29,7 +28,7 @@ def _store() -> Store:
 
 def _part(conversation: str, seq: int, *users: UserId, effects: tuple[MembershipUpdate, ...] = ()) -> RecipientSlice:
     message = Message(MessageId(seq), ConversationId(conversation), ANN, MessageKind.TEXT, "said", seq, seq)
-    return RecipientSlice(Committed(Reserved(message, "", ""), NOW), effects, users)
+    return RecipientSlice(CommittedMessage(ReservedMessage(message, "", ""), NOW), effects, users)
 
 
 def _read(call: Call) -> tuple[str, list[str]]:

@@ -11,7 +11,7 @@ import pytest
 from resolvers.groups import groups
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message, MessageKind, Reserved
+from store.messages.message import Message, MessageKind, ReservedMessage
 from tests.api.client import CREATE_GROUP, LIVE_SESSIONS, SYNC, Api, gather_all, private_id, wait_until
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import MARK_READ
@@ -54,8 +54,8 @@ async def test_reading_up_to_what_is_not_durable_yet_reads_what_is(api: Api) -> 
         await api.send(bob, alice)
     app = api.services.app
     late = Message(MessageId(app.store.ids.next()), talk, UserId(bob), MessageKind.TEXT, "under way")
-    place = await app.store.messages.reserve(late)
-    assert isinstance(place, Reserved)
+    place = await app.store.outbox.reserve(late)
+    assert isinstance(place, ReservedMessage)
     await api.send(bob, alice)
     assert (await api.mark_read(alice, talk, 4))["readSeq"] == 3
     await app.delivery.send(place)
