@@ -21,6 +21,7 @@ from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
+from store.sessions.changes import new_row
 
 _HEAD_FIELDS = (
     HeadField.NEWEST_SEQ,
@@ -99,7 +100,7 @@ class ConversationStore:
         """
         people = parse_private(conversation)
         assert people is not None
-        session = {"r": 0, "rn": 0, "d": 0, "a": 0, "w": 0}
+        session = new_row(0)
         head = {
             ConversationField.KIND: "P",
             ConversationField.SEQ: 0,

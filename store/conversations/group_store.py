@@ -28,6 +28,7 @@ from store.mongo.collections import (
     member_row_id,
     session_row_id,
 )
+from store.sessions.changes import Join, Leave, new_row
 
 CLAIM_SECONDS = 24 * 3600
 """How long the same idempotency key of the same creator answers the first group."""
@@ -69,9 +70,7 @@ class GroupStore:
             **info.to_fields(),
         }
         rows = [{"_id": member_row_id(conversation, m.user)} | m.to_fields() for m in members]
-        sessions = [
-            {"_id": session_row_id(m.user, conversation), "r": 0, "rn": 0, "d": 0, "a": at, "w": at} for m in members
-        ]
+        sessions = [{"_id": session_row_id(m.user, conversation)} | new_row(at) for m in members]
 
         async def work(session: Any) -> None:
             if key is not None:
@@ -175,22 +174,12 @@ def _member_updates(conversation: ConversationId, change: GroupChange) -> list[U
 
 
 def _session_updates(message: Message, change: GroupChange, at_ms: int) -> list[UpdateOne]:
-    """Return the updates of sessions that begin or end.
-
-    A session that begins has read everything so far. One that ends stays as it was at the message before.
-    """
-    seq, n, conversation = message.seq, message.n, message.conversation
-    begin = {
-        "$set": {"jn": n},
-        "$max": {"r": seq, "rn": n, "d": seq, "a": at_ms, "w": at_ms},
-        "$unset": dict.fromkeys(("x", "xn", "us", "fs", "fn"), ""),
-        "$pull": {"ms": {"$lte": seq}},
-    }
-    # Messages written before they joined are not theirs, even if they became durable afterwards.
-    written = {"$cond": [{"$gt": [n, {"$ifNull": ["$jn", -1]}]}, change.written_at_ms, 0]}
-    end = [{"$set": {"fs": seq - 1, "fn": n, "a": {"$max": ["$a", at_ms]}, "w": {"$max": ["$w", written]}}}]
-    rows = [UpdateOne({"_id": session_row_id(user, conversation)}, begin, upsert=True) for user in change.joined]
-    return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, end) for user in change.left]
+    """Return the updates of the sessions of those who join and leave."""
+    conversation = message.conversation
+    join = Join(conversation, message.seq, message.n, change.sub_biz).row_update(at_ms)
+    leave = Leave(conversation, message.seq - 1, message.n, change.written_at_ms).row_update(at_ms)
+    rows = [UpdateOne({"_id": session_row_id(user, conversation)}, join, upsert=True) for user in change.joined]
+    return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, leave) for user in change.left]
 
 
 def _claim_id(creator: UserId, key: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from store.base.ids import UserId
 from store.sessions.apply_messages import FanoutResult
-from store.sessions.session_store import NOT_CACHED, ApplyResult, applied
+from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_result
 from store.store import Store
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages
 from subscriptions.delivery.recipients import RecipientSlice
@@ -57,10 +57,10 @@ def add_fanout(
     at_ms = recipients.committed.at_ms
     outcomes: list[tuple[UserId, ApplyResult]] = []
     for update, answer in zip(recipients.updates, answers, strict=True):
-        outcome = applied(update.user, answer)
+        outcome = parse_result(update.user, answer)
         outcomes.append((update.user, outcome))
         event = update.session_event(outcome)
-        outgoing.add(event, [(update.user, outcome)], stored_at=at_ms, has_own_write_ts=not update.is_end)
+        outgoing.add(event, [(update.user, outcome)], stored_at=at_ms, has_own_write_ts=not update.ends_group)
     assert message.event is not None
     outgoing.add_message(message.event, result, at_ms)
     outcomes += result.others

@@ -9,7 +9,8 @@ import structlog
 from store.base.errors import StoreError
 from store.messages.idempotency_claims import Claim
 from store.redis.cache import Call
-from store.sessions.session_store import NOT_CACHED
+from store.sessions.apply_results import NOT_CACHED
+from store.sessions.changes import INVALIDATE
 from store.store import Store
 from subscriptions.delivery.fanout_batch import FanoutBatch
 from subscriptions.delivery.fanout_publisher import FanoutPublisher, add_fanout
@@ -114,4 +115,4 @@ class FanoutStage:
         changes = [message.reserved.change for message in overtaken]
         users = [user for change in changes if change is not None for user in change.joined]
         if users:
-            await self._store.cache.run([self._store.sessions.change(user, "doubt", {"at": 0}) for user in users])
+            await self._store.cache.run([self._store.sessions.apply(user, INVALIDATE) for user in users])

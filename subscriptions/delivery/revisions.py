@@ -20,7 +20,8 @@ from store.messages.message import Message
 from store.messages.revision_store import Revision, RevisionKind
 from store.redis.cache import Call
 from store.redis.single_flight import retry_until_true
-from store.sessions.session_store import applied
+from store.sessions.apply_results import parse_result
+from store.sessions.changes import Revise, logged
 from store.store import Store
 from subscriptions.delivery.fanout_stage import FIRST_RECIPIENTS
 from subscriptions.delivery.message_delivery import MessageDelivery
@@ -245,14 +246,9 @@ class Revisions:
 
     def _changes(self, publication: _Publication, users: Sequence[UserId]) -> list[Call]:
         message = publication.message
-        change = {
-            "c": message.conversation,
-            "s": message.seq,
-            "at": publication.at_ms,
-            "e": REVISION_EVENTS[publication.revision.kind].log_entry(message),
-            "again": int(self._is_shared(publication)),
-        }
-        return [self._store.sessions.change(user, "revise", change) for user in users]
+        revise = Revise(message.conversation, message.seq, may_repeat=self._is_shared(publication))
+        change = logged(revise, publication.at_ms, REVISION_EVENTS[publication.revision.kind].log_entry(message))
+        return [self._store.sessions.apply(user, change) for user in users]
 
     def _is_shared(self, publication: _Publication) -> bool:
         """Return whether another server may be publishing the same revision."""
@@ -268,7 +264,7 @@ class Revisions:
         so a message that is read after the ticks shows the newest of both in either event. An edit that a recall overtook
         shows nothing; its ticks are sent all the same, for the chain.
         """
-        outcomes = [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)]
+        outcomes = [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)]
         outgoing = OutgoingEvents()
         present = await self._find(publication.revision)
         event = REVISION_EVENTS[publication.revision.kind].present(present) if present is not None else None

@@ -155,7 +155,7 @@ async def test_a_mute_that_ends_far_off_costs_nothing_while_nobody_listens(api: 
 
 
 async def test_what_moves_while_a_sub_biz_is_read_is_read_too(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resolvers.sessions.reading._TOGETHER", 2)
+    monkeypatch.setattr("resolvers.sessions.reading._SESSIONS_PER_TRANSACTION", 2)
     alice, others, talks = await create_shop_conversations(api, 6, 0)
     for other in others:
         await api.send(other, alice, subBiz="shop")
