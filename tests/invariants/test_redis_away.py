@@ -249,7 +249,7 @@ async def test_what_was_begun_with_redis_and_ends_without_is_done_at_once(
 
         monkeypatch.setattr(type(of), name, wait_and_work)
 
-    late(store.messages, "commit")
+    late(store.commits, "commit")
     late(store.session_rows, "write")
     writes = asyncio.gather(other.send(alice, bob, "spanning", idempotencyKey="k"), other.pin(bob, talk))
     async with asyncio.timeout(5):
