@@ -23,7 +23,8 @@ from redis import Redis
 from bench.session_data import Row, insert_owner, insert_people
 from bench.storage import settle
 from resolvers.groups.groups import NewGroup, create_group
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
 from server.embedded import EmbeddedServers
 from server.services import Services, open_services
@@ -31,10 +32,10 @@ from server.settings import load_settings
 from store.base.ids import ConversationId, MessageId, UserId, group_id, private_id
 from store.base.snowflakes import first_at
 from store.deployment.deployment import ensure_indexes
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, ORIGINS, RECEIPTS
-from store.receipts.receipt_store import Mark, ReceiptKind, mark_row
+from store.receipts.receipt_marks import ReceiptKind, ReceiptMark, mark_row
 
 _MESSAGES = 300_000
 _SESSIONS = 1_000
@@ -72,7 +73,7 @@ def insert_talk(url: str, database: str, said: Sequence[str]) -> None:
             snowflake = MessageId(first_at(at) | number % 4096)
             message = Message(snowflake, name, sender, MessageKind.TEXT, rng.choice(said), seq, seq)
             rows[MESSAGES].append(message.to_document())
-            rows[RECEIPTS].append(mark_row(Mark(name, sender, ReceiptKind.READ, seq), at))
+            rows[RECEIPTS].append(mark_row(ReceiptMark(name, sender, ReceiptKind.READ, seq), at))
             rows[ORIGINS].append({"_id": int(snowflake), "c": name})
             if len(rows[MESSAGES]) == _BATCH:
                 for collection, documents in rows.items():

@@ -14,7 +14,7 @@ from pymongo.database import Database
 
 from store.base.ids import ConversationId, MessageId, UserId, group_id, private_id
 from store.base.snowflakes import first_at
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, member_row_id, session_row_id
 
 Row = dict[str, Any]

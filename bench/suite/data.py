@@ -19,7 +19,7 @@ from bench.suite.floor_work import DATABASE as FLOOR_DATABASE
 from bench.suite.stage import BASELINE, CONFAB, FLOOR, Stage, database_of
 from store.base.ids import ConversationId, MessageId, UserId, private_id
 from store.base.snowflakes import first_at
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 from store.mongo.collections import CONVERSATIONS, MESSAGES, SESSIONS, session_row_id
 
 _APART_MS = 997

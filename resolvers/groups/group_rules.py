@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, OwnerCannotLeave
-from store.conversations.records import Member
+from store.conversations.conversation import Member
 
 OWNER = "OWNER"
 ADMIN = "ADMIN"

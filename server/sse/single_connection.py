@@ -238,7 +238,7 @@ class SingleConnections:
         request_id = call["request_id"]
         try:
             request = parse_graphql_request(parse_json(call["parameters"].encode(), "The request"))
-            context = ConnectionContext(_caller_from(call["caller"]), request_id, room=stream.queue_budget)
+            context = ConnectionContext(_caller_from(call["caller"]), request_id, queue_budget=stream.queue_budget)
             return await start_operation(self._engine, self._engine.prepare(request), request, context, self._mutations)
         except RequestRefused:
             raise

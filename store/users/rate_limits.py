@@ -82,7 +82,7 @@ class RateLimit:
             await asyncio.wait(self._counting)
 
     async def _count(self, user: UserId, spent: _Spent, count: int) -> None:
-        call = Call("rate_count", (self._keys.of_user(user, f"rate:{self._kind}"),), (round(self._each * 1e6), count))
+        call = Call("count_rate", (self._keys.of_user(user, f"rate:{self._kind}"),), (round(self._each * 1e6), count))
         try:
             (ahead_us,) = await self._cache.run_in_background([call])
         except StoreError:

@@ -10,7 +10,7 @@ import structlog
 from store.base.errors import StoreError
 from store.base.ids import PARTITIONS
 from store.base.tasks import end_tasks
-from store.messages.records import Reserved
+from store.messages.message import ReservedMessage
 from store.messages.revision_store import Revision
 from store.redis.cache import Call
 from store.store import Store
@@ -78,8 +78,8 @@ class Housekeeper:
     async def sweep(self, partitions: range, idle_ms: int) -> int:
         """Finishes what has been in the outboxes of partitions for longer than idle_ms. Answers how many messages, new and
         revised ones, that were."""
-        found = await self._store.messages.list_outbox(partitions, idle_ms, _ENTRIES)
-        reservations = [entry for entry in found if isinstance(entry, Reserved)]
+        found = await self._store.outbox.list_waiting(partitions, idle_ms, _ENTRIES)
+        reservations = [entry for entry in found if isinstance(entry, ReservedMessage)]
         left = [reserved for reserved in reservations if self._delivery.find(reserved.message.id) is None]
         if left:
             _log.warning("finishing messages that were left in the outbox", messages=len(left))

@@ -6,9 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 from store.base.ids import UserId
-from store.messages.message_store import Committed
-from store.messages.records import Message, Reserved
-from store.sessions.session_store import ApplyResult
+from store.messages.message import CommittedMessage, Message, ReservedMessage
+from store.sessions.apply_results import ApplyResult
 from subscriptions.realtime.events.messages import MessageCreated
 
 
@@ -24,10 +23,10 @@ class Sent:
 class InFlightMessage:
     """A message on its way."""
 
-    reserved: Reserved
+    reserved: ReservedMessage
     done: asyncio.Future[Sent]
     recovered: bool
-    committed: Committed | None = None
+    committed: CommittedMessage | None = None
     event: MessageCreated | None = None
     rest: list[UserId] = field(default_factory=list)
 

@@ -18,12 +18,13 @@ from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
 from store.messages.idempotency_claims import Claim
-from store.messages.message_store import Committed, Refused
-from store.messages.records import Message, Reserved
+from store.messages.message import CommittedMessage, Message, ReservedMessage
+from store.messages.outbox_store import Refusal
 from store.redis.cache import Call
 from store.redis.request_scope import RequestScope, discard_request_cache
 from store.sessions.apply_messages import FanoutResult
-from store.sessions.session_store import NOT_CACHED, ApplyResult, applied
+from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_result
+from store.sessions.changes import INVALIDATE
 from store.store import Store
 from subscriptions.delivery.batch_window import BatchWindow
 from subscriptions.delivery.commit_timestamps import CommitTimestamps
@@ -89,7 +90,7 @@ class MessageDelivery:
                 parcelled.done.set_exception(Unreachable("the server is stopping"))
                 parcelled.done.exception()
 
-    async def send(self, reserved: Reserved, *, recovered: bool = False) -> Sent:
+    async def send(self, reserved: ReservedMessage, *, recovered: bool = False) -> Sent:
         """Makes a reserved message durable and visible. Raises Unreachable when that can't be confirmed in time: the message
         is then delivered later, or has been. A caller that is cancelled does not stop it."""
         if self._closed:
@@ -107,7 +108,7 @@ class MessageDelivery:
     async def show_stored(self, message: Message) -> Sent:
         """Shows a message that is stored, as one that is taken over from a server that died: what of it was done is not done again.
         Its own entry of the outbox, if there is one, is left to who sweeps. Raises Unreachable."""
-        return await self.send(Reserved(message, version="", entry=_NO_ENTRY), recovered=True)
+        return await self.send(ReservedMessage(message, membership_version="", outbox_entry=_NO_ENTRY), recovered=True)
 
     @property
     def depths(self) -> tuple[int, int, int, int]:
@@ -154,9 +155,9 @@ class MessageDelivery:
         # Stored before by whom it was taken over from, or given places by a Redis that knew less.
         careful = store.deployment.may_redis_lag or any(parcelled.recovered for parcelled in batch)
 
-        async def attempt(again: bool) -> tuple[list[Committed], list[Reserved]]:
+        async def attempt(again: bool) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
             reserved = [parcelled.reserved for parcelled in batch]
-            return await store.messages.commit(reserved, self._stamps.take(len(batch)), careful=careful or again)
+            return await store.commits.commit(reserved, self._stamps.take(len(batch)), messages_first=careful or again)
 
         try:
             done = await self._until_confirmed(batch, attempt)
@@ -192,11 +193,11 @@ class MessageDelivery:
                 return
             (at_ms,) = done
             if at_ms is not None:
-                parcelled.committed = Committed(reserved, at_ms)
+                parcelled.committed = CommittedMessage(reserved, at_ms)
                 self._push("show", self._durable, [parcelled])
                 return
             # Redis was behind: what it was decided on is not so. Whoever asked decides anew on what is.
-            await store.cache.run([store.messages.clear(reserved)])
+            await store.cache.run([store.outbox.clear_call(reserved)])
             await store.conversations.drop(reserved.message.conversation)
             self._give_up(parcelled, Superseded("the group was changed meanwhile"))
         except Exception as error:
@@ -241,13 +242,13 @@ class MessageDelivery:
             with RequestScope():
                 await store.conversations.drop(conversation, old.message.seq)
                 await store.conversations.load((conversation,), with_members=True)
-                place = await store.messages.reserve(old.message.at(0, 0), again=old)
-            if isinstance(place, Refused):
-                if place.reason != "cold":
+                place = await store.outbox.reserve(old.message.with_place(0, 0), replaces_taken_place=True)
+            if isinstance(place, Refusal):
+                if place is not Refusal.NOT_LOADED:
                     # Its group has ended: nobody is to try any further.
-                    await store.cache.one(store.messages.clear(old))
-                raise Unreachable(f"no place for a message: {place.reason}")
-            await store.cache.one(store.messages.clear(old))
+                    await store.cache.one(store.outbox.clear_call(old))
+                raise Unreachable(f"no place for a message: {place.value}")
+            await store.cache.one(store.outbox.clear_call(old))
         except Exception as error:
             if not isinstance(error, StoreError):
                 _log.exception("a message could not be placed again", message=old.message.id)
@@ -282,10 +283,10 @@ class MessageDelivery:
             assert committed is not None
             message = committed.reserved.message
             heads.append(len(calls))
-            calls.append(store.messages.show(committed))
+            calls.append(store.commits.newest_message_call(committed))
             if message.key and message.digest:
                 claim = Claim(message.id, message.conversation, message.digest, message.seq)
-                calls.append(store.claims.settle(message.sender, message.key, claim))
+                calls.append(store.claims.settle_call(message.sender, message.key, claim))
             parcelled.event = MessageCreated(message)
             first, parcelled.rest = await recipients_of(store, committed, FIRST_MEMBERS)
             parts.append(slice_recipients(committed, first, membership_updates(committed)))
@@ -309,7 +310,7 @@ class MessageDelivery:
         changes = [parcelled.reserved.change for parcelled in overtaken]
         users = [user for change in changes if change is not None for user in change.joined]
         if users:
-            await self._store.cache.run([self._store.sessions.change(user, "doubt", {"at": 0}) for user in users])
+            await self._store.cache.run([self._store.sessions.apply(user, INVALIDATE) for user in users])
 
     async def _lane_stage(self) -> None:
         """The members of large groups beyond the first, a slice at a time. What waits for one group goes to them together."""
@@ -363,10 +364,10 @@ class MessageDelivery:
         at_ms = part.committed.at_ms
         outcomes: list[tuple[UserId, ApplyResult]] = []
         for effect, answer in zip(part.effects, answers, strict=True):
-            outcome = applied(effect.user, answer)
+            outcome = parse_result(effect.user, answer)
             outcomes.append((effect.user, outcome))
             changed = effect.session_event(outcome)
-            parcel.add(changed, [(effect.user, outcome)], stored_at=at_ms, has_own_write_ts=not effect.is_end)
+            parcel.add(changed, [(effect.user, outcome)], stored_at=at_ms, has_own_write_ts=not effect.ends_group)
         assert parcelled.event is not None
         parcel.add_message(parcelled.event, shown, at_ms)
         outcomes += shown.others
@@ -379,7 +380,7 @@ class MessageDelivery:
     def _publish(self, parcel: OutgoingEvents, done: Sequence[InFlightMessage]) -> None:
         for parcelled in done:
             self._under_way.pop(parcelled.reserved.message.id, None)
-        self._bus.send(parcel, [self._store.messages.clear(parcelled.reserved) for parcelled in done])
+        self._bus.send(parcel, [self._store.outbox.clear_call(parcelled.reserved) for parcelled in done])
 
     def _leave(self, parcelled: InFlightMessage) -> None:
         """Leave a durable message to the outbox, or to the stale caches if the outbox was lost."""

@@ -9,10 +9,11 @@ import structlog
 
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId, parse_private
-from store.messages.records import Reserved
-from store.receipts.receipt_store import Mark, ReceiptKind
+from store.messages.message import ReservedMessage
+from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.redis.request_scope import RequestScope
-from store.sessions.session_store import ApplyResult, applied
+from store.sessions.apply_results import ApplyResult, parse_result
+from store.sessions.changes import ReceiptReceived, logged
 from store.store import Store
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
@@ -46,11 +47,11 @@ class ReceiptNotifier:
         """Somebody acknowledged what came after a seq, up to the receipt's. keep: its mark may not be stored yet. Returns at once."""
         self._start(receipt, after, keep)
 
-    def sent(self, reserved: Reserved, sender: ApplyResult) -> None:
+    def sent(self, reserved: ReservedMessage, sender: ApplyResult) -> None:
         """Sending reads: those whose messages a durable one covers learn of it, its sender doesn't. Returns at once.
         sender: what the message did to the session of who sent it."""
         message = reserved.message
-        if not (message.kind.countable and reserved.reads):
+        if not (message.kind.countable and reserved.reads_unread):
             return
         receipt = ReceiptAdvanced(message.conversation, message.sender, ReceiptKind.READ, message.seq)
         if not sender.changed or sender.old_read_seq >= message.seq:
@@ -120,8 +121,8 @@ class ReceiptNotifier:
 
     async def _try_to_tell(self, receipt: ReceiptAdvanced, after: int | None, keep: bool, unread: bool) -> None:
         if keep:
-            mark = Mark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
-            await self._store.receipts.keep([mark], self._store.clock.now_ms())
+            mark = ReceiptMark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
+            await self._store.receipts.save_marks([mark], self._store.clock.now_ms())
         await self._tell(await self._senders(receipt, after, unread), receipt)
 
     async def _senders(self, receipt: ReceiptAdvanced, after: int | None, unread: bool) -> list[UserId]:
@@ -159,20 +160,11 @@ class ReceiptNotifier:
             for user in users:
                 store.stale_caches.add_user(user)
             return
-        now = store.clock.now_ms()
-        change = {
-            "c": conversation,
-            "s": receipt.seq,
-            "k": receipt.kind.value,
-            "at": now,
-            "e": receipt.log_entry(),
-            "peer": int(_is_private(conversation)),
-        }
-        answers = await store.cache.run_in_background(
-            [store.sessions.change(user, "receipt", change) for user in users]
-        )
+        received = ReceiptReceived(conversation, receipt.kind, receipt.seq, _is_private(conversation))
+        change = logged(received, store.clock.now_ms(), receipt.log_entry())
+        answers = await store.cache.run_in_background([store.sessions.apply(user, change) for user in users])
         parcel = OutgoingEvents()
-        parcel.add(receipt, [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)])
+        parcel.add(receipt, [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)])
         self._bus.send(parcel)
 
 

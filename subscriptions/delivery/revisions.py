@@ -17,11 +17,12 @@ import structlog
 from store.base.errors import StoreError, Unreachable
 from store.base.ids import ConversationId, UserId
 from store.base.tasks import end_tasks
-from store.messages.records import Message
+from store.messages.message import Message
 from store.messages.revision_store import Revision, RevisionKind
 from store.redis.cache import Call
 from store.redis.single_flight import retry_until_true
-from store.sessions.session_store import applied
+from store.sessions.apply_results import parse_result
+from store.sessions.changes import Revise, logged
 from store.store import Store
 from subscriptions.delivery.message_delivery import FIRST_MEMBERS, MessageDelivery
 from subscriptions.realtime.bus import Bus
@@ -103,7 +104,7 @@ class Revisions:
                 await self._tell_rest(telling)
                 return True
             if left.age_ms > _FORGOTTEN_MS:
-                await self._store.cache.one(self._store.revisions.clear(left))
+                await self._store.cache.one(self._store.revisions.clear_call(left))
         except StoreError as error:
             _log.warning("a revision is not told yet", message=left.message, reason=str(error))
         finally:
@@ -163,7 +164,7 @@ class Revisions:
             done = await write(store.clock.now_ms())
             if done is None:
                 present = await self._find(revision)
-                await store.cache.one(store.revisions.clear(revision))
+                await store.cache.one(store.revisions.clear_call(revision))
                 return present or message
             try:
                 telling = await self._begin(done, revision, began)
@@ -186,7 +187,7 @@ class Revisions:
         """Whether everybody's state knows of the message's creation, so that nobody hears of that afterwards."""
         if self._delivery.find(message.id) is not None:
             return False
-        return not await self._store.messages.is_in_outbox(message.conversation, message.id)
+        return not await self._store.outbox.contains(message.conversation, message.id)
 
     async def _begin(self, message: Message, revision: Revision, began: float, *, recovered: bool = False) -> _Telling:
         at_ms = self._store.clock.now_ms()
@@ -199,7 +200,7 @@ class Revisions:
         viewers = await self._list_viewers(message.conversation, message.seq)
         users = sorted(viewers, key=lambda user: user != by)
         first, telling.rest = users[:FIRST_MEMBERS], users[FIRST_MEMBERS:]
-        calls = [self._store.revisions.show(message, telling.at_ms), *self._changes(telling, first)]
+        calls = [self._store.revisions.newest_message_call(message, telling.at_ms), *self._changes(telling, first)]
         answers = await self._store.cache.run(calls)
         await self._publish(telling, first, answers[1:])
 
@@ -224,14 +225,9 @@ class Revisions:
 
     def _changes(self, telling: _Telling, users: Sequence[UserId]) -> list[Call]:
         message = telling.message
-        change = {
-            "c": message.conversation,
-            "s": message.seq,
-            "at": telling.at_ms,
-            "e": REVISION_EVENTS[telling.revision.kind].log_entry(message),
-            "again": int(self._is_shared(telling)),
-        }
-        return [self._store.sessions.change(user, "revise", change) for user in users]
+        revise = Revise(message.conversation, message.seq, may_repeat=self._is_shared(telling))
+        change = logged(revise, telling.at_ms, REVISION_EVENTS[telling.revision.kind].log_entry(message))
+        return [self._store.sessions.apply(user, change) for user in users]
 
     def _is_shared(self, telling: _Telling) -> bool:
         """Whether another server may be telling the same."""
@@ -247,7 +243,7 @@ class Revisions:
         one before its own: read from here, the later event shows the newest of both. An edit that is overtaken by a recall shows
         nothing; its tick is told all the same, for the chain.
         """
-        outcomes = [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)]
+        outcomes = [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)]
         parcel = OutgoingEvents()
         present = await self._find(telling.revision)
         event = REVISION_EVENTS[telling.revision.kind].present(present) if present is not None else None
@@ -255,7 +251,7 @@ class Revisions:
         if self._is_shared(telling):
             # Whoever died may have applied it and not told: let those who listen look at their clocks.
             parcel.add_positions([pair for pair in outcomes if not pair[1].changed])
-        self._bus.send(parcel, [] if telling.rest else [self._store.revisions.clear(telling.revision)])
+        self._bus.send(parcel, [] if telling.rest else [self._store.revisions.clear_call(telling.revision)])
 
     async def _find(self, revision: Revision) -> Message | None:
         place = (revision.conversation, revision.seq)

@@ -10,7 +10,8 @@ import pytest
 from redis.crc import key_slot
 
 from resolvers.messages.history import list_messages
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
 from server.services import open_services
 from server.settings import Settings
@@ -90,7 +91,7 @@ async def test_nodes_that_forgot_the_scripts_are_given_them_again(cluster: OwnCl
 async def test_a_script_never_runs_on_keys_of_more_than_one_node_and_says_so(cache: Cache) -> None:
     keys = cache.keys.user(UserId("u0")) + cache.keys.user(UserId("u1"))
     with pytest.raises(Unreachable, match="CROSSSLOT"):
-        await cache.one(Call("membership", keys, ("x",)))
+        await cache.one(Call("read_membership", keys, ("x", "mt")))
 
 
 @pytest.fixture

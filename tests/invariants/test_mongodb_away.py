@@ -72,7 +72,7 @@ async def test_reads_go_on_writes_fail_at_once_and_the_same_key_is_safe_once_mon
     for _ in range(3):
         assert (await api.expect_send_refusal(alice, bob, "without a key")).code == "UNAVAILABLE"
     assert (await api.expect_refusal(carol, LEAVE, id=group)).code == "UNAVAILABLE"
-    assert await api.services.app.store.messages.list_outbox(range(PARTITIONS), 0, 100) == []
+    assert await api.services.app.store.outbox.list_waiting(range(PARTITIONS), 0, 100) == []
     assert await api.all_sessions(bob) == sessions
     await asyncio.to_thread(child.launch)
     await asyncio.to_thread(child.await_ready)

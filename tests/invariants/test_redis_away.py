@@ -14,7 +14,7 @@ from pymongo import MongoClient
 
 from resolvers.users.callers import Caller, CallerRole
 from schema.base.context import Context
-from schema.base.viewers import Viewer
+from schema.base.viewers import TrackedViewer
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
@@ -222,7 +222,7 @@ async def test_an_event_that_is_told_as_redis_goes_shows_what_mongodb_holds(depl
         head = await context.app.store.conversations.find(ConversationId(private_id(alice, bob)))
         return ExecutionResult({"seq": head and head.seq}, None)
 
-    viewer = Viewer(Caller(UserId(alice), CallerRole.USER, 0.0))
+    viewer = TrackedViewer(Caller(UserId(alice), CallerRole.USER, 0.0))
     trips = one.services.app.store.mongo.trips
     async with asyncio.timeout(2):
         told = await one.services.engine.execute_event(show, None, viewer)
@@ -249,7 +249,7 @@ async def test_what_was_begun_with_redis_and_ends_without_is_done_at_once(
 
         monkeypatch.setattr(type(of), name, wait_and_work)
 
-    late(store.messages, "commit")
+    late(store.commits, "commit")
     late(store.session_rows, "write")
     writes = asyncio.gather(other.send(alice, bob, "spanning", idempotencyKey="k"), other.pin(bob, talk))
     async with asyncio.timeout(5):

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.sessions.reading import mark_read
 from resolvers.sessions.session_changes import pin_session
 from resolvers.users.callers import Caller, CallerRole
@@ -27,7 +28,7 @@ CONVERSATION = private_id(ANNA, BEN)
 @pytest.fixture
 async def services(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
     """Three messages wait for ben. A lock ends by itself soon."""
-    monkeypatch.setattr(locks, "HELD_MS", 150)
+    monkeypatch.setattr(locks, "LOCK_MS", 150)
     async with open_services(settings) as opened:
         for user in (ANNA, BEN):
             await opened.sign_in(Caller(user, CallerRole.USER, 2e9))

@@ -9,7 +9,8 @@ from pymongo import MongoClient
 
 from store.base.ids import ConversationId, UserId, private_id
 from store.mongo.collections import MEMBERS, RECEIPTS, member_row_id, receipt_row_id
-from store.receipts.receipt_store import Mark, ReceiptKind, receipts_pipeline
+from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
+from store.receipts.receipt_store import receipts_pipeline
 from store.store import Store
 
 GROUP = ConversationId("g_1")
@@ -38,7 +39,7 @@ async def test_other_conversations_and_other_members_are_left_alone(store: Store
     # Ids that begin alike.
     await _group(store, ("ben", [[1, -1]]), ("ben.b", [[1, -1]]))
     await store.mongo.insert_many(MEMBERS, [{"_id": "g_12 ben", "r": "MEMBER", "i": [[1, -1]], "j": 1, "v": 0}])
-    await store.receipts.keep([Mark(GROUP, BEN, ReceiptKind.READ, 3)], 100)
+    await store.receipts.save_marks([ReceiptMark(GROUP, BEN, ReceiptKind.READ, 3)], 100)
     rows = await store.receipts.list_receipts(GROUP, 2, ANNA, status=None, after="", limit=10)
     assert [(r.user, r.status, r.delivered_at_ms, r.read_at_ms) for r in rows] == [
         ("ben", ReceiptKind.READ, 100, 100),
@@ -56,7 +57,7 @@ async def test_a_mark_that_is_kept_again_keeps_its_time_and_nobody_goes_back(
     if conversation != GROUP:
         await store.conversations.open_private(conversation, 1)
     for seq, kind, at in ((5, ReceiptKind.READ, 50), (3, ReceiptKind.DELIVERED, 60), (5, ReceiptKind.READ, 70)):
-        await store.receipts.keep([Mark(conversation, BEN, kind, seq)], at)
+        await store.receipts.save_marks([ReceiptMark(conversation, BEN, kind, seq)], at)
     people = (await store.receipts.list_recipients([conversation]))[conversation]
     assert {p.user: (p.delivered, p.read) for p in people}[BEN] == (5, 5)
     (row,) = await store.receipts.list_receipts(conversation, 4, ANNA, status=None, after="", limit=10)
@@ -65,7 +66,7 @@ async def test_a_mark_that_is_kept_again_keeps_its_time_and_nobody_goes_back(
 
 
 async def test_acknowledging_makes_nobody_a_member(store: Store) -> None:
-    await store.receipts.keep([Mark(GROUP, BEN, ReceiptKind.READ, 1)], 1)
+    await store.receipts.save_marks([ReceiptMark(GROUP, BEN, ReceiptKind.READ, 1)], 1)
     assert await store.mongo.find(MEMBERS, {}) == []
 
 

@@ -7,12 +7,13 @@ import asyncio
 import orjson
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services
 from server.settings import Settings
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 from store.redis.cache import Call
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.messages import MessageCreated

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
 from subscriptions.realtime.mailboxes import Delivered, Position
 from subscriptions.realtime.replay import sort_replay

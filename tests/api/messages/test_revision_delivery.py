@@ -222,7 +222,7 @@ async def test_what_waits_in_the_outbox_gives_no_place_and_makes_no_member(api: 
     assert (await api.own_session(alice, group))["unreadCount"] == 1
     # And the message itself can be revised: it is delivered.
     assert (await api.edit(alice, sent, "edited"))["editCount"] == 1
-    await store.cache.one(store.revisions.clear(revision))
+    await store.cache.one(store.revisions.clear_call(revision))
 
 
 async def test_a_caller_who_goes_away_stops_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

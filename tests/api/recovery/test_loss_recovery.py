@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from store.base.ids import UserId
-from store.messages.records import Message
+from store.messages.message import Message
 from tests.api.client import RECALL, SILENCE_SECONDS, Api, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.targeting import as_sharded
