@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 from store.base.ids import UserId
 from store.redis.cache import Cache, Call
@@ -56,13 +57,11 @@ class EventStreamStore:
 
     async def reserve(self, token: str, user: UserId) -> None:
         """Reserve a token that is not known yet."""
-        self._cache.require_shared()
-        await self._cache.one(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
+        await self._run(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
 
     async def find(self, token: str) -> StreamPlace | None:
         """Return the location of a stream. None: the token does not exist, or has ended."""
-        self._cache.require_shared()
-        user, server = await self._cache.run([Call("GET", (self._user(token),)), Call("GET", (self._server(token),))])
+        user, server = await self._run(Call("GET", (self._user(token),)), Call("GET", (self._server(token),)))
         return StreamPlace(UserId(user.decode()), server.decode() if server else None) if user else None
 
     async def open(self, token: str, user: UserId, server: str) -> list[bytes] | None:
@@ -70,18 +69,14 @@ class EventStreamStore:
 
         None: it is open already.
         """
-        self._cache.require_shared()
-        if not await self._cache.one(Call("SET", (self._server(token),), (server, "NX", "PX", OPEN_MS))):
+        (is_first,) = await self._run(Call("SET", (self._server(token),), (server, "NX", "PX", OPEN_MS)))
+        if not is_first:
             return None
         waiting = self._waiting(token)
-        _, asked, _ = await self._cache.run(
-            [
-                Call("SET", (self._user(token),), (user, "PX", OPEN_MS)),
-                Call("HVALS", (waiting,)),
-                Call("DEL", (waiting,)),
-            ]
+        _, operations, _ = await self._run(
+            Call("SET", (self._user(token),), (user, "PX", OPEN_MS)), Call("HVALS", (waiting,)), Call("DEL", (waiting,))
         )
-        return list(asked)
+        return list(operations)
 
     async def keep(self, server: str, streams: Iterable[tuple[str, UserId]]) -> None:
         """Renew the streams that a server holds."""
@@ -98,18 +93,15 @@ class EventStreamStore:
         keys = (self._user(token), self._server(token), self._waiting(token))
         await self._cache.run_in_background([Call("DEL", (key,)) for key in keys])
 
-    async def wait(self, token: str, operation: str, asked: bytes, most: int = MOST_WAITING) -> QueueOutcome:
+    async def wait(self, token: str, operation: str, request: bytes, most: int = MOST_WAITING) -> QueueOutcome:
         """Queue an operation until the stream is opened, unless `most` operations wait already."""
-        self._cache.require_shared()
-        if len(asked) > LONGEST_WAITING:
+        if len(request) > LONGEST_WAITING:
             return QueueOutcome.FULL
         waiting = self._waiting(token)
-        added, count, _ = await self._cache.run(
-            [
-                Call("HSETNX", (waiting,), (operation, asked)),
-                Call("HLEN", (waiting,)),
-                Call("PEXPIRE", (waiting,), (RESERVED_MS,)),
-            ]
+        added, count, _ = await self._run(
+            Call("HSETNX", (waiting,), (operation, request)),
+            Call("HLEN", (waiting,)),
+            Call("PEXPIRE", (waiting,), (RESERVED_MS,)),
         )
         if not added:
             return QueueOutcome.EXISTS
@@ -120,8 +112,12 @@ class EventStreamStore:
 
     async def withdraw(self, token: str, operation: str) -> bool:
         """Remove an operation from the queue. False: it is not in the queue; the stream may have taken it over."""
+        (removed,) = await self._run(Call("HDEL", (self._waiting(token),), (operation,)))
+        return bool(removed)
+
+    async def _run(self, *calls: Call) -> list[Any]:
         self._cache.require_shared()
-        return bool(await self._cache.one(Call("HDEL", (self._waiting(token),), (operation,))))
+        return await self._cache.run(calls)
 
     def _user(self, token: str) -> str:
         return self._keys.event_stream(token, "user")
