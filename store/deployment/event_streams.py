@@ -23,15 +23,15 @@ RESERVED_MS = 60_000
 OPEN_MS = 90_000
 """A stream counts as closed if its server has not renewed it for this time."""
 
-MOST_WAITING = 20
+MAX_QUEUED_OPERATIONS = 20
 """Operations that may wait for one stream."""
 
-LONGEST_WAITING = 16_384
+MAX_OPERATION_BYTES = 16_384
 """Bytes of an operation that may wait for its stream."""
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPlace:
+class StreamLocation:
     """The user of a stream and the server that holds it. None: the stream is not opened yet."""
 
     user: UserId
@@ -41,7 +41,7 @@ class StreamPlace:
 class QueueOutcome(Enum):
     """Outcome of queueing an operation for a stream that is not opened yet."""
 
-    KEPT = auto()
+    QUEUED = auto()
     EXISTS = auto()
     """An operation with this id waits already."""
     FULL = auto()
@@ -59,10 +59,10 @@ class EventStreamStore:
         """Reserve a token that is not known yet."""
         await self._run(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
 
-    async def find(self, token: str) -> StreamPlace | None:
+    async def find(self, token: str) -> StreamLocation | None:
         """Return the location of a stream. None: the token does not exist, or has ended."""
         user, server = await self._run(Call("GET", (self._user(token),)), Call("GET", (self._server(token),)))
-        return StreamPlace(UserId(user.decode()), server.decode() if server else None) if user else None
+        return StreamLocation(UserId(user.decode()), server.decode() if server else None) if user else None
 
     async def open(self, token: str, user: UserId, server: str) -> list[bytes] | None:
         """Open a stream on a server, and return the operations that wait for it, in no order.
@@ -78,7 +78,7 @@ class EventStreamStore:
         )
         return list(operations)
 
-    async def keep(self, server: str, streams: Iterable[tuple[str, UserId]]) -> None:
+    async def renew(self, server: str, streams: Iterable[tuple[str, UserId]]) -> None:
         """Renew the streams that a server holds."""
         self._cache.require_shared()
         calls = []
@@ -88,14 +88,16 @@ class EventStreamStore:
         if calls:
             await self._cache.run_in_background(calls)
 
-    async def forget(self, token: str) -> None:
+    async def delete(self, token: str) -> None:
         """Remove a stream that has ended."""
         keys = (self._user(token), self._server(token), self._waiting(token))
         await self._cache.run_in_background([Call("DEL", (key,)) for key in keys])
 
-    async def wait(self, token: str, operation: str, request: bytes, most: int = MOST_WAITING) -> QueueOutcome:
-        """Queue an operation until the stream is opened, unless `most` operations wait already."""
-        if len(request) > LONGEST_WAITING:
+    async def enqueue(
+        self, token: str, operation: str, request: bytes, max_queued: int = MAX_QUEUED_OPERATIONS
+    ) -> QueueOutcome:
+        """Queue an operation until the stream is opened, unless `max_queued` operations wait already."""
+        if len(request) > MAX_OPERATION_BYTES:
             return QueueOutcome.FULL
         waiting = self._waiting(token)
         added, count, _ = await self._run(
@@ -105,10 +107,10 @@ class EventStreamStore:
         )
         if not added:
             return QueueOutcome.EXISTS
-        if count > most:
+        if count > max_queued:
             await self.withdraw(token, operation)
             return QueueOutcome.FULL
-        return QueueOutcome.KEPT
+        return QueueOutcome.QUEUED
 
     async def withdraw(self, token: str, operation: str) -> bool:
         """Remove an operation from the queue. False: it is not in the queue; the stream may have taken it over."""
