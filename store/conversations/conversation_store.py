@@ -21,6 +21,7 @@ from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
+from store.sessions.row_writes import new_row_fields
 
 _HEAD_FIELDS = (
     HeadField.NEWEST_SEQ,
@@ -99,7 +100,6 @@ class ConversationStore:
         """
         people = parse_private(conversation)
         assert people is not None
-        session = {"r": 0, "rn": 0, "d": 0, "a": 0, "w": 0}
         head = {
             ConversationField.KIND: "P",
             ConversationField.SEQ: 0,
@@ -108,7 +108,7 @@ class ConversationStore:
             ConversationField.WRITTEN_AT: 0,
         }
         sessions = [
-            UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": session}, upsert=True)
+            UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": new_row_fields(0)}, upsert=True)
             for user in people[:2]
         ]
         await self._mongo.gather(

@@ -28,6 +28,7 @@ from store.mongo.collections import (
     member_row_id,
     session_row_id,
 )
+from store.sessions.row_writes import membership_updates, new_row_fields
 
 CLAIM_SECONDS = 24 * 3600
 """How long the same idempotency key of the same creator answers the first group."""
@@ -69,9 +70,7 @@ class GroupStore:
             **info.to_fields(),
         }
         rows = [{"_id": member_row_id(conversation, m.user)} | m.to_fields() for m in members]
-        sessions = [
-            {"_id": session_row_id(m.user, conversation), "r": 0, "rn": 0, "d": 0, "a": at, "w": at} for m in members
-        ]
+        sessions = [{"_id": session_row_id(m.user, conversation)} | new_row_fields(at) for m in members]
 
         async def work(session: Any) -> None:
             if key is not None:
@@ -105,7 +104,7 @@ class GroupStore:
                 await self._origins.insert(message, session)
             if change.member_records:
                 await self._mongo.bulk_write(MEMBERS, _member_updates(message.conversation, change), session=session)
-            rows = _session_updates(message, change, at_ms)
+            rows = membership_updates(message, change, at_ms)
             if rows:
                 await self._mongo.bulk_write(SESSIONS, rows, session=session)
             # Last: every message in the group writes its head too, and waits as long as this transaction locks it.
@@ -172,25 +171,6 @@ def _member_updates(conversation: ConversationId, change: GroupChange) -> list[U
         UpdateOne({"_id": member_row_id(conversation, user)}, {"$set": orjson.loads(member)}, upsert=True)
         for user, member in change.member_records
     ]
-
-
-def _session_updates(message: Message, change: GroupChange, at_ms: int) -> list[UpdateOne]:
-    """Return the updates of sessions that begin or end.
-
-    A session that begins has read everything so far. One that ends stays as it was at the message before.
-    """
-    seq, n, conversation = message.seq, message.n, message.conversation
-    begin = {
-        "$set": {"jn": n},
-        "$max": {"r": seq, "rn": n, "d": seq, "a": at_ms, "w": at_ms},
-        "$unset": dict.fromkeys(("x", "xn", "us", "fs", "fn"), ""),
-        "$pull": {"ms": {"$lte": seq}},
-    }
-    # Messages written before they joined are not theirs, even if they became durable afterwards.
-    written = {"$cond": [{"$gt": [n, {"$ifNull": ["$jn", -1]}]}, change.written_at_ms, 0]}
-    end = [{"$set": {"fs": seq - 1, "fn": n, "a": {"$max": ["$a", at_ms]}, "w": {"$max": ["$w", written]}}}]
-    rows = [UpdateOne({"_id": session_row_id(user, conversation)}, begin, upsert=True) for user in change.joined]
-    return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, end) for user in change.left]
 
 
 def _claim_id(creator: UserId, key: str) -> str:
