@@ -44,7 +44,7 @@ Run = Callable[[Sequence[Call]], Awaitable[Any]]
 def calls_of(caller: int, count: int) -> list[Call]:
     """Return script calls as sending a message makes them: one key, a record of some hundred bytes."""
     record = b'["m_123456789012345678","p_alice_bob","%s",42]' % (b"d" * 64)
-    return [Call("claim", (f"{{u:user{caller}}}:key:{n}",), (record, 60_000)) for n in range(count)]
+    return [Call("claim_key", (f"{{u:user{caller}}}:key:{n}",), (record, 60_000)) for n in range(count)]
 
 
 def words_of(call: Call) -> list[Any]:

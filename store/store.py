@@ -26,6 +26,7 @@ from store.redis.keys import Keys
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
 from store.sessions.user_locks import UserLocks
+from store.sessions.user_transactions import UserTransactions
 from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_store import UserStore
@@ -51,6 +52,7 @@ class Store:
     sessions: SessionStore
     session_rows: SessionRows
     locks: UserLocks
+    user_transactions: UserTransactions
     groups: GroupStore
     receipts: ReceiptStore
     typing: TypingStore
@@ -70,13 +72,17 @@ def build_store(
     rates: RatesPerMinute | None = None,
     fallback: FallbackServer | None = None,
 ) -> Store:
-    """Connect the repositories with each other. Opens nothing. fallback: the Redis to use while the deployment's is away."""
+    """Connect the repositories with each other.
+
+    Opens nothing. fallback: the Redis to use while the deployment's is away.
+    """
     keys = cache.keys
     deployment = Deployment(mongo, cache, keys, clock, fallback)
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches)
     return Store(
         mongo=mongo,
         cache=cache,
@@ -93,7 +99,8 @@ def build_store(
         claims=ClaimStore(mongo, cache, keys),
         sessions=sessions,
         session_rows=rows,
-        locks=UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches),
+        locks=locks,
+        user_transactions=UserTransactions(mongo, cache, locks, rows, sessions),
         groups=GroupStore(mongo),
         receipts=ReceiptStore(mongo),
         typing=TypingStore(cache, keys, clock),

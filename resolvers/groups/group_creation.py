@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url, check_key, check_name, check_sub_biz
@@ -15,7 +14,8 @@ from resolvers.groups.group_rules import MEMBER, OWNER
 from resolvers.users.users import access_users, check_user_ids
 from store.base.ids import ConversationId, UserId, group_id
 from store.conversations.conversation import GroupInfo, Member
-from store.sessions.session_store import applied
+from store.sessions.apply_results import parse_result
+from store.sessions.changes import Invalidate, Join, logged
 from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 
@@ -94,10 +94,10 @@ async def _find_first(app: Confab, creator: UserId, key: str) -> Access | None:
         raise NotFound("the group created with this idempotencyKey was dismissed", field="idempotencyKey")
     # The server that created it may have died before it updated the members' cached states.
     members = [member.user for member in await app.store.conversations.list_members(group)]
-    doubt = {"c": group, "at": 0}
+    invalidate = logged(Invalidate(unless_cached=group), 0, "")
     for start in range(0, len(members), _MEMBERS_AT_ONCE):
-        slice_ = members[start : start + _MEMBERS_AT_ONCE]
-        await app.store.cache.run([app.store.sessions.change(user, "doubt", doubt) for user in slice_])
+        part = members[start : start + _MEMBERS_AT_ONCE]
+        await app.store.cache.run([app.store.sessions.apply(user, invalidate) for user in part])
     return access
 
 
@@ -105,21 +105,14 @@ async def _announce_members(
     app: Confab, conversation: ConversationId, sub_biz: str | None, users: Sequence[UserId], at: int
 ) -> None:
     """Put the new session into the members' cached states, and send the event to their devices."""
-    record: dict[str, Any] = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": at, "w": at}
-    if sub_biz is not None:
-        record["sb"] = sub_biz
-    change = {
-        "c": conversation,
-        "rec": record,
-        "at": at,
-        "e": SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation]),
-    }
+    entry = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
+    join = logged(Join(conversation, 0, 0, sub_biz), at, entry)
     for start in range(0, len(users), _MEMBERS_AT_ONCE):
-        slice_ = users[start : start + _MEMBERS_AT_ONCE]
-        answers = await app.store.cache.run([app.store.sessions.change(user, "join", change) for user in slice_])
-        parcel = OutgoingEvents()
-        for user, answer in zip(slice_, answers, strict=True):
-            outcome = applied(user, answer)
-            event = SessionChanged(SyncReason.MEMBERSHIP, outcome.sessions, outcome.total_unread)
-            parcel.add(event, [(user, outcome)], stored_at=at)
-        app.bus.send(parcel)
+        part = users[start : start + _MEMBERS_AT_ONCE]
+        answers = await app.store.cache.run([app.store.sessions.apply(user, join) for user in part])
+        events = OutgoingEvents()
+        for user, answer in zip(part, answers, strict=True):
+            result = parse_result(user, answer)
+            event = SessionChanged(SyncReason.MEMBERSHIP, result.sessions, result.total_unread)
+            events.add(event, [(user, result)], stored_at=at)
+        app.bus.send(events)

@@ -21,7 +21,7 @@ from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
-from store.sessions.row_writes import new_row_fields
+from store.sessions.changes import new_row
 
 _HEAD_FIELDS = (
     HeadField.NEWEST_SEQ,
@@ -108,7 +108,7 @@ class ConversationStore:
             ConversationField.WRITTEN_AT: 0,
         }
         sessions = [
-            UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": new_row_fields(0)}, upsert=True)
+            UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": new_row(0)}, upsert=True)
             for user in people[:2]
         ]
         await self._mongo.gather(

@@ -28,7 +28,7 @@ from store.mongo.collections import (
     member_row_id,
     session_row_id,
 )
-from store.sessions.row_writes import membership_updates, new_row_fields
+from store.sessions.changes import Join, Leave, new_row
 
 CLAIM_SECONDS = 24 * 3600
 """How long the same idempotency key of the same creator answers the first group."""
@@ -70,7 +70,7 @@ class GroupStore:
             **info.to_fields(),
         }
         rows = [{"_id": member_row_id(conversation, m.user)} | m.to_fields() for m in members]
-        sessions = [{"_id": session_row_id(m.user, conversation)} | new_row_fields(at) for m in members]
+        sessions = [{"_id": session_row_id(m.user, conversation)} | new_row(at) for m in members]
 
         async def work(session: Any) -> None:
             if key is not None:
@@ -104,7 +104,7 @@ class GroupStore:
                 await self._origins.insert(message, session)
             if change.member_records:
                 await self._mongo.bulk_write(MEMBERS, _member_updates(message.conversation, change), session=session)
-            rows = membership_updates(message, change, at_ms)
+            rows = _session_updates(message, change, at_ms)
             if rows:
                 await self._mongo.bulk_write(SESSIONS, rows, session=session)
             # Last: every message in the group writes its head too, and waits as long as this transaction locks it.
@@ -171,6 +171,15 @@ def _member_updates(conversation: ConversationId, change: GroupChange) -> list[U
         UpdateOne({"_id": member_row_id(conversation, user)}, {"$set": orjson.loads(member)}, upsert=True)
         for user, member in change.member_records
     ]
+
+
+def _session_updates(message: Message, change: GroupChange, at_ms: int) -> list[UpdateOne]:
+    """Return the updates of the sessions of those who join and leave."""
+    conversation = message.conversation
+    join = Join(conversation, message.seq, message.n, change.sub_biz).row_update(at_ms)
+    leave = Leave(conversation, message.seq - 1, message.n, change.written_at_ms).row_update(at_ms)
+    rows = [UpdateOne({"_id": session_row_id(user, conversation)}, join, upsert=True) for user in change.joined]
+    return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, leave) for user in change.left]
 
 
 def _claim_id(creator: UserId, key: str) -> str:

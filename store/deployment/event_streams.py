@@ -1,7 +1,9 @@
-"""Where event streams are: a token is reserved by its user, then opened once, on one server, and forgotten at its end.
+"""Locations of event streams, by token.
 
-Every server must find the stream that a request names, and only Redis is shared. What is asked of a stream that is reserved and not
-opened yet waits here, for whichever server opens it.
+A user reserves a token and opens its stream once, on one server. The token ends with the stream.
+
+Every server must find the stream that a request names, and only Redis is shared. Operations for a stream that is
+reserved but not opened yet wait here for the server that opens it.
 """
 
 from __future__ import annotations
@@ -15,32 +17,34 @@ from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 RESERVED_MS = 60_000
-"""How long a reservation waits for its stream."""
+"""A reservation ends after this time, unless its stream is opened."""
 
 OPEN_MS = 90_000
-"""How long a server is believed to hold a stream without having said so again."""
+"""A stream counts as closed if its server has not renewed it for this time."""
 
 MOST_WAITING = 20
+"""Operations that may wait for one stream."""
+
 LONGEST_WAITING = 16_384
-"""How many operations may wait for a stream to be opened, and how many bytes each may have."""
+"""Bytes of an operation that may wait for its stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPlace:
-    """Whose stream it is, and which server holds it; None: not opened yet."""
+    """The user of a stream and the server that holds it. None: the stream is not opened yet."""
 
     user: UserId
     server: str | None
 
 
 class QueueOutcome(Enum):
-    """What became of an operation for a stream that is not opened yet."""
+    """Outcome of queueing an operation for a stream that is not opened yet."""
 
     KEPT = auto()
     EXISTS = auto()
-    """One of that id waits already."""
+    """An operation with this id waits already."""
     FULL = auto()
-    """It is too long, or too many wait."""
+    """The operation is too long, or too many wait."""
 
 
 class EventStreamStore:
@@ -51,18 +55,21 @@ class EventStreamStore:
         self._keys = keys
 
     async def reserve(self, token: str, user: UserId) -> None:
-        """Makes a token known that nobody else has."""
+        """Reserve a token that is not known yet."""
         self._cache.require_shared()
         await self._cache.one(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
 
     async def find(self, token: str) -> StreamPlace | None:
-        """Where the stream is. None: there is no such token any more."""
+        """Return the location of a stream. None: the token does not exist, or has ended."""
         self._cache.require_shared()
         user, server = await self._cache.run([Call("GET", (self._user(token),)), Call("GET", (self._server(token),))])
         return StreamPlace(UserId(user.decode()), server.decode() if server else None) if user else None
 
     async def open(self, token: str, user: UserId, server: str) -> list[bytes] | None:
-        """Opens it on a server, and takes over what waits, in no order. None: it is open already."""
+        """Open a stream on a server, and return the operations that wait for it, in no order.
+
+        None: it is open already.
+        """
         self._cache.require_shared()
         if not await self._cache.one(Call("SET", (self._server(token),), (server, "NX", "PX", OPEN_MS))):
             return None
@@ -77,7 +84,7 @@ class EventStreamStore:
         return list(asked)
 
     async def keep(self, server: str, streams: Iterable[tuple[str, UserId]]) -> None:
-        """Says again which streams the server holds."""
+        """Renew the streams that a server holds."""
         self._cache.require_shared()
         calls = []
         for token, user in streams:
@@ -87,12 +94,12 @@ class EventStreamStore:
             await self._cache.run_in_background(calls)
 
     async def forget(self, token: str) -> None:
-        """The stream has ended."""
+        """Remove a stream that has ended."""
         keys = (self._user(token), self._server(token), self._waiting(token))
         await self._cache.run_in_background([Call("DEL", (key,)) for key in keys])
 
     async def wait(self, token: str, operation: str, asked: bytes, most: int = MOST_WAITING) -> QueueOutcome:
-        """Keeps an operation until the stream is opened, if there are not `most` already."""
+        """Queue an operation until the stream is opened, unless `most` operations wait already."""
         self._cache.require_shared()
         if len(asked) > LONGEST_WAITING:
             return QueueOutcome.FULL
@@ -112,7 +119,7 @@ class EventStreamStore:
         return QueueOutcome.KEPT
 
     async def withdraw(self, token: str, operation: str) -> bool:
-        """Takes back what waits. False: it does not, the stream may have taken it over."""
+        """Remove an operation from the queue. False: it is not in the queue; the stream may have taken it over."""
         self._cache.require_shared()
         return bool(await self._cache.one(Call("HDEL", (self._waiting(token),), (operation,))))
 

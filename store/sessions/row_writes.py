@@ -1,38 +1,22 @@
-"""Writes to session rows that follow from messages and group changes. All may be repeated."""
+"""Writes to session rows that follow from messages. All may be repeated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pymongo import UpdateOne
 
-from store.base.ids import ConversationId, UserId, parse_private
-from store.conversations.group_change import GroupChange
+from store.base.ids import parse_private
 from store.messages.message import Message, MessageField, ReservedMessage
 from store.mongo.client import Document, Update
 from store.mongo.collections import session_row_id
-from store.sessions.fields import (
-    JOINED_N,
-    LAST_READABLE_N,
-    LAST_READABLE_SEQ,
-    MOST_MENTIONS,
-    RESET_BY_JOINING,
-    SessionFields,
-)
+from store.sessions.fields import MOST_MENTIONS, SessionFields
 
 _READ_SEQ = SessionFields.acknowledged_seq.stored
 _READ_N = SessionFields.read_n.stored
 _DELIVERED_SEQ = SessionFields.received_seq.stored
-_ACTIVE_TS = SessionFields.active_ts.stored
-_WRITE_TS = SessionFields.write_ts.stored
 _MENTIONS = SessionFields.mentions.stored
-_RESET_BY_JOINING = tuple(field.stored for field in RESET_BY_JOINING)
-
-
-def new_row_fields(at_ms: int) -> Document:
-    """Return the fields of a row of a session in which nothing was written, that moved at a time."""
-    return {_READ_SEQ: 0, _READ_N: 0, _DELIVERED_SEQ: 0, _ACTIVE_TS: at_ms, _WRITE_TS: at_ms}
 
 
 def message_updates(reserved: ReservedMessage) -> list[Update]:
@@ -79,42 +63,3 @@ def has_mention(row: Document, seq: int) -> bool:
 def has_read(row: Document, seq: int) -> bool:
     """Return whether the user of a row has read a message."""
     return bool(row.get(_READ_SEQ, 0) >= seq)
-
-
-def membership_updates(message: Message, change: GroupChange, at_ms: int) -> list[UpdateOne]:
-    """Return the updates of sessions that begin or end with a group change.
-
-    A session that begins has read everything so far. One that ends stays as it was at the message before.
-    """
-    return [
-        *_begin_updates(message, change.joined, at_ms),
-        *_end_updates(message, change.left, at_ms, change.written_at_ms),
-    ]
-
-
-def _begin_updates(message: Message, users: Iterable[UserId], at_ms: int) -> list[UpdateOne]:
-    seq, n = message.seq, message.n
-    begin = {
-        "$set": {JOINED_N: n},
-        "$max": {_READ_SEQ: seq, _READ_N: n, _DELIVERED_SEQ: seq, _ACTIVE_TS: at_ms, _WRITE_TS: at_ms},
-        "$unset": dict.fromkeys((*_RESET_BY_JOINING, LAST_READABLE_SEQ, LAST_READABLE_N), ""),
-        "$pull": {_MENTIONS: {"$lte": seq}},
-    }
-    return [_update(user, message.conversation, begin, upsert=True) for user in users]
-
-
-def _end_updates(message: Message, users: Iterable[UserId], at_ms: int, written_at_ms: int) -> list[UpdateOne]:
-    seq, n = message.seq, message.n
-    # Messages written before they joined are not theirs, even if they became durable afterwards.
-    written = {"$cond": [{"$gt": [n, {"$ifNull": [f"${JOINED_N}", -1]}]}, written_at_ms, 0]}
-    fields = {
-        LAST_READABLE_SEQ: seq - 1,
-        LAST_READABLE_N: n,
-        _ACTIVE_TS: {"$max": [f"${_ACTIVE_TS}", at_ms]},
-        _WRITE_TS: {"$max": [f"${_WRITE_TS}", written]},
-    }
-    return [_update(user, message.conversation, [{"$set": fields}]) for user in users]
-
-
-def _update(user: UserId, conversation: ConversationId, update: Any, *, upsert: bool = False) -> UpdateOne:
-    return UpdateOne({"_id": session_row_id(user, conversation)}, update, upsert=upsert)

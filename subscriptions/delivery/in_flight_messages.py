@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from store.base.ids import UserId
 from store.messages.message import CommittedMessage, Message, ReservedMessage
-from store.sessions.session_store import ApplyResult
+from store.sessions.apply_results import ApplyResult
 from subscriptions.realtime.events.messages import MessageCreated
 
 

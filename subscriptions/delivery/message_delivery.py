@@ -23,7 +23,8 @@ from store.messages.outbox_store import Refusal
 from store.redis.cache import Call
 from store.redis.request_scope import RequestScope, discard_request_cache
 from store.sessions.apply_messages import FanoutResult
-from store.sessions.session_store import NOT_CACHED, ApplyResult, applied
+from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_result
+from store.sessions.changes import INVALIDATE
 from store.store import Store
 from subscriptions.delivery.batch_window import BatchWindow
 from subscriptions.delivery.commit_timestamps import CommitTimestamps
@@ -309,7 +310,7 @@ class MessageDelivery:
         changes = [parcelled.reserved.change for parcelled in overtaken]
         users = [user for change in changes if change is not None for user in change.joined]
         if users:
-            await self._store.cache.run([self._store.sessions.change(user, "doubt", {"at": 0}) for user in users])
+            await self._store.cache.run([self._store.sessions.apply(user, INVALIDATE) for user in users])
 
     async def _lane_stage(self) -> None:
         """The members of large groups beyond the first, a slice at a time. What waits for one group goes to them together."""
@@ -363,10 +364,10 @@ class MessageDelivery:
         at_ms = part.committed.at_ms
         outcomes: list[tuple[UserId, ApplyResult]] = []
         for effect, answer in zip(part.effects, answers, strict=True):
-            outcome = applied(effect.user, answer)
+            outcome = parse_result(effect.user, answer)
             outcomes.append((effect.user, outcome))
             changed = effect.session_event(outcome)
-            parcel.add(changed, [(effect.user, outcome)], stored_at=at_ms, has_own_write_ts=not effect.is_end)
+            parcel.add(changed, [(effect.user, outcome)], stored_at=at_ms, has_own_write_ts=not effect.ends_group)
         assert parcelled.event is not None
         parcel.add_message(parcelled.event, shown, at_ms)
         outcomes += shown.others

@@ -12,7 +12,8 @@ from store.base.ids import ConversationId, UserId, parse_private
 from store.messages.message import ReservedMessage
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.redis.request_scope import RequestScope
-from store.sessions.session_store import ApplyResult, applied
+from store.sessions.apply_results import ApplyResult, parse_result
+from store.sessions.changes import ReceiptReceived, logged
 from store.store import Store
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
@@ -159,20 +160,11 @@ class ReceiptNotifier:
             for user in users:
                 store.stale_caches.add_user(user)
             return
-        now = store.clock.now_ms()
-        change = {
-            "c": conversation,
-            "s": receipt.seq,
-            "k": receipt.kind.value,
-            "at": now,
-            "e": receipt.log_entry(),
-            "peer": int(_is_private(conversation)),
-        }
-        answers = await store.cache.run_in_background(
-            [store.sessions.change(user, "receipt", change) for user in users]
-        )
+        received = ReceiptReceived(conversation, receipt.kind, receipt.seq, _is_private(conversation))
+        change = logged(received, store.clock.now_ms(), receipt.log_entry())
+        answers = await store.cache.run_in_background([store.sessions.apply(user, change) for user in users])
         parcel = OutgoingEvents()
-        parcel.add(receipt, [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)])
+        parcel.add(receipt, [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)])
         self._bus.send(parcel)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from store.base.ids import ConversationId, UserId
 from store.messages.message import CommittedMessage
 from store.redis.cache import Call
 from store.sessions.apply_messages import MessageDelta, MessageKind
-from store.sessions.session_store import ApplyResult
+from store.sessions.apply_results import ApplyResult
+from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, logged
 from store.store import Store
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
@@ -18,24 +18,19 @@ from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
 
 @dataclass(frozen=True, slots=True)
 class MembershipUpdate:
-    """A change of one user's cached state, other than by a message. Their devices are told that the session changed, and why."""
+    """The change of one user's session when they join, leave, or their group ends. Their devices get the reason."""
 
     user: UserId
-    kind: str
-    change: dict[str, Any]
+    change: LoggedChange
     reason: SyncReason = SyncReason.MEMBERSHIP
-
-    @property
-    def is_end(self) -> bool:
-        """Whether it is the group that ends, not somebody's membership."""
-        return self.kind == "dissolve"
+    ends_group: bool = False
 
     def call(self, store: Store) -> Call:
-        """The call that carries it out."""
-        return store.sessions.change(self.user, self.kind, self.change)
+        """Return the call that applies it to the user's cached state."""
+        return store.sessions.apply(self.user, self.change)
 
     def session_event(self, outcome: ApplyResult) -> SessionChanged:
-        """What the user's devices are told of it."""
+        """Return the event for the user's devices."""
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
@@ -66,24 +61,16 @@ async def recipients_of(store: Store, committed: CommittedMessage, most: int) ->
 
 
 def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
-    """The sessions of those who join and leave with it: before the message, so that it finds them so."""
+    """Return the updates of those who join and leave by a message: applied before it, so that it finds them done."""
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is None:
         return []
-    told = {
-        "c": message.conversation,
-        "at": at_ms,
-        "e": SessionChanged.log_entry(SyncReason.MEMBERSHIP, [message.conversation]),
-    }
-    # The message that made them a member is among what they have read; it is still to come to their devices.
-    record: dict[str, Any] = {
-        "s": message.seq, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
-        "g": [message.seq, message.seq], "p": 0, "a": at_ms, "w": at_ms,
-    }  # fmt: skip
-    if change.sub_biz:
-        record["sb"] = change.sub_biz
-    joins = [MembershipUpdate(user, "join", told | {"rec": record}) for user in change.joined]
-    return joins + [MembershipUpdate(user, "leave", told | {"f": message.seq - 1}) for user in change.left]
+    conversation = message.conversation
+    event = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
+    join = logged(Join(conversation, message.seq, message.n, change.sub_biz), at_ms, event)
+    leave = logged(Leave(conversation, message.seq - 1, message.n, change.written_at_ms), at_ms, event)
+    joins = [MembershipUpdate(user, join) for user in change.joined]
+    return joins + [MembershipUpdate(user, leave) for user in change.left]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +118,8 @@ def slice_recipients(
 
 
 def _end_updates(committed: CommittedMessage, users: Sequence[UserId]) -> list[MembershipUpdate]:
-    """The sessions of a group that ends with it, at some of those who were ever in it."""
-    gone = {"c": committed.reserved.message.conversation, "at": committed.at_ms}
-    gone["e"] = SessionChanged.log_entry(SyncReason.DELETE, [committed.reserved.message.conversation])
-    return [MembershipUpdate(user, "dissolve", gone, SyncReason.DELETE) for user in users]
+    """Return the updates of some who were ever in a group that ends by a message."""
+    conversation = committed.reserved.message.conversation
+    event = SessionChanged.log_entry(SyncReason.DELETE, [conversation])
+    dissolve = logged(Dissolve(conversation), committed.at_ms, event)
+    return [MembershipUpdate(user, dissolve, SyncReason.DELETE, ends_group=True) for user in users]

@@ -21,7 +21,8 @@ from store.messages.message import Message
 from store.messages.revision_store import Revision, RevisionKind
 from store.redis.cache import Call
 from store.redis.single_flight import retry_until_true
-from store.sessions.session_store import applied
+from store.sessions.apply_results import parse_result
+from store.sessions.changes import Revise, logged
 from store.store import Store
 from subscriptions.delivery.message_delivery import FIRST_MEMBERS, MessageDelivery
 from subscriptions.realtime.bus import Bus
@@ -224,14 +225,9 @@ class Revisions:
 
     def _changes(self, telling: _Telling, users: Sequence[UserId]) -> list[Call]:
         message = telling.message
-        change = {
-            "c": message.conversation,
-            "s": message.seq,
-            "at": telling.at_ms,
-            "e": REVISION_EVENTS[telling.revision.kind].log_entry(message),
-            "again": int(self._is_shared(telling)),
-        }
-        return [self._store.sessions.change(user, "revise", change) for user in users]
+        revise = Revise(message.conversation, message.seq, may_repeat=self._is_shared(telling))
+        change = logged(revise, telling.at_ms, REVISION_EVENTS[telling.revision.kind].log_entry(message))
+        return [self._store.sessions.apply(user, change) for user in users]
 
     def _is_shared(self, telling: _Telling) -> bool:
         """Whether another server may be telling the same."""
@@ -247,7 +243,7 @@ class Revisions:
         one before its own: read from here, the later event shows the newest of both. An edit that is overtaken by a recall shows
         nothing; its tick is told all the same, for the chain.
         """
-        outcomes = [(user, applied(user, answer)) for user, answer in zip(users, answers, strict=True)]
+        outcomes = [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)]
         parcel = OutgoingEvents()
         present = await self._find(telling.revision)
         event = REVISION_EVENTS[telling.revision.kind].present(present) if present is not None else None

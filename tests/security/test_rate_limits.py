@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from server.settings import Settings
 from store.base.ids import UserId
 from store.redis.cache import Cache
 from store.redis.keys import Keys
+from store.redis.scripts import read_scripts
 from store.users.rate_limits import RateLimit
 from tests.api.client import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_input, private_id
 from tests.api.conftest import OpenApi
@@ -113,11 +113,7 @@ async def test_no_rate_is_no_limit(server: Callable[..., RateLimit]) -> None:
 
 async def test_a_clock_of_redis_that_is_set_back_makes_nobody_wait(_redis_janitor: Any, redis_prefix: str) -> None:
     """As where a replica takes over whose clock is behind."""
-    script = (
-        (files("store") / "users" / "scripts" / "count_rate.lua")
-        .read_text()
-        .replace("redis.call('TIME')", "{ARGV[3], 0}")
-    )
+    script = read_scripts()["count_rate"].source.replace("redis.call('TIME')", "{ARGV[3], 0}")
 
     def count(at: int) -> float:
         """Seconds until what was counted is made up for, at this time (seconds) of Redis."""

@@ -28,7 +28,7 @@ CONVERSATION = private_id(ANNA, BEN)
 @pytest.fixture
 async def services(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
     """Three messages wait for ben. A lock ends by itself soon."""
-    monkeypatch.setattr(locks, "HELD_MS", 150)
+    monkeypatch.setattr(locks, "LOCK_MS", 150)
     async with open_services(settings) as opened:
         for user in (ANNA, BEN):
             await opened.sign_in(Caller(user, CallerRole.USER, 2e9))

@@ -133,7 +133,7 @@ async def test_word_that_is_lost_costs_a_second(servers: list[Services], monkeyp
 async def test_a_dead_holder_keeps_others_waiting_until_its_lock_ends(
     servers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "HELD_MS", 300)
+    monkeypatch.setattr(locks, "LOCK_MS", 300)
     store = servers[0].app.store
     args = (store.clock.now_ms(), "dead", "dead-server", 300, CONVERSATION)
     answer = await store.cache.one(Call("lock", store.keys.user(BEN), args))
@@ -147,7 +147,7 @@ async def test_a_dead_holder_keeps_others_waiting_until_its_lock_ends(
 async def test_one_who_died_waiting_keeps_others_waiting_for_a_moment_only(servers: list[Services]) -> None:
     store = servers[0].app.store
     async with store.locks.hold(BEN, [CONVERSATION]):
-        args = (store.clock.now_ms(), "dead", "dead-server", locks.HELD_MS, CONVERSATION)
+        args = (store.clock.now_ms(), "dead", "dead-server", locks.LOCK_MS, CONVERSATION)
         assert (await store.cache.one(Call("lock", store.keys.user(BEN), args)))[0] == 0
     began = time.monotonic()
     await pin_session(servers[1].app, BEN, CONVERSATION, 4)
@@ -165,7 +165,7 @@ async def test_waiting_ends_at_the_deadline_and_leaves_no_trace(
                 await _take(waiting)
         assert await store.cache.one(Call("LLEN", (store.keys.of_user(BEN, "queue"),))) == 0
     assert await store.cache.one(Call("EXISTS", (_lock_key(store),))) == 0
-    assert not store.locks._turns and not other.locks._turns
+    assert not store.locks._grants and not other.locks._grants
 
 
 async def test_who_gives_up_waiting_hands_on_a_turn_that_came_too_late(servers: list[Services]) -> None:
@@ -193,10 +193,10 @@ async def test_a_holder_that_died_after_writing_does_not_leave_a_state_that_know
     servers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its lock ends by itself; from then on every reader sees what MongoDB holds."""
-    monkeypatch.setattr(locks, "HELD_MS", 200)
+    monkeypatch.setattr(locks, "LOCK_MS", 200)
     store = servers[0].app.store
     await store.sessions.load(BEN)
-    args = (store.clock.now_ms(), "dead", "dead-server", locks.HELD_MS, CONVERSATION)
+    args = (store.clock.now_ms(), "dead", "dead-server", locks.LOCK_MS, CONVERSATION)
     answer = await store.cache.one(Call("lock", store.keys.user(BEN), args))
     await store.session_rows.write(BEN, int(answer[1]), {CONVERSATION: {"$set": {"p": 9}}})
     await asyncio.sleep(0.25)

@@ -107,7 +107,7 @@ async def test_data_of_a_newer_version_is_refused_before_the_first_new_row_is_th
     with pytest.raises(Unreachable):
         await Migrator(mongo, [Migration(2, "to two", never)]).run()
     await check_version(mongo, [TO_TWO])
-    with pytest.raises(NewerData, match="of version 2, and this Confab knows none past 1"):
+    with pytest.raises(NewerData, match="of version 2, and this Confab knows versions up to 1"):
         await check_version(mongo)
     before = await mongo.find("deployment", {}, projection={"time": 0})
     with pytest.raises(NewerData):
@@ -204,6 +204,6 @@ async def test_a_server_waits_for_the_index_of_places_and_not_for_others(
         # Asked for once, however often one looked.
         assert built == [("c", "b", "s"), ("u", "ik")]
         gates["claims"].set()
-        assert deployment.indexes._behind is not None
-        await deployment.indexes._behind
+        assert deployment.indexes._optional_build is not None
+        await deployment.indexes._optional_build
         assert built == [("c", "b", "s"), ("u", "ik"), ("until",), ("until",)]

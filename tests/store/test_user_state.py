@@ -14,9 +14,11 @@ from store.mongo.collections import SESSIONS, session_row_id
 from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
 from store.sessions.apply_messages import ApplyMessages, FanoutResult, MessageDelta, MessageKind
-from store.sessions.fields import MOST_MENTIONS
+from store.sessions.apply_results import ApplyResult, parse_result
+from store.sessions.changes import Change, Join, Read, SetFields, logged
+from store.sessions.fields import MOST_MENTIONS, Field
+from store.sessions.session import Session
 from store.sessions.session_rows import Tick
-from store.sessions.session_store import ApplyResult, applied
 from store.store import Store
 
 USER = UserId("ann")
@@ -30,14 +32,13 @@ async def _member_of(store: Store, *groups: ConversationId) -> UserId:
     user = UserId(f"{USER}{next(_names)}")
     await store.sessions.load(user)
     for group in groups:
-        record = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": START, "w": START}
-        await _apply(store, user, group, "join", {"rec": record, "at": START, "e": "{}"})
+        await _apply(store, user, Join(group, 0, 0, None), START)
     return user
 
 
-async def _apply(store: Store, user: UserId, group: ConversationId, kind: str, change: dict[str, Any]) -> ApplyResult:
-    call = store.sessions.change(user, kind, {"c": group} | change)
-    return applied(user, await store.cache.one(call))
+async def _apply(store: Store, user: UserId, change: Change, at: int) -> ApplyResult:
+    call = store.sessions.apply(user, logged(change, at, "{}"))
+    return parse_result(user, await store.cache.one(call))
 
 
 def _message(seq: int, n: int, *, countable: bool = True) -> dict[str, Any]:
@@ -97,14 +98,13 @@ async def test_own_messages_read_and_system_messages_never_count(store: Store) -
 async def test_a_membership_that_is_told_again_takes_nothing_away(store: Store) -> None:
     """A server that finishes what a dead one left tells it once more, after messages have come."""
     user = await _member_of(store)
-    record = {"s": 1, "n": 0, "r": 1, "rn": 0, "d": 1, "p": 0, "a": START, "w": START}
-    joining = {"rec": record, "at": START, "e": "{}"}
-    assert (await _apply(store, user, GROUP, "join", joining)).changed
+    joining = Join(GROUP, 1, 0, None)
+    assert (await _apply(store, user, joining, START)).changed
     for seq in (2, 3):
         await _show(store, user, GROUP, _message(seq, seq - 1))
     session = await store.sessions.find(user, GROUP)
     assert session is not None and session.unread_count == 2
-    again = await _apply(store, user, GROUP, "join", joining)
+    again = await _apply(store, user, joining, START)
     assert (again.changed, again.session) == (False, session)
 
 
@@ -113,11 +113,11 @@ async def test_mentions_are_counted_up_to_the_number_that_mongodb_keeps(store: S
     seqs = range(1, MOST_MENTIONS + 6)
     calls = [_showing(store, user, GROUP, _message(seq, seq), "mention").calls() for seq in seqs]
     answer = (await store.cache.run([call for (call,) in calls]))[-1]
-    session = applied(user, answer).session
+    session = parse_result(user, answer).session
     assert session is not None
     assert (session.unread_count, session.unread_mention_count) == (len(seqs), MOST_MENTIONS)
     # The newest ones are kept.
-    await _apply(store, user, GROUP, "read", {"r": 105, "rn": 105, "at": START + 20, "e": "{}"})
+    await _apply(store, user, Read(GROUP, 105, 105), START + 20)
     session = await store.sessions.find(user, GROUP)
     assert session is not None and session.unread_mention_count == MOST_MENTIONS - 100
 
@@ -162,17 +162,20 @@ async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:
     await check(*parts, "list")
     for number in range(2):
         at = START + 100 * number
-        mute = {"cs": [GROUP], "f": {"m": 1, "mu": str(START * 2)}, "u": [], "w": 0, "at": at + 1, "e": "{}"}
-        await _apply(store, user, GROUP, "set", mute)
+
+        async def set_fields(values: dict[Field[Any], Any], at: int = at) -> None:
+            await _apply(store, user, SetFields([GROUP], values), at + 1)
+
+        await set_fields({Session.muted: True, Session.muted_until_ms: START * 2})
         await check(*parts, "list", "mutes")
-        await _apply(store, user, GROUP, "set", mute | {"f": {}, "u": ["m", "mu"]})
+        await set_fields({Session.muted: False, Session.muted_until_ms: None})
         await check(*parts, "list")
-        await _apply(store, user, GROUP, "set", mute | {"f": {"x": number, "xn": number}, "u": []})
+        await set_fields({Session.deleted_seq: number, Session.deleted_n: number})
         await check(*parts)
         await _show(store, user, GROUP, _message(number + 1, number + 1))
         await check(*parts, "list")
         await store.cache.one(Call("DEL", (store.keys.of_user(user, "log"),)))
-        await _apply(store, user, GROUP, "set", mute | {"f": {"p": number + 1}, "u": []})
+        await set_fields({Session.priority: number + 1})
         await check(*parts, "list")
     await store.sessions.attach(user, "server", store.clock.now_ms() + 60_000)
     await check(*parts, "list", "routes")
@@ -230,7 +233,7 @@ async def _compare(store: Store, steps: list[tuple[str, int, int]]) -> None:
             upto = max(0, len(history) - back)
             n = sum(1 for k in history[:upto] if k != "system")
             now = START + 100 + len(moved)
-            await _apply(store, user, group, "read", {"r": upto, "rn": n, "at": now, "e": "{}"})
+            await _apply(store, user, Read(group, upto, n), now)
             read[group] = max(read[group], upto)
             continue
         history.append(kind)

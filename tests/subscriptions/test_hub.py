@@ -20,7 +20,7 @@ from store.base.ids import UserId
 from store.messages.message import Message
 from store.redis.cache import Call
 from store.sessions.apply_messages import ApplyMessages, MessageDelta
-from store.sessions.session_store import applied
+from store.sessions.apply_results import parse_result
 from subscriptions.realtime import hub
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.hub import Hub
@@ -319,8 +319,8 @@ async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None
     user, event = somebody.user, MessageCreated.log_entry(message)
     show = MessageDelta(conversation, 2, 2, True, 1, event, [user], {user: "own"})
     (call,) = ApplyMessages(somebody.store.keys, somebody.store.clock.now_ms(), [show]).calls()
-    outcome = applied(somebody.user, await somebody.store.cache.one(call))
-    again = applied(somebody.user, await somebody.store.cache.one(call))
+    outcome = parse_result(somebody.user, await somebody.store.cache.one(call))
+    again = parse_result(somebody.user, await somebody.store.cache.one(call))
     assert outcome.tick == outcome.previous + 1
     assert (again.changed, again.tick) == (False, outcome.tick)
 

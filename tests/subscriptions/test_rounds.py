@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
 from store.redis.cache import Call
 from store.redis.keys import Keys
+from store.sessions.changes import Leave, LoggedChange, logged
 from store.store import Store
 from subscriptions.delivery.fanout_batch import FanoutBatch
 from subscriptions.delivery.recipients import MembershipUpdate, RecipientSlice
@@ -18,10 +19,10 @@ NOW = 1_795_000_000_000
 
 
 def _store() -> Store:
-    def change(user: UserId, kind: str, change: dict[str, Any]) -> Call:
-        return Call("apply", Keys("").user(user), (NOW, "", kind, change))
+    def apply(user: UserId, change: LoggedChange) -> Call:
+        return Call("apply", Keys("").user(user), (NOW, "", change.kind, change.text))
 
-    parts = {"keys": Keys(""), "clock": SimpleNamespace(now_ms=lambda: NOW), "sessions": SimpleNamespace(change=change)}
+    parts = {"keys": Keys(""), "clock": SimpleNamespace(now_ms=lambda: NOW), "sessions": SimpleNamespace(apply=apply)}
     return cast(Store, SimpleNamespace(**parts))
 
 
@@ -57,7 +58,7 @@ def test_messages_of_a_conversation_go_to_each_in_one_call_but_to_who_wrote_one(
 
 
 def test_what_a_change_of_the_group_does_comes_between_the_messages_before_and_after_it() -> None:
-    leaves = MembershipUpdate(CAT, "leave", {"c": "g_1"})
+    leaves = MembershipUpdate(CAT, logged(Leave(ConversationId("g_1"), 1, 1, NOW), NOW, ""))
     parts = [_part("g_1", 1, BEN, CAT), _part("g_1", 2, BEN, effects=(leaves,)), _part("g_1", 3, BEN)]
     shown = FanoutBatch(_store(), parts)
     assert [_read(call) for call in shown.calls] == [

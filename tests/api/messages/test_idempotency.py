@@ -13,7 +13,7 @@ import pytest
 from store.base.errors import Unreachable
 from store.base.ids import UserId
 from store.messages.message import ReservedMessage
-from store.sessions.session_store import NOT_CACHED
+from store.sessions.apply_results import NOT_CACHED
 from subscriptions.delivery.in_flight_messages import Sent
 from tests.api.client import Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
