@@ -1,10 +1,12 @@
-"""Compares the CPU cost of Confab's Redis client with valkey-glide and redis-py on the calls that Confab makes (ADR 32).
+"""Compares the CPU cost of Confab's Redis client with valkey-glide and redis-py (ADR 32).
 
     pip install --target /tmp/glide valkey-glide
+
     PYTHONPATH=/tmp/glide .venv/bin/python -m bench.redis_clients
 
-Without valkey-glide the script says so and ends with status 0. All clients work on one Valkey in one process, in turn, so that a slower
-moment of the machine concerns all of them. The client's CPU includes the threads of valkey-glide.
+The calls are those that Confab makes. Without valkey-glide the script says so and ends with status 0. All clients
+work on one Valkey in one process, in turn, so that a slower moment of the machine affects all of them. The client's
+CPU includes the threads of valkey-glide.
 """
 
 from __future__ import annotations

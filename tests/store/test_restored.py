@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pymongo import MongoClient
 
-from bench.asking import InsideAsker
+from bench.api_client import InsideAsker
 from server.cli.migrate import tell_restored
 from server.errors import CommandError
 from server.services import open_services

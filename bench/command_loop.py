@@ -1,4 +1,7 @@
-"""A process that makes load as it is told: commands come over standard input, a JSON object a line, and are answered alike."""
+"""A load process controlled by commands.
+
+It reads one JSON object per line from standard input and answers on standard output.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,11 @@ _LONGEST_LINE = 1 << 27
 
 
 async def obey(target: object) -> None:
-    """Until standard input ends: calls the target's method that `do` names, with the rest as its arguments. What it answers, or
-    `error`, goes to standard output."""
+    """Execute commands until standard input ends.
+
+    Calls the target's method named by `do`, with the rest as arguments, and writes its result, or `error`, to
+    standard output.
+    """
     lines = asyncio.StreamReader(limit=_LONGEST_LINE)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     for number in itertools.count():
@@ -33,7 +39,7 @@ async def obey(target: object) -> None:
 
 
 async def some_at_a_time(tasks: Iterable[Awaitable[Any]], at_once: int) -> list[Any]:
-    """What the tasks come to, of which so many are under way together."""
+    """Return the results of tasks, of which only a given number run at the same time."""
     results: list[Any] = []
     waiting = iter(tasks)
 

@@ -1,7 +1,7 @@
-"""How much room things take, and how much one hot conversation or user can take.
+"""The size of stored data, and the capacity of one hot conversation or user.
 
-`python -m bench.room [--chat day.jsonl …]` starts a MongoDB and a Redis of its own. Bytes in MongoDB are those of data and indexes on disk
-once compacted; in Redis what MEMORY USAGE says of all keys.
+`python -m bench.footprint [--chat day.jsonl …]` starts MongoDB and Redis. Bytes in MongoDB are data and indexes on disk
+after compaction; bytes in Redis are MEMORY USAGE of all keys.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _IN_FLIGHT, _SECONDS = 60, 4.0
 
 
 def texts(chats: Sequence[Path]) -> list[str]:
-    """What people say."""
+    """Return texts of messages."""
     rows = [orjson.loads(line) for chat in chats for line in chat.read_bytes().splitlines()]
     return [row["text"] for row in rows if row["kind"] == "message"] or [
         "What is said, as long as such a line usually is"
@@ -52,7 +52,7 @@ def texts(chats: Sequence[Path]) -> list[str]:
 
 
 def insert_talk(url: str, database: str, said: Sequence[str]) -> None:
-    """Messages of pairs and groups, in the order in which they come: all conversations mixed."""
+    """Insert messages of pairs and groups in the order of time: all conversations mixed."""
     rng = random.Random(1)
     people = [f"u{number:06}" for number in range(20_000)]
     at = 1_800_000_000_000
@@ -81,7 +81,8 @@ def insert_talk(url: str, database: str, said: Sequence[str]) -> None:
                     documents.clear()
         for start in range(0, len(talks), _BATCH):
             heads = [
-                {"_id": name, "k": "P", "s": seqs[name], "n": seqs[name], "at": at, "w": at, "r0": seqs[name], "d0": seqs[name],
+                {"_id": name, "k": "P", "s": seqs[name], "n": seqs[name], "at": at, "w": at,
+                 "r0": seqs[name], "d0": seqs[name],
                  "q0": seqs[name], "m0": seqs[name], "r1": 7, "d1": 7, "q1": 7, "m1": 7}
                 for name, _ in talks[start : start + _BATCH]
             ]  # fmt: skip
@@ -101,7 +102,7 @@ def print_room(url: str, database: str) -> None:
 
 
 async def print_redis(services: Services, url: str, database: str) -> None:
-    """A user's state and the heads of their conversations, loaded."""
+    """Print the size of a user's loaded state and of the heads of their conversations."""
     with MongoClient[Row](url) as mongo:
         for sessions in (10, _SESSIONS):
             owner = insert_owner(mongo[database], f"owner{sessions}", sessions)
@@ -121,7 +122,7 @@ async def print_redis(services: Services, url: str, database: str) -> None:
 
 
 async def print_heat(services: Services) -> None:
-    """Sends for some seconds, as many as go."""
+    """Send messages for some seconds at the highest possible rate."""
     people = [UserId(f"h{number}") for number in range(200)]
     for user in people:
         await services.sign_in(Caller(user, CallerRole.USER, 2e9))
@@ -150,7 +151,8 @@ async def print_heat(services: Services) -> None:
         ("one group of 200, all there of late", lambda: into("large", rng.choice(people))),
     ]
     print(
-        f"\nmessages, {_IN_FLIGHT} in flight, one server process: a second; CPU of Redis (µs a message); a core of Redis would take"
+        f"\nmessages, {_IN_FLIGHT} in flight, one server process: per second; CPU of Redis (µs per message); "
+        "messages a second per core of Redis"
     )
     for title, send in ways:
         await _measure(services, send, 2.5)
@@ -191,7 +193,7 @@ async def _run(url: str, redis_url: str, said: Sequence[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.room", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.footprint", description=__doc__)
     parser.add_argument("--chat", type=Path, nargs="*", default=[], help="chat logs to take texts from (JSON lines)")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))

@@ -1,4 +1,4 @@
-"""A client of one user, over HTTP or inside a process."""
+"""Clients of one user: over HTTP, or inside the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.processes import ServerProcess
 
 
 class Asker:
-    """Asks over one kept-alive connection."""
+    """Sends operations over one kept-alive connection."""
 
     def __init__(self, server: ServerProcess, user: str) -> None:
         self.user = user
@@ -27,7 +27,7 @@ class Asker:
         await self._http.aclose()
 
     async def ask(self, query: str, **variables: Any) -> Any:
-        """The value of the query's one field."""
+        """Return the value of the operation's one field."""
         body = orjson.dumps({"query": query, "variables": variables})
         content = (await self._http.post("/graphql", content=body)).content
         self.received += len(content)
@@ -39,7 +39,7 @@ class Asker:
 
 
 class InsideAsker:
-    """Asks the parts of a server that are in this process."""
+    """Executes operations on a server in this process."""
 
     def __init__(self, services: Services, user: str) -> None:
         self.user = user
@@ -50,10 +50,10 @@ class InsideAsker:
         self._caller = Caller(UserId(user), CallerRole.USER, math.inf)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""
 
     async def ask(self, query: str, **variables: Any) -> Any:
-        """The value of the query's one field."""
+        """Return the value of the operation's one field."""
         request = GraphQLRequest(query, variables)
         await self._services.sign_in(self._caller)
         prepared = self._engine.prepare(request)
