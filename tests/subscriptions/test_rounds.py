@@ -26,9 +26,9 @@ def _store() -> Store:
     return cast(Store, SimpleNamespace(**parts))
 
 
-def _part(conversation: str, seq: int, *users: UserId, effects: tuple[MembershipUpdate, ...] = ()) -> RecipientSlice:
+def _part(conversation: str, seq: int, *users: UserId, updates: tuple[MembershipUpdate, ...] = ()) -> RecipientSlice:
     message = Message(MessageId(seq), ConversationId(conversation), ANN, MessageKind.TEXT, "said", seq, seq)
-    return RecipientSlice(CommittedMessage(ReservedMessage(message, "", ""), NOW), effects, users)
+    return RecipientSlice(CommittedMessage(ReservedMessage(message, "", ""), NOW), updates, users)
 
 
 def _read(call: Call) -> tuple[str, list[str]]:
@@ -59,7 +59,7 @@ def test_messages_of_a_conversation_go_to_each_in_one_call_but_to_who_wrote_one(
 
 def test_what_a_change_of_the_group_does_comes_between_the_messages_before_and_after_it() -> None:
     leaves = MembershipUpdate(CAT, logged(Leave(ConversationId("g_1"), 1, 1, NOW), NOW, ""))
-    parts = [_part("g_1", 1, BEN, CAT), _part("g_1", 2, BEN, effects=(leaves,)), _part("g_1", 3, BEN)]
+    parts = [_part("g_1", 1, BEN, CAT), _part("g_1", 2, BEN, updates=(leaves,)), _part("g_1", 3, BEN)]
     shown = FanoutBatch(_store(), parts)
     assert [_read(call) for call in shown.calls] == [
         ("ben", ["message 1"]),
