@@ -10,14 +10,14 @@ from strawberry.dataloader import DataLoader
 from resolvers.base.app import Confab
 from resolvers.conversations.access import Access, access_from, may_be_in
 from resolvers.conversations.visibility import is_visible
-from resolvers.messages.history import list_up_to, newest_shown
+from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
 from resolvers.messages.revising import list_viewers
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
 from store.base.ids import ConversationId, UserId
-from store.conversations.records import Head, Member
-from store.messages.records import Message
+from store.conversations.conversation import Head, Member
+from store.messages.message import Message
 from store.sessions.session import Session
 from store.users.user import User
 
@@ -64,7 +64,7 @@ class Loaders:
 
     def user(self, user: UserId) -> User | Awaitable[User]:
         """Return a user; without waiting if this process has the user in memory."""
-        return self._app.store.users.known(user) or self.users.load(user)
+        return self._app.store.users.find_cached(user) or self.users.load(user)
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
         found = await self._app.store.users.find_many(users)
@@ -103,7 +103,7 @@ class Loaders:
 
         def newest_message(found: Found | None) -> Message | Awaitable[Message | None] | None:
             access = access_from(*found) if found is not None else None
-            newest = newest_shown(access) if access is not None else None
+            newest = newest_visible(access) if access is not None else None
             return self._messages_up_to.load((conversation, newest)) if isinstance(newest, int) else newest
 
         return then(self.conversations.load(conversation), newest_message)
@@ -111,7 +111,7 @@ class Loaders:
     async def _load_messages_up_to(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         accesses = [await self.access(conversation) for conversation, _ in places]
         found = [(access, seq) for access, (_, seq) in zip(accesses, places, strict=True) if access is not None]
-        return await list_up_to(self._app, found)
+        return await list_newest_visible(self._app, found)
 
     async def _load_progress(self, conversations: list[ConversationId]) -> list[GroupProgress]:
         found = await self._app.store.receipts.list_recipients(conversations)

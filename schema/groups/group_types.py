@@ -15,7 +15,7 @@ from schema.compiler import then
 from schema.conversations.conversation_types import Conversation, ConversationType
 from schema.users.user_types import UserType, load_user
 from store.base.ids import ConversationId, UserId
-from store.conversations.records import Head, Member
+from store.conversations.conversation import Head, Member
 
 
 @strawberry.enum

@@ -22,7 +22,7 @@ from schema.messages.receipt_types import (
 )
 from schema.users.user_types import UserType, load_user, user_from
 from store.base.ids import ConversationId, message_id
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 
 
 @strawberry.enum(
@@ -88,7 +88,7 @@ class MessageType(Node):
         if not receipts.may_see_receipts(self.record, is_sender=is_sender):
             return None
         progress = info.context.loaders.progress.load(self.record.conversation)
-        return then(progress, lambda known: delivery_from(known.of(self.record.seq)))
+        return then(progress, lambda known: delivery_from(known.summarize(self.record.seq)))
 
     @strawberry.field(
         description="One row per recipient (members when it was sent, without the sender), in groups of any size. "

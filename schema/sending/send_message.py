@@ -6,6 +6,7 @@ import strawberry
 
 from resolvers.base.errors import Unavailable
 from resolvers.messages import sending
+from resolvers.messages.new_messages import NewMessage
 from schema.base.context import Info
 from schema.compiler import then
 from schema.messages.message_types import ContentType, MessageType, message_from
@@ -40,9 +41,9 @@ class SendMessageInput:
     )
     idempotency_key: str | None = None
 
-    def to_new_message(self) -> sending.NewMessage:
+    def to_new_message(self) -> NewMessage:
         """Return the input with its defaults filled in."""
-        return sending.NewMessage(
+        return NewMessage(
             to_user=self.to_user_id,
             conversation=self.conversation_id,
             content=self.content,

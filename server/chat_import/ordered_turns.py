@@ -13,8 +13,8 @@ from typing import Any
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
-from store.messages.message_store import MessageStore, Refused
-from store.messages.records import Reserved
+from store.messages.message import ReservedMessage
+from store.messages.outbox_store import OutboxStore, Refusal
 from store.store import Store
 
 _turn: ContextVar[Turn] = ContextVar("turn")
@@ -71,26 +71,26 @@ class Turn:
 
 def in_turn(app: Confab) -> Confab:
     """The same parts, for use cases that are called within a turn."""
-    return replace(app, store=replace(app.store, messages=_MessageStoreInTurn(app.store)))
+    return replace(app, store=replace(app.store, outbox=_OutboxInTurn(app.store)))
 
 
-class _MessageStoreInTurn(MessageStore):
+class _OutboxInTurn(OutboxStore):
     def __init__(self, store: Store) -> None:
-        super().__init__(store.mongo, store.cache, store.keys)
+        super().__init__(store.cache, store.keys)
 
-    async def reserve(self, *args: Any, **options: Any) -> Reserved | Refused:
+    async def reserve(self, *args: Any, **options: Any) -> ReservedMessage | Refusal:
         turn = _turn.get()
         await turn.come()
         return _taken(turn, await super().reserve(*args, **options))
 
-    async def reserve_change(self, *args: Any, **options: Any) -> Reserved | Refused:
+    async def reserve_change(self, *args: Any, **options: Any) -> ReservedMessage | Refusal:
         turn = _turn.get()
         await turn.come()
         return _taken(turn, await super().reserve_change(*args, **options))
 
 
-def _taken(turn: Turn, place: Reserved | Refused) -> Reserved | Refused:
+def _taken(turn: Turn, place: ReservedMessage | Refusal) -> ReservedMessage | Refusal:
     # A conversation that has to be loaded first is asked for again: the turn is not over by that.
-    if isinstance(place, Reserved):
+    if isinstance(place, ReservedMessage):
         turn.over.set()
     return place
