@@ -33,7 +33,7 @@ help:
 	@echo "make audit   whether advisories name a version that is pinned here (asks public databases)"
 	@echo "make bench   what Confab costs beside a baseline and the floor, in some minutes (BENCH='private lone')"
 	@echo "make budgets round trips and CPU of some operations, in 15 s; fails above budget"
-	@echo "make chaos   servers, a replica set and Redis hurt at random for 10 minutes; CHAOS='--seed 7' repeats a run"
+	@echo "make chaos   a load while caches, servers, a replica set and Redis fail at random, for 10 minutes; CHAOS='--seed 7' repeats a run"
 	@echo "make web     the pages for browsers, built with npm (make run and make test do that too)"
 	@echo "make lint    style, types and layers"
 	@echo "make schema  write schema/schema.graphql anew"

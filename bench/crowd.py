@@ -1,4 +1,4 @@
-"""Many subscribers, in a process of their own so that what they cost is not what is measured."""
+"""Many subscribers in a separate process, so that their cost is not measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Crowd:
     _process: asyncio.subprocess.Process
 
     def __init__(self, module: str = "bench.crowd_process") -> None:
-        """module: another process that takes commands the same way."""
+        """Prepare the process. module: another process with the same kind of commands."""
         self._module = module
 
     async def __aenter__(self) -> Crowd:
@@ -43,7 +43,10 @@ class Crowd:
         await self._process.wait()
 
     async def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """Has the process do something, and waits for it. Raises RuntimeError with what went wrong there."""
+        """Execute a command in the process and return its result.
+
+        Raises RuntimeError with the error of the process.
+        """
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(orjson.dumps({"do": command, **arguments}) + b"\n")
         await self._process.stdin.drain()

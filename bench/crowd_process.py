@@ -1,4 +1,4 @@
-"""The process of `bench.crowd`: takes commands as lines of JSON, answers each with one, and ends with its input."""
+"""The process of `bench.crowd`: reads commands as JSON lines, answers each with one line, and ends with its input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import uvloop
 
-from bench.commanded import obey, some_at_a_time
+from bench.command_loop import obey, some_at_a_time
 from bench.stalled_readers import StalledReaders
 from bench.subscriber import PATIENCE_SECONDS, Heard, Opening, Subscriber, ends_of
 from bench.suite.driving import quantile
@@ -21,7 +21,7 @@ Answer = dict[str, Any]
 
 
 class Crowds:
-    """Subscribers by the name of their crowd."""
+    """Subscribers, by the name of their crowd."""
 
     def __init__(self) -> None:
         self._members: dict[str, list[Subscriber]] = {}
@@ -31,7 +31,7 @@ class Crowds:
     async def open(
         self, *, name: str, port: int, path: str, users: list[str | None], subscriptions: list[str]
     ) -> Answer:
-        """One connection a user; a user may come more than once. None: a plain WebSocket."""
+        """Open one connection per user; a user may occur more than once. None: a plain WebSocket."""
         heard = self._heard[name] = Heard()
         loop = asyncio.get_running_loop()
         inits = {user: _init(user) for user in users}
@@ -48,7 +48,7 @@ class Crowds:
         return {"seconds": time.perf_counter() - began}
 
     async def subscribe(self, *, name: str, subscriptions: list[str]) -> Answer:
-        """Further subscriptions on every connection."""
+        """Add subscriptions on every connection."""
         began = time.perf_counter()
 
         async def one(subscriber: Subscriber) -> None:
@@ -65,7 +65,7 @@ class Crowds:
         return {}
 
     async def wait(self, *, name: str, count: int) -> Answer:
-        """Until so many deliveries came since `report`."""
+        """Wait until a number of deliveries arrived since `report`."""
         heard = self._heard[name]
         try:
             await heard.until(count)
@@ -78,7 +78,7 @@ class Crowds:
         return {}
 
     async def report(self, *, name: str) -> Answer:
-        """What was heard since the last report."""
+        """Return the deliveries since the last report."""
         heard = self._heard[name]
         fresh = self._heard[name] = Heard()
         for subscriber in self._members[name]:
@@ -99,22 +99,22 @@ class Crowds:
     async def stall(
         self, *, name: str, port: int, users: list[str], subscriptions: list[str], bytes_a_second: int
     ) -> Answer:
-        """Readers who stop, or go on so slowly, once they have caught up."""
+        """Open readers that stop, or read slowly, once they have caught up."""
         stalled = self._stalled[name] = StalledReaders(bytes_a_second)
         for user in users:
             stalled.open(Opening(f"127.0.0.1:{port}", "/graphql", _init(user), subscriptions))
         return {"ports": stalled.start()}
 
     async def stalled(self, *, name: str) -> Answer:
-        """How they ended, and after how long."""
+        """Return how they ended, and after which time."""
         return self._stalled[name].report()
 
     async def wake(self, *, name: str) -> Answer:
-        """Has them read all there is."""
+        """Let them read everything."""
         return self._stalled[name].wake()
 
     async def end_stalled(self, *, name: str) -> Answer:
-        """Has those end who were not ended."""
+        """End the stalled readers that are still open."""
         return await self._stalled.pop(name).end()
 
 

@@ -1,7 +1,7 @@
-"""What a large group costs.
+"""The cost of a large group.
 
-`python -m bench.groups --members 5000 --online 200` starts a MongoDB, a Redis and a server of its own and asks over HTTP;
-then it asks the same once more inside its own process, to count the round trips that requests wait for.
+`python -m bench.groups --members 5000 --online 200` starts MongoDB, Redis and a server and sends operations over
+HTTP. Then it executes them once more inside its own process, to count the round trips that requests wait for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pymongo import MongoClient
 
-from bench.asking import Asker, InsideAsker
+from bench.api_client import Asker, InsideAsker
 from bench.group_listeners import Listeners
 from bench.meter import Cost, Meter
 from bench.session_data import Row, insert_people
@@ -48,7 +48,7 @@ _RECEIPTS = """query ($id: ID!, $after: String, $status: ReceiptStatus) { messag
 
 _AT_ONCE = 16
 _COMINGS = 8
-"""So many leave, and as many others come."""
+"""Number of members that leave, and of people that join."""
 
 _NAME = "bench_groups"
 
@@ -65,7 +65,7 @@ class Trips:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something to be measured. `spreads`: what it does goes on after its answer."""
+    """An operation to measure. `spreads`: it causes work after its answer."""
 
     name: str
     user: str
@@ -77,7 +77,7 @@ class Operation:
 
 @dataclass
 class Crowd:
-    """A group: its members in the order of their ids, its owner first, and who is not in it yet."""
+    """A group: its members in the order of their ids, its owner first, and people who are not in it yet."""
 
     members: list[str]
     newcomers: Iterator[str]
@@ -86,9 +86,9 @@ class Crowd:
     seq: int = 0
     message: str = ""
     message_seq: int = 0
-    """One that a third of the members have read, a third received and a third neither, in the order of their ids."""
+    """A message that a third of the members have read, a third have received, in the order of their ids."""
     others: list[str] = field(default_factory=list)
-    """Groups as large, to be dismissed."""
+    """Groups of the same size, to be dismissed."""
 
     @property
     def owner(self) -> str:
@@ -96,7 +96,7 @@ class Crowd:
 
 
 class Bench:
-    """One group, asked about by whoever it takes."""
+    """One group, used by any of its members."""
 
     def __init__(self, crowd: Crowd, asker: Callable[[str], Asker | InsideAsker]) -> None:
         self.crowd = crowd
@@ -109,7 +109,7 @@ class Bench:
             await asker.close()
 
     async def ask(self, user: str, query: str, **variables: object) -> Row:
-        """The value of a query's one field, by a user who stays connected."""
+        """Return the value of a query's one field, for a user who stays connected."""
         asker = self._open.get(user) or self._open.setdefault(user, self._asker(user))
         before = asker.received
         value: Row = await asker.ask(query, **variables)
@@ -128,13 +128,16 @@ class Bench:
             act, operation.times, before_each=operation.before_each, until_calm=operation.spreads
         )
 
-    # --- before
+    # Preparation.
 
     async def create(self) -> None:
         self.crowd.group = (await self._create())["id"]
 
     async def reach_all(self) -> None:
-        """Everybody asks something, so that Redis holds their states; a third of them read, a third receive."""
+        """Send a request as every member, so that Redis has their states.
+
+        A third of them read, a third acknowledge delivery.
+        """
         crowd = self.crowd
         sent = await self.send()
         crowd.message, crowd.message_seq = sent["message"]["id"], sent["message"]["seq"]
@@ -158,7 +161,7 @@ class Bench:
 
         await asyncio.gather(*(several() for _ in range(_AT_ONCE)))
 
-    # --- what is measured
+    # Measured operations.
 
     async def _create(self, _number: int = 0) -> Row:
         made = {"name": "Everybody", "memberIds": self.crowd.members[1:]}
@@ -197,7 +200,7 @@ class Bench:
         assert any(edge["node"]["delivery"] for edge in page["edges"])
 
     def receipts(self, status: str | None, *, end: bool) -> Operation:
-        """A page of 50 at the beginning or the end of those with a status."""
+        """Select a page of 50 receipts with a status, from the start or the end."""
         crowd = self.crowd
         third = len(crowd.members) // 3
         last = {"READ": third, "DELIVERED": 2 * third}.get(status or "", len(crowd.members) - 1)
@@ -215,9 +218,9 @@ class Bench:
         return Operation(f"message, {who}", self.crowd.owner, self.send, times, spreads=True)
 
     def operations(self) -> Iterator[Operation]:
-        """What is measured of a group whose members' states are in Redis."""
+        """Return the operations on a group whose members' states are in Redis."""
         owner = self.crowd.owner
-        # Before other changes, which move who is where among the members.
+        # Before other changes, which move members to other positions.
         for status in (None, "READ", "DELIVERED", "SENT"):
             for end in (False, True):
                 yield self.receipts(status, end=end)
@@ -225,7 +228,7 @@ class Bench:
         yield Operation("markRead", self.crowd.members[1], self.read, 5, self.send, spreads=True)
         yield Operation("ackDelivered", self.crowd.members[2], self.acknowledge, 5, self.send, spreads=True)
         yield Operation("editMessage", owner, self.edit, 5, spreads=True)
-        # In this order: a group may be as large as it may become.
+        # In this order, because the group has the maximum size.
         yield Operation("leaveGroup", "", self.leave, 5, spreads=True)
         yield Operation("inviteMembers, one", owner, self.invite, 5, spreads=True)
         yield Operation("createGroup", owner, self.create_another, 3, spreads=True)
@@ -233,7 +236,7 @@ class Bench:
 
 
 async def measure_costs(databases: EmbeddedServers, folder: Path, crowd: Crowd, online: int) -> dict[str, Cost]:
-    """What operations cost a server of its own."""
+    """Measure the operations on a separate server."""
     assert databases.mongo_pid is not None and databases.redis_pid is not None
     costs: dict[str, Cost] = {}
     async with AsyncExitStack() as stack:
@@ -264,12 +267,12 @@ async def measure_costs(databases: EmbeddedServers, folder: Path, crowd: Crowd, 
             await measure(bench.message(f"{online} online"))
             await listeners.wait_for(costs[f"message, {online} online"].times)
             await meter.calm()
-        print(f"  the last of {online} heard of a message {1000 * listeners.latest():.0f} ms after it was sent")
+        print(f"  the last of {online} members received a message {1000 * listeners.latest():.0f} ms after it was sent")
     return costs
 
 
 async def count_trips(databases: EmbeddedServers, crowd: Crowd) -> dict[str, Trips]:
-    """What requests wait for: the least of some."""
+    """Return the round trips of each operation: the least of several runs."""
     settings = load_settings(
         **UNLIMITED,
         mongo_url=databases.mongo_url,

@@ -1,7 +1,7 @@
-"""What connections cost a server while nothing happens: memory, and CPU for keep-alives and routes.
+"""The cost of idle connections: memory, and CPU for keep-alive and routes.
 
-`python -m bench.idle --connections 10000 --users 2500` starts a MongoDB, a Redis and a server of its own and opens all connections
-three times deeper: acknowledged, then with messageEvents, then with syncSession too.
+`python -m bench.idle --connections 10000 --users 2500` starts MongoDB, Redis and a server, and opens all
+connections in three steps: acknowledged, then with messageEvents, then also with syncSession.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _STAGES: tuple[tuple[str, list[str]], ...] = (
 _SETTLE_SECONDS = 3.0
 
 _SPARE_FILES = 200
-"""A process has open, beside its connections."""
+"""Files that a process has open in addition to its connections."""
 
 
 class Bench:
-    """One crowd that comes to a server step by step."""
+    """One crowd that connects to a server step by step."""
 
     def __init__(self, server: ServerProcess, valkey_pid: int, crowd: Crowd, connections: int) -> None:
         self._server = server
@@ -54,7 +54,8 @@ class Bench:
         base = memory(self._server.pid)
         print(
             f"{len(users):,} connections of {len(set(users)):,} users; the server takes {base.rss / 1e6:.0f} MB before "
-            f"and {100 * idle:.2f} % of a CPU\n\n{'each connection, and in all':<28} {'KiB RSS':>8} {'KiB PSS':>8} {'MB RSS':>7} "
+            f"and {100 * idle:.2f} % of a CPU\n\n{'per connection, and in total':<28} "
+            f"{'KiB RSS':>8} {'KiB PSS':>8} {'MB RSS':>7} "
             f"{'s to get there':>15} {'CPU ms each':>12} {'CPU % at rest':>14} {'Redis MB':>9}",
             flush=True,
         )
@@ -68,7 +69,7 @@ class Bench:
             await asyncio.sleep(_SETTLE_SECONDS)
             self._print(stage, base, seconds, spent, await self._rest(rest_seconds))
         report = await self._crowd.ask("report", name="all")
-        print(f"closed meanwhile: {report['closed'] or 'none'}; frames that came by themselves: {report['other']}")
+        print(f"closed meanwhile: {report['closed'] or 'none'}; unexpected frames: {report['other']}")
 
     async def _open(self, name: str, users: list[str]) -> float:
         answer = await self._crowd.ask(
@@ -77,7 +78,7 @@ class Bench:
         return float(answer["seconds"])
 
     async def _rest(self, seconds: float) -> float:
-        """The share of a CPU that the server takes."""
+        """Return the share of a CPU that the server uses."""
         used, began = cpu_seconds(self._server.pid), time.perf_counter()
         await asyncio.sleep(seconds)
         return (cpu_seconds(self._server.pid) - used) / (time.perf_counter() - began)
@@ -89,7 +90,8 @@ class Bench:
         )
         print(
             f"{stage:<28} {rss:>8.1f} {pss:>8.1f} {now.rss / 1e6:>7.0f} {seconds:>15.1f} "
-            f"{1000 * spent / self._connections:>12.2f} {100 * at_rest:>14.2f} {memory(self._valkey_pid).rss / 1e6:>9.0f}",
+            f"{1000 * spent / self._connections:>12.2f} {100 * at_rest:>14.2f} "
+            f"{memory(self._valkey_pid).rss / 1e6:>9.0f}",
             flush=True,
         )
 

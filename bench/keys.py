@@ -1,7 +1,11 @@
-"""How keys spread: conversations over partitions, partitions and users over slots and nodes of Redis, rows over chunks and shards of MongoDB.
+"""The distribution of keys in Redis and MongoDB.
 
-`python -m bench.keys [--chat day.jsonl …]` simulates a deployment with a fixed seed: names as people have them (those of the chats, where
-given), activity with a heavy tail, new groups livelier than old ones. *max/mean* is how much more than its share the busiest one has.
+Conversations over partitions, partitions and users over slots and nodes of Redis, rows over chunks and shards of
+MongoDB.
+
+`python -m bench.keys [--chat day.jsonl …]` simulates a deployment with a fixed seed: names as in real chats (those
+of the files, if given), activity with a heavy tail, new groups more active than old ones. *max/mean* is the load of
+the busiest one, divided by the mean.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ _BEGAN_MS = 1_800_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """rate: messages a day now. stored: messages since it began. made: a snowflake."""
+    """A conversation. rate: messages a day now. stored: messages since it began. made: a snowflake."""
 
     people: tuple[str, ...]
     rate: float
@@ -45,7 +49,7 @@ class Conversation:
 
 
 def people(chats: Sequence[Path], rng: random.Random) -> list[str]:
-    """Users as they call themselves: many have the same name, and a number behind it."""
+    """Return user ids as people choose them: many have the same name with a number after it."""
     nicks = {orjson.loads(line).get("nick", "") for chat in chats for line in chat.read_bytes().splitlines()}
     names = sorted(nick.lower() for nick in nicks if is_user_id(nick)) or list(_NAMES)
     found: dict[str, None] = {}
@@ -56,7 +60,7 @@ def people(chats: Sequence[Path], rng: random.Random) -> list[str]:
 
 
 def conversations(users: Sequence[str], rng: random.Random) -> list[Conversation]:
-    """Some people talk much and are in much (Zipf); a quarter are groups, from 3 to 5,000."""
+    """Return conversations with Zipf-distributed activity; a quarter are groups of 3 to 5,000."""
     weights = list(accumulate(1 / (rank + 10) ** 0.8 for rank in range(len(users))))
     total = weights[-1]
 
@@ -72,7 +76,7 @@ def conversations(users: Sequence[str], rng: random.Random) -> list[Conversation
             chosen[somebody()] = None
         age_days = rng.uniform(0.1, 730)
         born = min(20_000.0, rng.paretovariate(1.1))
-        # What begins livelier falls silent: half as much every month.
+        # Activity halves every month.
         rate = born * (0.02 + 0.5 ** (age_days / 30))
         stored = born * 43 * (1 - 0.5 ** (age_days / 30)) + 0.02 * born * age_days
         made = first_at(_BEGAN_MS - round(age_days * _DAY_MS)) | rng.randrange(1 << 22)
@@ -81,7 +85,7 @@ def conversations(users: Sequence[str], rng: random.Random) -> list[Conversation
 
 
 def uneven(loads: Iterable[float], parts: int) -> float:
-    """max/mean over so many parts, those included that have nothing."""
+    """Return max/mean over a number of parts, including empty ones."""
     present = list(loads)
     return max(present) * parts / sum(present)
 
@@ -94,7 +98,11 @@ def _sums(pairs: Iterable[tuple[object, float]]) -> list[float]:
 
 
 def redis_table(users: Sequence[str], talk: Sequence[Conversation]) -> list[str]:
-    """Commands: two a message on the conversation's keys, one for each member (up to 200) and two for the sender on a user's."""
+    """Return the table of Redis nodes.
+
+    Commands: two per message on the conversation's keys; on users' keys one per member (up to 200) and two for the
+    sender.
+    """
     by_partition = [(partition_of(ConversationId(c.name(lambda made: group_id(made)))), 2 * c.rate) for c in talk]
     at_user: defaultdict[str, float] = defaultdict(float)
     for c in talk:
@@ -108,7 +116,7 @@ def redis_table(users: Sequence[str], talk: Sequence[Conversation]) -> list[str]
         f"the busiest conversation has {max(c.rate for c in talk) / sum(c.rate for c in talk):.2%} of all messages, "
         f"the busiest user {max(at_user.values()) / all_commands:.2%} of all commands",
         "",
-        "| Redis nodes | partitions of conversations, max/mean | if each conversation had a slot of its own | users | all together |",
+        "| Redis nodes | partitions of conversations, max/mean | one slot per conversation | users | total |",
         "| ---: | ---: | ---: | ---: | ---: |",
     ]
     alone = [(key_slot(c.name(lambda made: group_id(made)).encode()), 2 * c.rate) for c in talk]
@@ -120,14 +128,19 @@ def redis_table(users: Sequence[str], talk: Sequence[Conversation]) -> list[str]
 
 
 def shard_table(talk: Sequence[Conversation], rng: random.Random) -> list[str]:
-    """Chunks hold about as many messages each; which shard has which is chance, as a balancer leaves it."""
+    """Return the table of shards.
+
+    Chunks hold about the same number of messages; they are on random shards, as a balancer leaves them.
+    """
     forms: list[tuple[str, Callable[[Conversation], str]]] = [
         ("in order, groups named by when they were made", lambda c: c.name(lambda made: f"g_{made}")),
         ("in order, groups named in no order (as they are)", lambda c: c.name(lambda made: group_id(made))),
         ("hashed c", lambda c: f"{random.Random(c.name(lambda made: group_id(made))).random():.18f}"),
     ]  # fmt: skip
     chunks = SHARDS * CHUNKS_A_SHARD
-    lines = ["| `messages` by (c, b) | busiest chunk, max/mean | busiest shard, max/mean | the newest tenth of groups are on |",
+    lines = [
+        "| `messages` by (c, b) | busiest chunk, max/mean | busiest shard, max/mean | "
+        "chunks of the newest tenth of groups |",
              "| --- | ---: | ---: | ---: |"]  # fmt: skip
     youngest = sorted((c.made for c in talk if c.is_group), reverse=True)[: sum(c.is_group for c in talk) // 10][-1]
     for title, name in forms:
@@ -146,13 +159,14 @@ def shard_table(talk: Sequence[Conversation], rng: random.Random) -> list[str]:
                 young.add(chunk)
         on_shards = _sums((owner[chunk], load) for chunk, load in loads.items())
         lines.append(
-            f"| {title} | {uneven(loads.values(), chunks):.2f} | {uneven(on_shards, SHARDS):.2f} | {len(young)} of {chunks} chunks |"
+            f"| {title} | {uneven(loads.values(), chunks):.2f} | {uneven(on_shards, SHARDS):.2f} "
+            f"| {len(young)} of {chunks} chunks |"
         )
     return lines
 
 
 def simulate(chats: Sequence[Path], seed: int = 1) -> list[str]:
-    """The tables."""
+    """Print the tables."""
     rng = random.Random(seed)
     users = people(chats, rng)
     talk = conversations(users, rng)

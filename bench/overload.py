@@ -1,8 +1,8 @@
-"""What a server does with more than it can take: `python -m bench.overload`.
+"""A server with more load than it can take: `python -m bench.overload`.
 
-Finds how many messages a second one process takes, half of them sent over HTTP and half over WebSockets, then has 1, 2 and 3 times
-as many come, whether or not those before were answered, and looks how it serves then, and after. Takes some three minutes. The
-load is made by two processes that share the machine with the server and its databases.
+Finds the number of messages a second that one process takes, half over HTTP and half over WebSockets. Then it sends
+1, 2 and 3 times as many without waiting for answers, and measures the service during and after it. Takes about
+three minutes. Two processes make the load and share the machine with the server and its databases.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _TEXT = "What one says to another, as long as such a line usually is, more or le
 _STEPS = (0.6, 0.8, 1.0, 1.25, 1.6)
 _KEEPS_UP = 0.97
 _RECOVERED_SECONDS = 0.1
-"""A lone message is answered so soon by a server that has recovered."""
+"""A recovered server answers a single message within this time."""
 
 
 class Rig:
-    """A server, and those who ask it."""
+    """A server and its clients."""
 
     def __init__(self, server: ServerProcess, loads: list[Crowd]) -> None:
         self._server = server
         self._loads = loads
 
     async def connect(self) -> None:
-        """All senders."""
+        """Connect all senders."""
         people = [f"from{number:03}" for number in range(_PAIRS)]
         tokens = [f"Bearer {token(user)}" for user in people]
         bodies = [
@@ -63,7 +63,10 @@ class Rig:
             )
 
     async def drive(self, rate: float, seconds: float, over_http: float = 0.5) -> dict[str, Any]:
-        """So many messages a second; what came of them, all loads together, and what the server took meanwhile."""
+        """Send a number of messages a second.
+
+        Return the results of all load processes, and the server's use meanwhile.
+        """
         used, began = cpu_seconds(self._server.pid), time.monotonic()
         watching = asyncio.create_task(self._watch())
         parts = await asyncio.gather(
@@ -87,7 +90,7 @@ class Rig:
         } | await self._watched(watching)
 
     async def _watch(self) -> dict[str, float]:
-        """How long a health check takes meanwhile."""
+        """Measure the duration of health checks meanwhile."""
         longest = 0.0
         async with httpx.AsyncClient(base_url=self._server.url, verify=False, timeout=30) as client:
             try:
@@ -104,7 +107,7 @@ class Rig:
         return await watching
 
     async def recovery(self) -> float:
-        """Seconds until lone messages are answered as before."""
+        """Return the seconds until single messages are answered as before."""
         began = time.perf_counter()
         while True:
             told = await self.drive(20, 0.5)
@@ -117,7 +120,8 @@ class Rig:
 def _line(name: str, told: dict[str, Any]) -> str:
     codes = ", ".join(f"{code} {count:,}" for code, count in sorted(told["codes"].items())) or "none"
     return (
-        f"{name:<14} {told['asked']:>7.0f} {told['served']:>7.0f} {1000 * told['p50']:>8.0f} {1000 * told['p99']:>8.0f} "
+        f"{name:<14} {told['asked']:>7.0f} {told['served']:>7.0f} "
+        f"{1000 * told['p50']:>8.0f} {1000 * told['p99']:>8.0f} "
         f"{1000 * told['longest']:>8.0f} {1000 * told['refused_p50']:>8.1f} {1000 * told['refused_p99']:>8.0f} "
         f"{told['mb']:>6.0f} {100 * told['cpu']:>5.0f} {1000 * told['health']:>7.0f}  {codes}"
         + (f"; lost {told['lost']}" if told["lost"] else "")
@@ -126,7 +130,7 @@ def _line(name: str, told: dict[str, Any]) -> str:
 
 
 async def _capacity(rig: Rig, guess: float) -> float:
-    """Messages a second of which nearly all are served, the most that were seen."""
+    """Return the highest rate of messages a second at which nearly all are served."""
     best = 0.0
     for share in _STEPS:
         told = await rig.drive(guess * share, 5)
@@ -143,7 +147,8 @@ async def _measure(server: ServerProcess, loads: list[Crowd], arguments: argpars
     await rig.connect()
     await rig.drive(200, 3)
     print(
-        f"{'':<14} {'asked/s':>7} {'served':>7} {'p50 ms':>8} {'p99':>8} {'longest':>8} {'refused':>8} {'p99':>8} {'MB':>6} "
+        f"{'':<14} {'asked/s':>7} {'served':>7} {'p50 ms':>8} {'p99':>8} {'longest':>8} "
+        f"{'refused':>8} {'p99':>8} {'MB':>6} "
         f"{'CPU %':>5} {'health':>7}  refused as",
         flush=True,
     )
@@ -165,7 +170,7 @@ async def _measure(server: ServerProcess, loads: list[Crowd], arguments: argpars
 
 
 async def rig_alone(loads: list[Crowd], server: ServerProcess) -> float:
-    """The longest that a health check takes over three seconds."""
+    """Return the longest duration of a health check within three seconds."""
     rig = Rig(server, loads[1:])
     watching = asyncio.create_task(rig._watch())
     await asyncio.sleep(3)

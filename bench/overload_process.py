@@ -1,7 +1,9 @@
-"""The process that makes the load of `bench.overload`: arrivals do not wait for answers. Takes commands as `bench.commanded` has it.
+"""The process that makes the load of `bench.overload`: requests do not wait for earlier answers.
 
-Every request has a time at which it is due, and its wait counts from then. Over HTTP each goes to a kept-alive connection that is
-free, of which there are so many that one always is; over WebSockets, to one of the connections, whatever is under way there.
+Commands as in `bench.command_loop`.
+
+Every request has a due time, and its waiting time counts from then. Over HTTP each uses a free kept-alive
+connection, of which there are enough; over WebSockets one of the connections, whatever is running there.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 
 import uvloop
 
-from bench.commanded import obey, some_at_a_time
+from bench.command_loop import obey, some_at_a_time
 from bench.subscriber import PATIENCE_SECONDS, Heard, Opening, Subscriber, client_frame
 from bench.suite.clients import HttpClient
 from bench.suite.driving import quantile
@@ -33,7 +35,7 @@ _GRACE_SECONDS = 25.0
 
 
 class Tally:
-    """What came of requests, second by second."""
+    """Results of requests, second by second."""
 
     def __init__(self, began: float) -> None:
         self.began = began
@@ -75,7 +77,7 @@ class Tally:
 
 
 class Socket(Subscriber):
-    """A WebSocket on which any number of operations are under way."""
+    """A WebSocket with any number of running operations."""
 
     def __init__(self, opening: Opening) -> None:
         super().__init__(opening, Heard())
@@ -116,7 +118,7 @@ class Load:
         self._sockets: deque[tuple[Socket, bytes]] = deque()
 
     async def connect(self, *, port: int, tokens: list[str], bodies: list[str], connections: int) -> Answer:
-        """So many HTTP connections, and a WebSocket a token. bodies: what each token's user asks."""
+        """Open HTTP connections, and one WebSocket per token. bodies: the requests of each token's user."""
         self._port = port
         for number in range(connections):
             client = HttpClient(port, tokens[number % len(tokens)])
@@ -135,7 +137,7 @@ class Load:
         return {}
 
     async def drive(self, *, rate: float, seconds: float, over_http: float) -> Answer:
-        """So many requests a second, of which a share goes over HTTP. Answers once all are answered, or were given up."""
+        """Send requests at a rate, a share of them over HTTP. Return when all are answered or given up."""
         rng, began = random.Random(1), time.perf_counter()
         tally, due, asked = Tally(began), began, 0
         while due < began + seconds:
@@ -164,12 +166,15 @@ class Load:
             self._free.append((client, body))
             tally.take(due, answer)
 
-        # Those on which nothing was asked yet the server has ended.
+        # The server has closed connections that were never used.
         await client.open()
         client.ask(body, taken)
 
     async def storm(self, *, token: str, count: int) -> Answer:
-        """So many new WebSockets at once, without an operation. Answers how many were acknowledged, and how the others ended."""
+        """Open WebSockets at once, without an operation.
+
+        Return how many were acknowledged, and how the others ended.
+        """
         began = time.perf_counter()
         ends: Counter[str] = Counter()
         waited: list[float] = []

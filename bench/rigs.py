@@ -1,4 +1,4 @@
-"""ASGI applications to compare with, served by the same stack as Confab, each in a process of its own."""
+"""ASGI applications to compare with, served by the same libraries as Confab, each in its own process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPTIONS = {
     "--http": "httptools",
     "--ws": "websockets-sansio",
     "--ws-per-message-deflate": "false",
-    # Confab's pings are in the subprotocol.
+    # Confab sends pings in the subprotocol.
     "--ws-ping-interval": "3600",
     "--backlog": "4096",
     "--log-level": "warning",
@@ -30,7 +30,7 @@ _OPTIONS = {
 async def serving_rig(
     application: str, log: Path, *, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[ServerProcess]:
-    """Serves `module:name`, which answers /readyz, for the time of the block."""
+    """Serve `module:name`, which answers /readyz, for the time of the block."""
     port = ports.pick_free()
     command = [sys.executable, "-m", "uvicorn", application, "--port", str(port), "--no-access-log"]
     for option, value in _OPTIONS.items():

@@ -1,4 +1,4 @@
-"""How much room a session takes in MongoDB, its indexes included."""
+"""The size of a session in MongoDB, its indexes included."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bson import encode
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
-from bench.asking import Asker
+from bench.api_client import Asker
 from bench.session_data import Row, insert_rows, multiply
 from store.mongo.collections import SESSIONS
 from tests.processes import ServerProcess
 
 TARGET_BYTES = 280
 
-# Of 100 sessions: 60 private and 40 of groups.
+# In 100 sessions, 60 are private and 40 of groups.
 _WEIGHTS = {
     "p sent": 20, "p read": 26, "p unread": 8, "p pinned": 2, "p muted": 2, "p filed": 2,
     "g unread": 10, "g read": 20, "g muted": 5, "g pinned": 2, "g filed": 3,
@@ -33,7 +33,7 @@ _CHANGES = {"read": _READ, "pinned": _PIN, "muted": _MUTE, "filed": _FILE}
 
 
 async def measure_storage(server: ServerProcess, url: str, database: str, documents: int) -> None:
-    """Prints what so many sessions take, as they are inserted and once compacted."""
+    """Print the size of a number of sessions, as inserted and after compaction."""
     samples = await _samples(server, url, database)
     with MongoClient[Row](url) as mongo:
         mongo[database][SESSIONS].delete_many({})
@@ -61,7 +61,7 @@ def _counted(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 async def _samples(server: ServerProcess, url: str, database: str) -> list[tuple[int, Row]]:
-    """One row of each kind, by way of the API, with its weight."""
+    """Return one row of each kind, made through the API, with its weight."""
     owner, names = Asker(server, "u123456"), {}
     peers = [Asker(server, f"u{number}") for number in range(654_321, 654_321 + len(_WEIGHTS))]
     try:
@@ -80,7 +80,7 @@ async def _samples(server: ServerProcess, url: str, database: str) -> list[tuple
 
 
 async def _one(kind: str, owner: Asker, peer: Asker, peers: list[Asker]) -> str:
-    """Makes a session of a kind. Answers its conversation."""
+    """Make a session of a kind. Return its conversation."""
     form, _, state = kind.partition(" ")
     if form == "g":
         given: dict[str, Any] = {"name": kind, "memberIds": [peer.user, peers[0].user, peers[-1].user]}
@@ -99,7 +99,7 @@ async def _one(kind: str, owner: Asker, peer: Asker, peers: list[Asker]) -> str:
 
 
 def settle(mongo: MongoClient[Row]) -> None:
-    """Waits until what was written is in the files, and what it replaced is not in use any more."""
+    """Wait until all writes are in the files, and replaced blocks are free."""
     for _ in range(3):
         mongo.admin.command("fsync")
         time.sleep(2)

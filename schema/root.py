@@ -39,7 +39,7 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
         ConversationKind.SUB_BIZ: SubBizGateway,
     }
 )
-"""The GraphQL type of each kind of conversation. The context hands it to types that cannot import those of higher packages."""
+"""The GraphQL type of each kind of conversation, for the context. Types cannot import those of higher packages."""
 
 
 @strawberry.type

@@ -1,4 +1,7 @@
-"""The least that a durable message waits for: an insert with majority and journal, and Redis twice, by the bare drivers."""
+"""The minimum waiting time of a durable message.
+
+An insert with majority and journal, and two calls to Redis, by the bare drivers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _DATABASE = "bench_bare"
 
 
 class Bare:
-    """One connection to each."""
+    """One connection to each database."""
 
     def __init__(self, messages: Any, redis: Redis) -> None:
         self._messages = messages
@@ -25,7 +28,7 @@ class Bare:
         client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(mongo_url)
         database = client.get_database(_DATABASE, write_concern=WriteConcern(w="majority", j=True))
         messages = database["messages"]
-        # As many indexes as messages need.
+        # The same indexes as the real messages.
         await messages.create_index([("c", 1), ("b", 1), ("s", 1)], unique=True)
         bare = cls(messages, Redis.from_url(redis_url))
         for _ in range(5):
@@ -33,7 +36,7 @@ class Bare:
         return bare
 
     async def act(self) -> dict[str, float]:
-        """Seconds of a message, and of the insert alone."""
+        """Return the seconds of a message, and of the insert alone."""
         self._number += 1
         document = {"_id": time.time_ns(), "c": "p_a_b", "b": 0, "s": time.time_ns(), "u": "a", "t": "x" * 100}
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How requests are made: as fast as they are answered, or as many a second as are wanted."""
+"""Ways to make requests: as fast as they are answered, or at a fixed rate."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bench.subscriber import stamp
 from bench.suite.clients import HttpClient, SocketClient
 
 STAMP_PLACE = "@stamp@"
-"""Where a body takes the time of sending."""
+"""The place in a body for the time of sending."""
 
 _PATIENCE_SECONDS = 60.0
 
 
 @dataclass
 class Asked:
-    """What came of requests."""
+    """Results of requests."""
 
     seconds: array[float] = field(default_factory=lambda: array("d"))
     size: int = 0
@@ -53,7 +53,7 @@ class Asked:
 
 
 class Asker:
-    """A client with what it asks in turn."""
+    """A client with the requests it sends in turn."""
 
     def __init__(self, client: HttpClient | SocketClient, bodies: Sequence[str]) -> None:
         self._client = client
@@ -71,7 +71,7 @@ class Asker:
 
 
 async def closed(askers: Sequence[Asker], seconds: float, in_flight: int) -> dict[str, Any]:
-    """So many askers ask again as soon as they are answered, for so long."""
+    """Let clients send again as soon as they have an answer, for a given time."""
     asked, began = Asked(), time.perf_counter()
     until, idle = began + seconds, asyncio.get_running_loop().create_future()
     left = min(in_flight, len(askers))
@@ -95,7 +95,7 @@ async def closed(askers: Sequence[Asker], seconds: float, in_flight: int) -> dic
 
 
 async def once(askers: Sequence[Asker], in_flight: int) -> dict[str, Any]:
-    """Every asker asks once, so many of them at a time."""
+    """Let every client send once, with a given number of them at a time."""
     asked, began = Asked(), time.perf_counter()
     waiting, done = deque(askers), asyncio.get_running_loop().create_future()
     left = len(askers)
@@ -120,7 +120,7 @@ async def once(askers: Sequence[Asker], in_flight: int) -> dict[str, Any]:
 
 
 async def opened(askers: Sequence[Asker], seconds: float, rate: float) -> dict[str, Any]:
-    """So many requests a second, at times that do not depend on the answers. Whoever finds nobody free waits, and that counts."""
+    """Send requests at a fixed rate, at times independent of the answers. Waiting for a free client counts."""
     asked, loop = Asked(), asyncio.get_running_loop()
     free, queue, idle = deque(askers), deque[float](), loop.create_future()
     rng, under_way, finished = random.Random(1), 0, False
@@ -158,5 +158,5 @@ async def opened(askers: Sequence[Asker], seconds: float, rate: float) -> dict[s
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Of sorted values; 0 of none."""
+    """Return a quantile of sorted values; 0 if there are none."""
     return values[min(len(values) - 1, int(share * len(values)))] if values else 0.0

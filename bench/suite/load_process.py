@@ -1,6 +1,7 @@
-"""The process that makes the load: takes commands as lines of JSON, answers each with one, and ends with its input.
+"""The process that makes the load.
 
-Its commands are the methods of `Load`. What it costs is not counted, but it shares the machine with what is measured.
+Reads commands as JSON lines, answers each with one line, and ends with its input. Its commands are the methods of
+`Load`. Its cost is not counted, but it shares the machine with the measured processes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import orjson
 import uvloop
 
-from bench.commanded import obey, some_at_a_time
+from bench.command_loop import obey, some_at_a_time
 from bench.subscriber import PATIENCE_SECONDS, Heard, Opening, Subscriber, ends_of
 from bench.suite.bare import Bare
 from bench.suite.clients import HttpClient, SocketClient
@@ -27,7 +28,10 @@ Answer = dict[str, Any]
 
 
 class Load:
-    """Clients and listeners by the name of their group. tokens: values of Authorization headers, one a connection."""
+    """Clients and listeners by the name of their group.
+
+    tokens: values of Authorization headers, one per connection.
+    """
 
     def __init__(self) -> None:
         self._clients: dict[str, list[HttpClient | SocketClient]] = {}
@@ -35,10 +39,10 @@ class Load:
         self._heard: dict[str, Heard] = {}
         self._bare: Bare | None = None
 
-    # --- those who ask
+    # Clients.
 
     async def connect(self, *, name: str, port: int, transport: str, tokens: list[str]) -> Answer:
-        """Clients, over `http` or `ws`."""
+        """Connect clients over `http` or `ws`."""
         loop = asyncio.get_running_loop()
         clients: list[HttpClient | SocketClient] = []
         for token in tokens:
@@ -63,7 +67,7 @@ class Load:
         in_flight: int = 1,
         rate: float = 0.0,
     ) -> Answer:
-        """Each client asks what is in its list, in turn. how: `closed`, `open` or `once`."""
+        """Let each client send the requests in its list, in turn. how: `closed`, `open` or `once`."""
         await asyncio.gather(*(client.open() for client in self._clients[name]))
         askers = [Asker(client, of) for client, of in zip(self._clients[name], bodies, strict=True)]
         match how:
@@ -79,12 +83,12 @@ class Load:
             client.close()
         return {}
 
-    # --- those who listen
+    # Listeners.
 
     async def listen(
         self, *, name: str, port: int, tokens: list[str], subscriptions: list[str], in_flight: int = _AT_ONCE
     ) -> Answer:
-        """One connection a token, ready once its subscriptions have caught up."""
+        """Open one connection per token, ready once its subscriptions have caught up."""
         heard = self._heard[name] = Heard()
         loop, began = asyncio.get_running_loop(), time.perf_counter()
         seconds: list[float] = []
@@ -107,7 +111,7 @@ class Load:
         }
 
     async def wait(self, *, name: str, count: int) -> Answer:
-        """Until so many deliveries came since `report`."""
+        """Wait until a number of deliveries arrived since `report`."""
         try:
             await self._heard[name].until(count)
         except RuntimeError as error:
@@ -116,7 +120,7 @@ class Load:
         return {}
 
     async def report(self, *, name: str) -> Answer:
-        """What was heard since the last report."""
+        """Return the deliveries since the last report."""
         heard, fresh = self._heard[name], Heard()
         self._heard[name] = fresh
         for subscriber in self._listeners[name]:
@@ -138,10 +142,10 @@ class Load:
             subscriber.close()
         return {}
 
-    # --- nobody between
+    # Bare drivers.
 
     async def bare(self, *, mongo_url: str, redis_url: str) -> Answer:
-        """How long an insert and two round trips to Redis take from here, once."""
+        """Return the duration of an insert and two round trips to Redis from this process."""
         if self._bare is None:
             self._bare = await Bare.open(mongo_url, redis_url)
         return await self._bare.act()
@@ -152,14 +156,14 @@ def _itself(socket: SocketClient) -> SocketClient:
 
 
 def opening_of(port: int, token: str, subscriptions: Sequence[str]) -> Opening:
-    """How a user's WebSocket begins."""
+    """Return how a user's WebSocket begins."""
     init = orjson.dumps({"type": "connection_init", "payload": {"Authorization": token}}).decode()
     return Opening(f"127.0.0.1:{port}", "/graphql", init, subscriptions)
 
 
 async def _main() -> None:
     load = Load()
-    # A collection of all that was made would delay answers that come meanwhile.
+    # A garbage collection would delay answers that arrive meanwhile.
     gc.freeze()
     await obey(load)
 

@@ -13,7 +13,7 @@ from resolvers.conversations.access import access_conversation
 from resolvers.live.live_stream import CaughtUp, LiveEvent, LiveStream, Parts, is_after
 from resolvers.live.patient_reads import read_patiently
 from store.base.ids import MessageId, UserId
-from store.messages.records import Message
+from store.messages.message import Message
 from subscriptions.realtime.events.base import EphemeralEvent, MessageStreamEvent
 from subscriptions.realtime.mailboxes import Delivered, Item, Lagged, Mailbox, Position, QueueBudget
 from subscriptions.realtime.replay import sort_replay

@@ -17,9 +17,9 @@ from subscriptions.realtime.events.receipts import ReceiptAdvanced
 
 @strawberry.type(
     name="ReceiptAdvanced",
-    description="One high-water mark: user has received or read everything up to seq. Sent once per acknowledgement, however many "
-    "messages it covers, to the user's own devices and to members who sent a message that it covers. Pushed in groups of up to "
-    "200 members; in larger ones query receipts.",
+    description="One high-water mark: user has received or read everything up to seq. Sent once per acknowledgement, "
+    "however many messages it covers, to the user's own devices and to members who sent a message that it covers. "
+    "Pushed in groups of up to 200 members; in larger ones query receipts.",
 )
 class ReceiptAdvancedType:
     user_id: strawberry.Private[UserId]

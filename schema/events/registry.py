@@ -47,8 +47,9 @@ def message_event_union() -> object:
         reduce(or_, MESSAGE_EVENT_TYPES.values()),
         strawberry.union(
             "MessageEvent",
-            description="cursor: resume after this event; a client that has applied it holds everything before it. CaughtUp marks "
-            "the moment between what was missed and what is live; reset: true means: start over from syncSessions.",
+            description="cursor: resume after this event; a client that has applied it holds everything before it. "
+            "CaughtUp marks the moment between what was missed and what is live; reset: true means: start over from "
+            "syncSessions.",
         ),
     ]
 

@@ -13,11 +13,11 @@ from schema.base.scalars import Cursor
 from subscriptions.realtime.mailboxes import Position
 
 CURSOR = Cursor(secrets.token_hex(16))
-"""Stands for the subscriber's cursor in a response that all subscribers share. It is replaced before a response is sent."""
+"""Placeholder of the subscriber's cursor in a shared response. It is replaced before a response is sent."""
 
 
 class Source(AsyncIterator[Any]):
-    """What a subscription's field returns."""
+    """The value of a subscription's field: a stream of events, and how to convert an event to GraphQL."""
 
     __slots__ = ("_app", "_user", "convert", "stream")
 
@@ -26,7 +26,7 @@ class Source(AsyncIterator[Any]):
         self._user = context.viewer
         self.stream = stream
         self.convert = convert
-        """Returns an event's payload as the value of the field, with CURSOR for the cursor. The same for all subscribers."""
+        """Returns an event as the value of the field, with CURSOR for the cursor. The same for all subscribers."""
 
     def cursor(self, position: Position) -> str:
         """Return the cursor of this subscriber at a position."""

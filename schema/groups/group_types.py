@@ -15,7 +15,7 @@ from schema.compiler import then
 from schema.conversations.conversation_types import Conversation, ConversationType
 from schema.users.user_types import UserType, load_user
 from store.base.ids import ConversationId, UserId
-from store.conversations.records import Head, Member
+from store.conversations.conversation import Head, Member
 
 
 @strawberry.enum
@@ -32,8 +32,8 @@ class GroupStatus(Enum):
 
 
 @strawberry.enum(
-    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they "
-    "joined and between memberships; former members up to when they last left."
+    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came "
+    "before they joined and between memberships; former members up to when they last left."
 )
 class HistoryVisibility(Enum):
     SINCE_JOIN = "SINCE_JOIN"

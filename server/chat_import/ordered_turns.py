@@ -13,8 +13,8 @@ from typing import Any
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
-from store.messages.message_store import MessageStore, Refused
-from store.messages.records import Reserved
+from store.messages.message import ReservedMessage
+from store.messages.outbox_store import OutboxStore, Refusal
 from store.store import Store
 
 _turn: ContextVar[Turn] = ContextVar("turn")
@@ -74,26 +74,26 @@ class Turn:
 
 def in_turn(app: Confab) -> Confab:
     """Return a copy of `app` for use cases that run within a turn."""
-    return replace(app, store=replace(app.store, messages=_MessageStoreInTurn(app.store)))
+    return replace(app, store=replace(app.store, outbox=_OutboxInTurn(app.store)))
 
 
-class _MessageStoreInTurn(MessageStore):
+class _OutboxInTurn(OutboxStore):
     def __init__(self, store: Store) -> None:
-        super().__init__(store.mongo, store.cache, store.keys)
+        super().__init__(store.cache, store.keys)
 
-    async def reserve(self, *args: Any, **options: Any) -> Reserved | Refused:
+    async def reserve(self, *args: Any, **options: Any) -> ReservedMessage | Refusal:
         turn = _turn.get()
         await turn.wait()
         return _end_turn(turn, await super().reserve(*args, **options))
 
-    async def reserve_change(self, *args: Any, **options: Any) -> Reserved | Refused:
+    async def reserve_change(self, *args: Any, **options: Any) -> ReservedMessage | Refusal:
         turn = _turn.get()
         await turn.wait()
         return _end_turn(turn, await super().reserve_change(*args, **options))
 
 
-def _end_turn(turn: Turn, outcome: Reserved | Refused) -> Reserved | Refused:
+def _end_turn(turn: Turn, outcome: ReservedMessage | Refusal) -> ReservedMessage | Refusal:
     # A refusal is retried after the conversation was loaded, so the turn continues.
-    if isinstance(outcome, Reserved):
+    if isinstance(outcome, ReservedMessage):
         turn.over.set()
     return outcome

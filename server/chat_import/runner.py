@@ -10,7 +10,8 @@ from functools import partial
 
 from resolvers.base.app import Confab
 from resolvers.groups.group_changes import invite_members
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from server.chat_import.ordered_turns import OrderedTurns, Turn, in_turn
 from server.chat_import.plan import IMPORTER, JoinStep, RenameStep, SendStep, Step
 from store.base.ids import ConversationId, MessageId, UserId

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from resolvers.base.app import Confab
 from resolvers.groups.group_changes import invite_members, set_member_role
+from resolvers.groups.group_creation import NewGroup, create_group
 from resolvers.groups.group_rules import ADMIN
-from resolvers.groups.groups import NewGroup, create_group
+from resolvers.messages.new_messages import NewMessage
 from resolvers.messages.revising import edit_message, recall_message
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.sending import send_message
 from resolvers.sessions.reading import mark_read
 from resolvers.sessions.receiving import ack_delivered
 from resolvers.sessions.session_changes import assign_category, mute_session, pin_session, set_unread
@@ -39,7 +40,7 @@ from store.base.clock import SystemClock
 from store.base.ids import ConversationId, UserId, message_id, private_id
 from store.deployment.chat_imports import ImportStore
 from store.deployment.redis_generations import DEPLOYMENT
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS
 

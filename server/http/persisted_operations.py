@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from resolvers.base.errors import Forbidden, InvalidInput
-from schema.execution.known_documents import reasons_against
+from schema.execution.document_validation import validate_document
 from schema.execution.query_limits import QueryLimits
 from server.settings import Settings, SettingsError, variable
 from subscriptions.transport.engine import (
@@ -127,4 +127,4 @@ def _find_problems(id: str, text: str, limits: QueryLimits) -> list[str]:
     # JSON may contain lone surrogates. They cannot be encoded, so no hash matches such a text.
     if digest and hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest() != digest[1]:
         problems.append(f"{id} looks like a SHA-256 hash, but is not the hash of its text.")
-    return [*problems, *(f"{id}: {reason}" for reason in reasons_against(text, limits))]
+    return [*problems, *(f"{id}: {reason}" for reason in validate_document(text, limits))]

@@ -60,7 +60,7 @@ class Metrics(Collector):
             self._age_at = now
             try:
                 async with asyncio.timeout(_AGE_TIMEOUT_SECONDS):
-                    self._age_ms = await self._sources.app.store.messages.outbox_age_ms()
+                    self._age_ms = await self._sources.app.store.outbox.oldest_age_ms()
             except (StoreError, TimeoutError):
                 self._age_ms = None
         return generate_latest(self._registry)
@@ -106,9 +106,9 @@ class Metrics(Collector):
 
     def _collect_writes(self) -> Iterator[Metric]:
         app = self._sources.app
-        messages = app.store.messages
-        yield _histogram("confab_commit_messages", "Messages per group commit.", messages.commit_sizes)
-        yield _histogram("confab_commit_seconds", "Duration of group commits.", messages.commit_seconds)
+        commits = app.store.commits
+        yield _histogram("confab_commit_messages", "Messages per group commit.", commits.sizes)
+        yield _histogram("confab_commit_seconds", "Duration of group commits.", commits.seconds)
         depths = dict(zip(("commit", "show", "lane", "all"), app.delivery.depths, strict=True))
         yield _gauges("confab_messages_waiting", "In-flight messages by the stage they wait for.", "stage", depths)
         left = {"bus": app.bus.under_way, "receipts": app.receipts.under_way}

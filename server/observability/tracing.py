@@ -106,7 +106,7 @@ def provider_for(exporter: SpanExporter, sample_ratio: float) -> TracerProvider:
 def trace_stores(app: Confab, tracer: Tracer) -> None:
     """Create spans for commits, round trips to Redis and commands to MongoDB from now on."""
     store = app.store
-    _wrap(store.messages, "commit", tracer, "commit", lambda batch, *_: {"confab.messages": len(batch)})
+    _wrap(store.commits, "commit", tracer, "commit", lambda batch, *_: {"confab.messages": len(batch)})
     _wrap(store.cache, "attempt", tracer, "redis", _describe_calls, kind=SpanKind.CLIENT)
     for method in (
         "find",

@@ -72,7 +72,7 @@ class StreamRequests:
         stream = self._streams.open(_get_caller(context))
         try:
             operation = stream.reserve(None, context.request_id)
-            context = replace(context, room=stream.queue_budget)
+            context = replace(context, queue_budget=stream.queue_budget)
             responses = await start_operation(self._engine, prepared, request, context, self._mutations)
             stream.attach(operation, responses)
         except BaseException:

@@ -36,10 +36,10 @@ from store.redis.keys import Keys
 _log = structlog.get_logger()
 
 LEASE_MS = 60_000
-"""How long a process keeps its worker number without renewing the lease."""
+"""Duration of the lease of a worker number, unless it is renewed."""
 
 VALID_MS = LEASE_MS * 2 // 3
-"""How long such a process makes ids: it stops well before another one may take the number."""
+"""Duration for which a lease allows to make ids. It ends well before another process may take the number."""
 
 FAR_AHEAD_MS = 24 * 3600 * 1000
 """The clock of a server that is further ahead of both the deployment's time and MongoDB's is ignored."""
@@ -76,7 +76,7 @@ class Deployment:
 
     @property
     def may_redis_lag(self) -> bool:
-        """True if Redis may not know the newest messages in MongoDB: it lost its contents lately, or the fallback is used."""
+        """True if Redis may not know the newest messages: it lost its contents lately, or the fallback is used."""
         lost_recently = self._clock.now_ms() - self.redis_lost_at_ms < _RECENTLY_LOST_MS
         return lost_recently or not self._cache.is_shared
 
@@ -107,9 +107,9 @@ class Deployment:
     async def _report_time(self) -> Document:
         """Report this server's time, and return the deployment's row with the latest time that any server has reported.
 
-        A clock that is absurdly far ahead would take all others along, for ever: it is ignored and logged. It must be ahead of two other
-        clocks, because a deployment may have been stopped for long, and MongoDB's clock may be the wrong one. The first time ever
-        reported has nothing to be compared with and is taken as it is.
+        A clock that is absurdly far ahead would take all others along, for ever: it is ignored and logged. It must be
+        ahead of two other clocks, because a deployment may have been stopped for long, and MongoDB's clock may be the
+        wrong one. The first time ever reported has nothing to be compared with and is taken as it is.
         """
         now = self._clock.now_ms()
         latest = {"$ifNull": ["$time", now]}
@@ -123,7 +123,10 @@ class Deployment:
         return row
 
     async def check_redis(self) -> None:
-        """Find out whether the contents of Redis were lost or became invalid: `redis_epoch` changes then. Raises Unreachable."""
+        """Find out whether the contents of Redis were lost or became invalid: `redis_epoch` changes then.
+
+        Raises Unreachable.
+        """
         async with self._check_lock:
             await self._check_redis()
 
@@ -200,8 +203,8 @@ class Deployment:
     async def _take(self, number: int, valid_until_ms: int) -> int | None:
         """Take a worker number, if it is ours or free, for ids of times before valid_until_ms.
 
-        Returns the time from which on ids may be made with it, or None if it is taken. MongoDB's own clock decides whether it is free:
-        the clocks of servers differ, and to one that is far ahead every number would seem free.
+        Returns the time from which on ids may be made with it, or None if it is taken. MongoDB's own clock decides
+        whether it is free: the clocks of servers differ, and to one that is far ahead every number would seem free.
         """
         mine = {"$eq": ["$owner", self.owner]}
         free = {"$or": [mine, {"$lt": ["$until", _MONGO_NOW]}]}

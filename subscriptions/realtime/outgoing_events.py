@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from store.base.ids import ConversationId, UserId
 from store.sessions.apply_messages import FanoutResult, Place
+from store.sessions.apply_results import ApplyResult
 from store.sessions.session_rows import Tick
-from store.sessions.session_store import ApplyResult
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.messages import MessageCreated
 

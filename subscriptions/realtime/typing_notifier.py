@@ -51,7 +51,7 @@ class TypingNotifier:
         if self._ephemeral.send(event, others, routes):
             return True
         # Nobody saw it: somebody who connects within the window is to see the next one.
-        self._bus.send(OutgoingEvents(), [self._store.typing.give_back(event.user, event.conversation)])
+        self._bus.send(OutgoingEvents(), [self._store.typing.release_window_call(event.user, event.conversation)])
         return False
 
     async def _send_to_all_servers(self, event: TypingStarted, others: Sequence[UserId], version: str) -> bool:

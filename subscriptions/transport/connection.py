@@ -240,7 +240,7 @@ class Connection:
             self.close(refused.close)
             return
         except StoreError as away:
-            log.warning("the store could not carry it out", connection_id=self.id, reason=str(away))
+            log.warning("store_failed", connection_id=self.id, reason=str(away))
             self.close(close_codes.TRY_AGAIN_LATER)
             return
         except Exception:
@@ -257,7 +257,7 @@ class Connection:
         if self._closing is not None:
             return
         socket_of(self._websocket).limit_messages(self._limits.max_message_bytes)
-        self._context = ConnectionContext(authenticated.caller, self.id, connection=self, room=self._room)
+        self._context = ConnectionContext(authenticated.caller, self.id, connection=self, queue_budget=self._room)
         self._keep_alive.start()
         await self._acknowledge()
 

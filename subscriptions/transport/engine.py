@@ -67,7 +67,7 @@ class ConnectionContext:
     caller: object | None
     request_id: str
     connection: LiveConnection | None = None
-    room: QueueBudget = field(default_factory=QueueBudget)
+    queue_budget: QueueBudget = field(default_factory=QueueBudget)
 
 
 def error(message: str, code: str, *, retryable: bool = False, **more: str | int | None) -> Json:

@@ -17,14 +17,15 @@ from pymongo import MongoClient
 from redis import Redis
 
 from resolvers.base.errors import Unavailable
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
 from server.embedded import EmbeddedServers
 from server.services import Services, open_services
 from server.settings import Settings, load_settings
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId
-from store.messages.records import Message
+from store.messages.message import Message
 
 
 @contextmanager

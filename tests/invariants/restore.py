@@ -17,7 +17,7 @@ from typing import Any
 
 from pymongo import MongoClient
 
-from bench.asking import InsideAsker
+from bench.api_client import InsideAsker
 from server.cli.migrate import tell_restored
 from server.embedded import EmbeddedServers
 from server.services import open_services

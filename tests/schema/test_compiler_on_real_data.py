@@ -16,7 +16,7 @@ from graphql import ExecutionResult, GraphQLArgument, execute, get_named_type, p
 import schema.execution.engine
 from resolvers.users.callers import CallerRole
 from schema.base.context import Context
-from schema.execution.engine import PreparedOperation
+from schema.execution.prepared_operations import PreparedOperation
 from schema.root import SCHEMA
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
 from tests.api.client import Api, make_caller, private_id
@@ -190,7 +190,7 @@ async def test_generated_operations_are_answered_alike(
 
 async def test_events_are_shown_alike(process: Api, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[tuple[Any, Any, str]] = []
-    execution = schema.execution.engine._execution
+    execution = schema.execution.engine._event_execution
 
     def both(operation: PreparedOperation, executor: Any) -> Any:
         ours, theirs = (
@@ -206,7 +206,7 @@ async def test_events_are_shown_alike(process: Api, world: World, monkeypatch: p
 
         return run
 
-    monkeypatch.setattr(schema.execution.engine, "_execution", both)
+    monkeypatch.setattr(schema.execution.engine, "_event_execution", both)
     chance, root = random.Random(SEED), CORE.subscription_type
     assert root is not None
     listening = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from schema.execution import engine as engine_module
+from schema.execution import prepared_operations
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Json, Refusal, parse_refusal
 from tests.api.conftest import OpenApi
@@ -105,11 +105,11 @@ async def test_a_variable_that_was_null_says_nothing_of_one_that_is_left_out(api
 
 async def test_documents_are_remembered_up_to_so_many_characters(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     (user,) = await api.create_users("user")
-    monkeypatch.setattr(engine_module, "_CHARACTERS_CACHED", 1_000)
+    monkeypatch.setattr(prepared_operations, "_MAX_CACHED_CHARACTERS", 1_000)
     documents = ["{ me { " + names(count, "id") + " } }" for count in range(20, 30)]
     for asked in documents * 2:
         await api.data(user, asked)
-    remembered = [query for query, _ in api.services.engine._prepared]
+    remembered = [query for query, _ in api.services.engine._operations._prepared]
     assert remembered[-1] == documents[-1]
     assert 700 < sum(map(len, remembered)) <= 1_000
 

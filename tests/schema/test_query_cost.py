@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from graphql import parse, validate
 
-from schema.execution.query_cost import CostSurvey, check_cost
+from schema.execution.query_cost import CostAnalysis, check_cost
 from schema.execution.query_limits import QueryLimits
 from schema.root import SCHEMA as SERVED
 from tests.schema.limits_schema import LIMITS, SCHEMA, check, doubling, refusal
@@ -115,6 +115,6 @@ def test_only_the_operation_that_runs_is_counted():
 
 def test_the_cost_of_a_fragment_is_worked_out_once():
     document = parse(doubling(30))
-    survey = CostSurvey(SCHEMA, document, None, {}, LIMITS)
+    survey = CostAnalysis(SCHEMA, document, None, {}, LIMITS)
     assert refusal(survey.check)[0] == "max_values"
     assert survey.visits == 1 + 1 + 2 * 30 + 1

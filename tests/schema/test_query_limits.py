@@ -6,7 +6,8 @@ import pytest
 from graphql import GraphQLError, get_introspection_query, parse, validate
 
 from schema.execution.query_cost import check_cost
-from schema.execution.query_limits import QueryLimits, ShapeSurvey, check_shape, parse_limited
+from schema.execution.query_limits import QueryLimits, parse_limited
+from schema.execution.query_shape import ShapeAnalysis, check_shape
 from tests.schema.limits_schema import LIMITS, SCHEMA, check, doubling, refusal
 
 
@@ -133,7 +134,7 @@ def test_too_many_root_fields_are_refused_also_out_of_fragments():
 @pytest.mark.parametrize("levels", [10, 18, 30, 90])
 def test_fragments_that_double_are_refused_with_each_looked_at_once(levels):
     document = parse(doubling(levels))
-    survey = ShapeSurvey(document, LIMITS)
+    survey = ShapeAnalysis(document, LIMITS)
     assert refusal(survey.check)[::2] == ("max_fields", 1_000)
     assert survey.visits == 1 + 1 + 2 * levels + 1
 
@@ -145,7 +146,7 @@ def test_the_number_of_fields_said_is_that_after_expansion():
 def test_doubling_with_fields_between_is_refused_with_each_looked_at_once():
     chain = " ".join(f"fragment F{n} on User {{ friend {{ ...F{n + 1} }} ...F{n + 1} }}" for n in range(30))
     document = parse(f"{{ me {{ ...F0 }} }} {chain} fragment F30 on User {{ id }}")
-    survey = ShapeSurvey(document, LIMITS)
+    survey = ShapeAnalysis(document, LIMITS)
     refusal(survey.check)
     assert survey.visits == 1 + 1 + 3 * 30 + 1
 
@@ -173,7 +174,7 @@ def test_a_chain_is_measured_to_its_end_also_where_a_part_of_it_is_known_already
 )
 def test_cycles_are_left_to_validation(fragments):
     document = parse(f"{{ me {{ ...A }} }} {fragments}")
-    survey = ShapeSurvey(document, LIMITS)
+    survey = ShapeAnalysis(document, LIMITS)
     survey.check()
     assert survey.visits < 10
     assert any("Cannot spread fragment" in error.message for error in validate(SCHEMA, document))

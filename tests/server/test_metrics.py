@@ -17,7 +17,7 @@ from schema.root import SCHEMA
 from server.embedded import ports
 from server.observability.metrics import Metrics
 from server.observability.metrics_server import serve_metrics
-from store.messages.message_store import MessageStore
+from store.messages.commit_store import CommitStore
 from tests.protocol.serving import PATIENCE, until
 from tests.server.served_app import LIVE, SEND, App, ServeApp
 
@@ -109,13 +109,13 @@ async def test_a_message_nobody_delivered_shows_in_the_outbox_age(
         monkeypatch.setattr("server.observability.metrics._AGE_CACHE_SECONDS", 0.0)
         assert (await scrape(port))[age] == 0
 
-        gate, commit = asyncio.Event(), MessageStore.commit
+        gate, commit = asyncio.Event(), CommitStore.commit
 
-        async def later(self: MessageStore, *batch: Any, **how: Any) -> Any:
+        async def later(self: CommitStore, *batch: Any, **how: Any) -> Any:
             await gate.wait()
             return await commit(self, *batch, **how)
 
-        monkeypatch.setattr(MessageStore, "commit", later)
+        monkeypatch.setattr(CommitStore, "commit", later)
         sending = asyncio.create_task(app.ask(SEND, "alice"))
         async with asyncio.timeout(PATIENCE):
             while (await scrape(port))[age] <= 0:  # noqa: ASYNC110

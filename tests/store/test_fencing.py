@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.sessions.reading import mark_read
 from resolvers.sessions.session_changes import pin_session
 from resolvers.users.callers import Caller, CallerRole
@@ -27,7 +28,7 @@ CONVERSATION = private_id(ANNA, BEN)
 @pytest.fixture
 async def services(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
     """Three messages wait for ben. A lock ends by itself soon."""
-    monkeypatch.setattr(locks, "HELD_MS", 150)
+    monkeypatch.setattr(locks, "LOCK_MS", 150)
     async with open_services(settings) as opened:
         for user in (ANNA, BEN):
             await opened.sign_in(Caller(user, CallerRole.USER, 2e9))
@@ -47,9 +48,7 @@ async def _row(store: Store) -> Any:
     return await store.mongo.find_one(SESSIONS, {"_id": session_row_id(BEN, CONVERSATION)})
 
 
-async def test_a_write_after_a_later_holders_is_refused_and_changes_nothing(
-    services: Services, other: Services
-) -> None:
+async def test_a_write_behind_a_later_fence_is_refused(services: Services, other: Services) -> None:
     store = services.app.store
     async with store.locks.hold(BEN, [CONVERSATION]) as paused:
         await asyncio.sleep(0.2)
@@ -80,7 +79,7 @@ async def _pause_once(
 
 
 @pytest.mark.parametrize("written", [False, True])
-async def test_who_lost_the_lock_to_another_server_begins_anew_and_both_changes_last(
+async def test_a_server_that_lost_its_lock_retries_and_both_changes_hold(
     services: Services, other: Services, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
     store = services.app.store

@@ -1,4 +1,4 @@
-"""Connections with a subscription: what opening them costs, and what they cost while nothing happens."""
+"""Connections with a subscription: the cost of opening them, and of idle ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from bench.suite.stage import Contestant, Stage
 from bench.suite.turns import say
 
 TOPICS = (
-    Topic("opening", "Opening a connection with its subscription", note="2,000 by as many users, 20 at a time"),
-    Topic("idle", "An idle connection with its subscription", note="CPU: a connection and second, pings included"),
+    Topic(
+        "opening", "Opening a connection with its subscription", note="2,000 connections of 2,000 users, 20 at a time"
+    ),
+    Topic("idle", "An idle connection with its subscription", note="CPU: per connection and second, pings included"),
 )
 
 _AT_ONCE = 20

@@ -1,4 +1,4 @@
-"""One message to a group, by how many are in it, and whether they are there."""
+"""One message to a group, by its size and by whether its members are connected."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from bench.suite.turns import Plan, Turns, body
 _GROWS_WITH = "members"
 
 TOPICS = (
-    Topic("group-online", "One message to a group, all online", _GROWS_WITH, "CPU a delivery; one message at a time"),
+    Topic("group-online", "One message to a group, all online", _GROWS_WITH, "CPU per delivery; one message at a time"),
     Topic(
         "group-offline",
-        "The same, nobody there, nor lately",
+        "The same, no member active lately",
         _GROWS_WITH,
-        "CPU a member; no member's state is in Redis; until all that follows is done",
+        "CPU per member; no member's state is in Redis; until all background work is done",
     ),
     Topic(
         "group-left",
-        "The same, nobody there any more",
+        "The same, no member connected",
         _GROWS_WITH,
-        "CPU a member; all were there within the day, so Redis holds their states",
+        "CPU per member; all were active within the day, so Redis has their states",
     ),
 )
 
@@ -32,7 +32,7 @@ _TEXT = f"What everybody is told, as long as such a line usually is, {STAMP_PLAC
 
 
 def _members(size: int) -> list[str]:
-    """All but the owner. Groups share nobody, so that what one has been told is no matter to the next."""
+    """Return all members but the owner. Groups share no members, so that one measurement does not affect the next."""
     return [f"g{size}x{number:05}" for number in range(size - 1)]
 
 
@@ -55,7 +55,7 @@ async def run(stage: Stage) -> list[Figures]:
 async def _run_one(stage: Stage, size: int, contestants: list[Contestant]) -> list[Figures]:
     turns = Turns(stage)
     plans = [await _plan(stage, contestant, size) for contestant in contestants]
-    # The floor knows nobody's state, so it makes no difference to it who is there.
+    # The floor stores no states, so it makes no difference which members are connected.
     found = await turns.measure("group-offline", plans, size=size, half=False)
     for plan in plans:
         await _listen(stage, plan, size)
@@ -84,7 +84,7 @@ async def _plan(stage: Stage, contestant: Contestant, size: int) -> Plan:
 
 
 async def _listen(stage: Stage, plan: Plan, size: int) -> None:
-    """Everybody comes, the owner too: as many deliveries as members."""
+    """Connect everybody, the owner too: as many deliveries as members."""
     contestant = plan.contestant
     plan.listeners, plan.deliveries = f"{contestant.name} members of {size}", size
     tokens = [contestant.token(user) for user in (_owner(size), *_members(size))]

@@ -230,8 +230,8 @@ function changes.dissolve(change)
   return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
 end
 
--- MongoDB may hold more than this state was told: c, a session it must know of (absent: it surely does).
-function changes.doubt(change)
+-- MongoDB may hold more than this state: c, a session (absent: none) that it has if not.
+function changes.invalidate(change)
   if change.c and get(change.c) then return applied(change.c) end
   return UNKNOWN
 end
@@ -240,7 +240,14 @@ end
 -- unread, then conversation and record in turn.
 local function apply(kind, text)
   local done
-  if messages[kind] then done = messages[kind](text) else done = changes[kind](cjson.decode(text)) end
+  if messages[kind] then
+    done = messages[kind](text)
+  elseif changes[kind] then
+    done = changes[kind](cjson.decode(text))
+  else
+    -- A server of another version left it to a load.
+    done = UNKNOWN
+  end
   if done.refusal == 'unknown' then
     -- MongoDB holds a session that this state does not know: it is not to be trusted any further.
     forget()

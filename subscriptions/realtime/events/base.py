@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import orjson
 
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message
+from store.messages.message import Message
 from store.sessions.session import Session
 
 if TYPE_CHECKING:

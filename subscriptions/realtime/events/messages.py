@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from store.base.ids import ConversationId, MessageId
-from store.messages.records import Message, message_from
+from store.messages.message import Message, message_from
 from store.messages.revision_store import RevisionKind
 from subscriptions.realtime.events.base import (
     Event,

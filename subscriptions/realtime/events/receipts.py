@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from store.base.ids import ConversationId, UserId
-from store.receipts.receipt_store import ReceiptKind
+from store.receipts.receipt_marks import ReceiptKind
 from subscriptions.realtime.events.base import ConversationEvent, Fields
 
 

@@ -250,16 +250,16 @@ async def test_what_was_decided_on_a_group_that_is_another_by_then_is_decided_an
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(carol, group, "hello")
-    messages = api.services.app.store.messages
-    reserve = messages.reserve_change
+    outbox = api.services.app.store.outbox
+    reserve = outbox.reserve_change
 
     async def overtaken(*args: Any, **named: Any) -> Any:
-        monkeypatch.setattr(messages, "reserve_change", reserve)
+        monkeypatch.setattr(outbox, "reserve_change", reserve)
         await other_api.leave(bob, group)
         await other_api.wait_until_idle()
         return await reserve(*args, **named)
 
-    monkeypatch.setattr(messages, "reserve_change", overtaken)
+    monkeypatch.setattr(outbox, "reserve_change", overtaken)
     assert await api.expect_refusal(alice, REMOVE, id=group, user=bob) == Refusal("NOT_A_MEMBER", "userId")
     assert [message["content"] for message in await api.history(alice, group)] == ["hello", f"{bob} left"]
     shown = await api.own_group(alice, group)

@@ -12,7 +12,7 @@ import resolvers.live.patient_reads
 import resolvers.live.session_sync
 from schema.base.loaders import Loaders
 from schema.execution import engine as engine_module
-from schema.execution.event_rendering import Responses
+from schema.execution.event_rendering import ResponseStream
 from store.base.errors import Unreachable
 from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, Api, Refusal, make_caller, parse_refusal, wait_until
@@ -68,12 +68,12 @@ async def test_an_event_that_could_not_be_told_to_some_is_told_to_who_comes_to_i
     query = sender()
     prompt, late = [await started(api, bob, query) for _ in range(2)]
     late.take()
-    monkeypatch.setattr(engine_module, "_PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(engine_module, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(engine_module, "_EVENT_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(engine_module, "_EVENT_RETRY_PAUSE_SECONDS", 0.0)
     load = Loaders._load_users
 
     async def gone_for_events(loaders: Loaders, users: Any) -> Any:
-        return await (gone() if loaders._viewer.is_one_of_many else load(loaders, users))
+        return await (gone() if loaders._viewer.is_shared else load(loaders, users))
 
     with monkeypatch.context() as away:
         away.setattr(Loaders, "user", lambda loaders, user: loaders.users.load(user))
@@ -129,17 +129,17 @@ async def test_being_asked_once_too_often_for_an_event_that_is_being_rendered_ch
     await api.send(alice, bob)
     query = LIVE_MESSAGES
     hasty = await started(api, bob, query)
-    assert isinstance(hasty, Responses)
+    assert isinstance(hasty, ResponseStream)
     told = responses(hasty)
     await anext(told)
-    rendered = Responses.rendered
+    rendered = ResponseStream.on_rendered
     taken: list[bytes | None] = []
 
-    def asked_before(waiting: Responses, *outcome: Any) -> None:
+    def asked_before(waiting: ResponseStream, *outcome: Any) -> None:
         taken.append(waiting.take())
         rendered(waiting, *outcome)
 
-    monkeypatch.setattr(Responses, "rendered", asked_before)
+    monkeypatch.setattr(ResponseStream, "on_rendered", asked_before)
     await api.send(alice, bob, "one")
     await api.send(alice, bob, "two")
     async with asyncio.timeout(3):

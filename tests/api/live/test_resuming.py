@@ -150,16 +150,16 @@ async def overtaken(
     api: Api, other_api: Api, to: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch, *, seq: int = 1
 ) -> None:
     """One writes through a process whose commit takes long, and another, through another one, is done before that."""
-    messages = api.services.app.store.messages
+    commits = api.services.app.store.commits
     begun, go_on = asyncio.Event(), asyncio.Event()
-    commit = messages.commit
+    commit = commits.commit
 
     async def slow(*batch: Any, **options: Any) -> Any:
         begun.set()
         await go_on.wait()
         return await commit(*batch, **options)
 
-    monkeypatch.setattr(messages, "commit", slow)
+    monkeypatch.setattr(commits, "commit", slow)
     async with asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(api.send(first, to, "first"))
         await begun.wait()

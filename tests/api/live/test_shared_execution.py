@@ -155,7 +155,7 @@ async def test_an_event_waits_for_a_database_that_is_away(api: Api, monkeypatch:
     load, failures = Loaders._load_users, itertools.count()
 
     async def away(loaders: Loaders, wanted: Any) -> Any:
-        if loaders._viewer.is_one_of_many and next(failures) < 2:
+        if loaders._viewer.is_shared and next(failures) < 2:
             raise Unreachable("not there")
         return await load(loaders, wanted)
 

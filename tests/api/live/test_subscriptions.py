@@ -39,7 +39,7 @@ class Unread:
 
 async def started(api: Api, user: str, query: str, room: int = 1_000) -> Unread:
     request = GraphQLRequest(query)
-    context = ConnectionContext(make_caller(user), "test", room=QueueBudget(room))
+    context = ConnectionContext(make_caller(user), "test", queue_budget=QueueBudget(room))
     return Unread(await api.services.engine.subscribe(api.services.engine.prepare(request), request, context))
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from store.base.errors import Unreachable
 from store.base.ids import UserId
-from store.messages.records import Reserved
-from store.sessions.session_store import NOT_CACHED
+from store.messages.message import ReservedMessage
+from store.sessions.apply_results import NOT_CACHED
 from subscriptions.delivery.in_flight_messages import Sent
 from tests.api.client import Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
@@ -116,17 +116,17 @@ async def test_twins_through_two_processes_give_one_message(api: Api, other_api:
 async def test_a_first_request_that_wakes_up_after_its_twin_took_over_takes_no_second_place(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.messages.idempotency._BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 0.0)
     alice, bob = await api.create_users("alice", "bob")
-    messages = api.services.app.store.messages
-    reserve, asleep, wake = messages.reserve, asyncio.Event(), asyncio.Event()
+    outbox = api.services.app.store.outbox
+    reserve, asleep, wake = outbox.reserve, asyncio.Event(), asyncio.Event()
 
     async def sleepy(*args: Any, **how: Any) -> Any:
         asleep.set()
         await wake.wait()
         return await reserve(*args, **how)
 
-    monkeypatch.setattr(messages, "reserve", sleepy)
+    monkeypatch.setattr(outbox, "reserve", sleepy)
     first = asyncio.create_task(api.send(alice, bob, "twin", idempotencyKey="k"))
     await asleep.wait()
     second = await other_api.send(alice, bob, "twin", idempotencyKey="k")
@@ -287,7 +287,7 @@ async def test_a_message_whose_session_is_not_to_be_seen_yet_is_asked_for_again(
     before = await api.stored_documents()
     app = api.services.app
 
-    async def store_alone(reserved: Reserved, *, recovered: bool) -> Sent:
+    async def store_alone(reserved: ReservedMessage, *, recovered: bool) -> Sent:
         return Sent(reserved.message, NOT_CACHED)
 
     with monkeypatch.context() as lost:
@@ -304,7 +304,7 @@ async def test_a_message_whose_session_is_not_to_be_seen_yet_is_asked_for_again(
 async def test_a_key_whose_first_retry_after_a_loss_did_not_learn_what_it_stands_for_stands_for_that_still(
     open_api: OpenApi, deployments: Deployments, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.messages.idempotency._BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 0.0)
     async with open_api(place) as api:
         await api.services.housekeeper.close()
         alice, bob = await api.create_users("alice", "bob")

@@ -95,7 +95,7 @@ async def test_edits_that_meet_a_recall_leave_nothing_of_the_content_behind_it(
         assert [event["message"]["content"] for event in replayed] == [None, None]
 
 
-@pytest.mark.parametrize("step", ["_begin", "_tell_first", "_publish"])
+@pytest.mark.parametrize("step", ["_begin", "_publish_first", "_publish"])
 async def test_an_edit_that_is_told_after_a_later_recall_shows_nothing(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -124,7 +124,7 @@ async def test_an_edit_that_is_told_after_a_later_recall_shows_nothing(
     assert recalled["editCount"] == 1
 
 
-@pytest.mark.parametrize("step", ["_begin", "_tell_first", "_publish"])
+@pytest.mark.parametrize("step", ["_begin", "_publish_first", "_publish"])
 async def test_an_edit_that_is_told_after_a_later_one_shows_what_came_of_both(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -241,7 +241,7 @@ async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
     else:
         revised = await revisions.recall(message, 1)
     assert revised is not None
-    await api.services.app.store.cache.one(revisions.show(revised, 1))
+    await api.services.app.store.cache.one(revisions.newest_message_call(revised, 1))
     go_on.set()
     head = await loading
     assert head is not None
@@ -261,7 +261,7 @@ async def test_the_head_shows_the_newest_in_whatever_order_word_of_them_comes(ap
         for number in order:
             version = versions[number]
             assert version is not None
-            await store.cache.one(store.revisions.show(version, 1))
+            await store.cache.one(store.revisions.newest_message_call(version, 1))
         head = await store.conversations.find(ConversationId(private_id(alice, bob)))
         assert head is not None
         assert head.last is not None

@@ -129,7 +129,7 @@ async def test_the_queue_is_whole_though_redis_lost_everything(open_api: OpenApi
 async def test_conversations_that_one_query_can_not_hold_are_one_queue(
     receipts: Receipts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.messages.message_store._SPANS", 4)
+    monkeypatch.setattr("store.messages.message_store._MOST_RANGES", 4)
     api = receipts.api
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(10)))
     await gather_all(*(api.send(other, alice) for other in others * 2))

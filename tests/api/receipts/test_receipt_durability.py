@@ -9,8 +9,8 @@ import pytest
 
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message, MessageKind, Reserved
-from store.receipts.receipt_store import ReceiptKind
+from store.messages.message import Message, MessageKind, ReservedMessage
+from store.receipts.receipt_marks import ReceiptKind
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from tests.api.client import Api, private_id
@@ -18,14 +18,14 @@ from tests.api.conftest import Deployments, OpenApi
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
 
 
-async def placed(api: Api, sender: str, conversation: str) -> Reserved:
+async def placed(api: Api, sender: str, conversation: str) -> ReservedMessage:
     """A message that got its place from a server which did no more."""
     store = api.services.app.store
     message = Message(
         MessageId(store.ids.next()), ConversationId(conversation), UserId(sender), MessageKind.TEXT, "left behind"
     )
-    reserved = await store.messages.reserve(message)
-    assert isinstance(reserved, Reserved)
+    reserved = await store.outbox.reserve(message)
+    assert isinstance(reserved, ReservedMessage)
     return reserved
 
 
@@ -90,7 +90,7 @@ async def test_a_message_that_another_server_finishes_reads_as_well_and_tells(
         reserved = await placed(api, bob, conversation)
         store = api.services.app.store
         if how_far == "committed":
-            await store.messages.commit([reserved], [store.clock.now_ms()], careful=False)
+            await store.commits.commit([reserved], [store.clock.now_ms()], messages_first=False)
         assert await api.services.housekeeper.sweep(range(1024), idle_ms=0) == 1
         assert (await sender.next())["message"]["content"] == "left behind"
         assert without_cursor(await sender.next()) == receipt_advanced(conversation, bob, "READ", 3)
@@ -177,7 +177,7 @@ async def test_a_mark_that_can_not_be_kept_at_once_is_kept_later(api: Api, monke
 
     monkeypatch.setattr(type(store), "keep", lambda _, *args: later(*args))
     receipt = ReceiptAdvanced(ConversationId(private_id(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
-    api.services.app.receipts.advance(receipt, 0, keep=True)
+    api.services.app.receipts.notify(receipt, 0, store_mark=True)
     await api.wait_until_idle()
     assert not failures
     assert await Receipts(api).statuses(alice, message) == {bob: "DELIVERED"}

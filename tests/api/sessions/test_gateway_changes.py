@@ -218,7 +218,7 @@ async def test_with_nothing_behind_it_it_keeps_what_was_chosen(open_api: OpenApi
 async def test_more_within_than_are_read_under_one_lock_are_read_by_one_call(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.sessions.reading._TOGETHER", 40)
+    monkeypatch.setattr("resolvers.sessions.reading._SESSIONS_PER_TRANSACTION", 40)
     (alice,) = await api.create_users("alice")
     others = await api.create_many_users(f"u{secrets.token_hex(4)}", 50)
     await gather_all(*(api.send(other, alice, subBiz="shop") for other in others))

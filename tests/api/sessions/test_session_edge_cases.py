@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from resolvers.groups import groups
+from resolvers.groups import group_creation
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message, MessageKind, Reserved
+from store.messages.message import Message, MessageKind, ReservedMessage
 from tests.api.client import CREATE_GROUP, LIVE_SESSIONS, SYNC, Api, gather_all, private_id, wait_until
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import MARK_READ
@@ -54,8 +54,8 @@ async def test_reading_up_to_what_is_not_durable_yet_reads_what_is(api: Api) -> 
         await api.send(bob, alice)
     app = api.services.app
     late = Message(MessageId(app.store.ids.next()), talk, UserId(bob), MessageKind.TEXT, "under way")
-    place = await app.store.messages.reserve(late)
-    assert isinstance(place, Reserved)
+    place = await app.store.outbox.reserve(late)
+    assert isinstance(place, ReservedMessage)
     await api.send(bob, alice)
     assert (await api.mark_read(alice, talk, 4))["readSeq"] == 3
     await app.delivery.send(place)
@@ -117,7 +117,7 @@ async def test_a_group_whose_maker_died_before_telling_is_there_when_its_key_is_
         raise Unreachable("the server is gone")
 
     made = {"name": "Hikers", "memberIds": [bob, carol], "idempotencyKey": "made"}
-    monkeypatch.setattr(groups, "_announce_members", dies)
+    monkeypatch.setattr(group_creation, "_announce_members", dies)
     assert (await api.expect_refusal(alice, CREATE_GROUP, input=made)).code == "UNAVAILABLE"
     monkeypatch.undo()
     group = (await api.data(alice, CREATE_GROUP, input=made))["createGroup"]["id"]
@@ -155,7 +155,7 @@ async def test_a_mute_that_ends_far_off_costs_nothing_while_nobody_listens(api: 
 
 
 async def test_what_moves_while_a_sub_biz_is_read_is_read_too(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resolvers.sessions.reading._TOGETHER", 2)
+    monkeypatch.setattr("resolvers.sessions.reading._SESSIONS_PER_TRANSACTION", 2)
     alice, others, talks = await create_shop_conversations(api, 6, 0)
     for other in others:
         await api.send(other, alice, subBiz="shop")
