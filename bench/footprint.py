@@ -22,7 +22,7 @@ from redis import Redis
 
 from bench.session_data import Row, insert_owner, insert_people
 from bench.storage import settle
-from resolvers.groups.groups import NewGroup, create_group
+from resolvers.groups.group_creation import NewGroup, create_group
 from resolvers.messages.new_messages import NewMessage
 from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole

@@ -111,7 +111,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     store = build_store(mongo, cache, deployment_clock, settings.data_center, rates=rates, fallback=fallback_redis)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
-    bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
+    bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.granted)
     revocations = Revocations(store.revocations, bus)
     receipts = ReceiptNotifier(store, bus)
     delivery = MessageDelivery(store, bus, receipts)

@@ -1,4 +1,4 @@
-"""What use cases are given to work with."""
+"""The application that use cases work with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Confab:
-    """One process's parts, put together by the server. Handed to every use case; holds no state of its own."""
+    """The parts of one process. Passed to every use case; has no state of its own."""
 
     store: Store
     hub: Hub

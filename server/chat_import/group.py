@@ -10,7 +10,8 @@ from dataclasses import replace
 from resolvers.base.app import Confab
 from resolvers.base.pages import LARGEST_PAGE
 from resolvers.groups.group_changes import invite_members
-from resolvers.groups.groups import NewGroup, create_group, find_group, list_groups
+from resolvers.groups.group_creation import NewGroup, create_group
+from resolvers.groups.groups import find_group, list_groups
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import MOST_USERS, upsert_users
 from server.chat_import.plan import IMPORTER

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resolvers.base.checks import LONGEST_CONTENT, LONGEST_NAME
-from resolvers.groups.groups import SMALLEST_GROUP
+from resolvers.groups.group_creation import SMALLEST_GROUP
 from server.chat_import.log_file import ChatFile, ChatLine, JoinLine, MessageLine, RenameLine
 from server.errors import CommandError
 from store.base.ids import UserId, is_user_id

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from resolvers.base.app import Confab
 from resolvers.groups.group_changes import invite_members, set_member_role
+from resolvers.groups.group_creation import NewGroup, create_group
 from resolvers.groups.group_rules import ADMIN
-from resolvers.groups.groups import NewGroup, create_group
 from resolvers.messages.new_messages import NewMessage
 from resolvers.messages.revising import edit_message, recall_message
 from resolvers.messages.sending import send_message

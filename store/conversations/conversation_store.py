@@ -100,7 +100,6 @@ class ConversationStore:
         """
         people = parse_private(conversation)
         assert people is not None
-        session = new_row(0)
         head = {
             ConversationField.KIND: "P",
             ConversationField.SEQ: 0,
@@ -109,7 +108,7 @@ class ConversationStore:
             ConversationField.WRITTEN_AT: 0,
         }
         sessions = [
-            UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": session}, upsert=True)
+            UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": new_row(0)}, upsert=True)
             for user in people[:2]
         ]
         await self._mongo.gather(

@@ -10,6 +10,7 @@ from store.conversations.conversation_fields import ConversationField
 from store.messages.message import Message, MessageField, message_from
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, SESSIONS, session_row_id
+from store.sessions.row_writes import has_mention, has_read
 
 
 class IncompleteDeliveries:
@@ -54,11 +55,11 @@ def _is_complete(message: Message, head: Document | None, sessions: dict[str, Do
         return False
     for user in message.mentions:
         row = sessions.get(session_row_id(user, conversation))
-        if user != message.sender and row is not None and row.get("r", 0) < seq and seq not in row.get("ms", ()):
+        if user != message.sender and row is not None and not has_mention(row, seq):
             return False
     people = parse_private(conversation)
     if people is not None:
         side = 0 if people[0] == message.sender else 1
         return bool(head.get(ConversationField.WROTE_SEQ[side], 0) >= seq)
     session = sessions.get(session_row_id(message.sender, conversation))
-    return session is None or bool(session.get("r", 0) >= seq)
+    return session is None or has_read(session, seq)

@@ -252,7 +252,7 @@ class Api(SessionCalls, GroupCalls):
         """Wait until the work of all answered requests has ended."""
         app = self.services.app
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            while app.receipts._tasks or app.delivery._under_way or app.revisions._tasks or app.bus._sending:  # noqa: ASYNC110
+            while app.receipts._tasks or app.delivery.in_flight or app.revisions._tasks or app.bus._sending:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
 
     async def advance_days(self, clock: ManualClock, days: float) -> None:

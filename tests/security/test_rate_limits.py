@@ -56,59 +56,59 @@ async def test_half_a_minutes_worth_is_free_at_once_and_the_rest_as_time_goes_by
     server: Callable[..., RateLimit], seconds: Seconds
 ) -> None:
     limit = server()
-    assert [limit.take(ALICE) for _ in range(5)] == [0, 0, 0, 0, 7_501]
-    assert limit.take(UserId("bob")) == 0
+    assert [limit.count(ALICE) for _ in range(5)] == [0, 0, 0, 0, 7_501]
+    assert limit.count(UserId("bob")) == 0
     await limit.settle()
     seconds.now += 7.4
-    assert 90 <= limit.take(ALICE) <= 110
+    assert 90 <= limit.count(ALICE) <= 110
     seconds.now += 0.12
-    assert limit.take(ALICE) == 0
-    assert limit.take(ALICE) > 7_000
+    assert limit.count(ALICE) == 0
+    assert limit.count(ALICE) > 7_000
     seconds.now += 600
-    assert [limit.take(ALICE) for _ in range(5)].count(0) == 4
+    assert [limit.count(ALICE) for _ in range(5)].count(0) == 4
     await limit.settle()
 
 
 async def test_what_one_server_let_through_the_others_know(server: Callable[..., RateLimit]) -> None:
     one, other = server(), server()
-    assert [one.take(ALICE) for _ in range(3)] == [0, 0, 0]
+    assert [one.count(ALICE) for _ in range(3)] == [0, 0, 0]
     await one.settle()
     # A server that knows nothing of a user lets them in, and has learned by then.
-    assert other.take(ALICE) == 0
+    assert other.count(ALICE) == 0
     await other.settle()
-    assert 7_000 < other.take(ALICE) <= 7_501
+    assert 7_000 < other.count(ALICE) <= 7_501
 
 
 async def test_what_is_let_through_by_many_at_once_has_to_be_made_up_for(server: Callable[..., RateLimit]) -> None:
     servers = [server() for _ in range(3)]
-    assert [limit.take(ALICE) for limit in servers for _ in range(4)] == [0] * 12
+    assert [limit.count(ALICE) for limit in servers for _ in range(4)] == [0] * 12
     for limit in servers:
         await limit.settle()
     # Twelve were taken, four are free: eight of 7.5 s are to pass, and one for the next. Whoever was counted last knows it all.
-    assert 67_000 < max(limit.take(ALICE) for limit in servers) <= 67_501
+    assert 67_000 < max(limit.count(ALICE) for limit in servers) <= 67_501
 
 
 async def test_refusals_cost_nothing(server: Callable[..., RateLimit], seconds: Seconds) -> None:
     limit = server()
     for _ in range(100):
-        limit.take(ALICE)
+        limit.count(ALICE)
     await limit.settle()
     seconds.now += 7.6
-    assert limit.take(ALICE) == 0
+    assert limit.count(ALICE) == 0
 
 
 async def test_without_redis_a_server_keeps_to_the_rate_alone(server: Callable[..., RateLimit]) -> None:
     limit = server("redis://127.0.0.1:1/0")
     taken = []
     for _ in range(6):
-        taken.append(limit.take(ALICE))
+        taken.append(limit.count(ALICE))
         await limit.settle()
     assert taken[:4] == [0] * 4 and taken[4] > 0 and taken[5] > 0
 
 
 async def test_no_rate_is_no_limit(server: Callable[..., RateLimit]) -> None:
     limit = server(per_minute=0)
-    assert not any(limit.take(ALICE) for _ in range(1_000))
+    assert not any(limit.count(ALICE) for _ in range(1_000))
 
 
 async def test_a_clock_of_redis_that_is_set_back_makes_nobody_wait(_redis_janitor: Any, redis_prefix: str) -> None:
@@ -127,7 +127,7 @@ async def test_redis_forgets_a_rate_that_is_made_up_for(
     server: Callable[..., RateLimit], _redis_janitor: Any, redis_prefix: str
 ) -> None:
     limit = server()
-    limit.take(ALICE)
+    limit.count(ALICE)
     await limit.settle()
     assert 7_000 < _redis_janitor.pttl(f"{redis_prefix}{{u:alice}}:rate:sends") <= 7_500
 

@@ -30,7 +30,7 @@ async def _stop_before(dead: Api, monkeypatch: pytest.MonkeyPatch, step: str) ->
         await asyncio.Event().wait()
 
     await dead.services.housekeeper.close()
-    monkeypatch.setattr(dead.services.app.delivery, step, never)
+    monkeypatch.setattr(dead.services.app.delivery.fanout_stage, step, never)
     return reached
 
 
@@ -52,7 +52,7 @@ async def test_who_was_invited_by_a_server_that_died_is_told_though_the_group_wa
         group = await living.create_group(alice, bob, carol)
         since = await current_cursor(living, bob)
         device = await living.listen(dave, LIVE_SESSIONS)
-        reached = await _stop_before(dead, monkeypatch, "_show")
+        reached = await _stop_before(dead, monkeypatch, "_fan_out")
         inviting = asyncio.create_task(dead.invite(alice, group, dave))
         await asyncio.wait_for(reached.wait(), 5)
         # What has the next change wait for that one is lost.
@@ -68,7 +68,7 @@ async def test_who_was_invited_by_a_server_that_died_is_told_though_the_group_wa
         await living.wait_until_idle()
         assert await living.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 0
         inviting.cancel()
-        dead.services.app.delivery._under_way.clear()
+        dead.services.app.delivery.in_flight._by_id.clear()
 
 
 @pytest.mark.parametrize("ends", [False, True], ids=["removed", "dismissed"])
@@ -96,25 +96,25 @@ async def test_what_overtakes_an_invitation_is_unread_though_the_head_of_the_gro
     group = await api.create_group(alice, bob, carol)
     await api.total_unread(dave)
     go_on, delivery = asyncio.Event(), api.services.app.delivery
-    commit = delivery._commit_change
+    commit = delivery.commit_stage._commit_change
 
     async def late(parcelled: Any) -> None:
         await go_on.wait()
         await commit(parcelled)
         await _evict(api, group)
 
-    monkeypatch.setattr(delivery, "_commit_change", late)
+    monkeypatch.setattr(delivery.commit_stage, "_commit_change", late)
     inviting = asyncio.create_task(api.invite(alice, group, dave))
     await asyncio.sleep(0.1)
     await api.send(bob, group, "hello, Dave")
     await api.total_unread(dave)
-    show = delivery._show
+    show = delivery.fanout_stage._fan_out
 
     async def forgotten(batch: Any) -> None:
         await _evict(api, group)
         await show(batch)
 
-    monkeypatch.setattr(delivery, "_show", forgotten)
+    monkeypatch.setattr(delivery.fanout_stage, "_fan_out", forgotten)
     go_on.set()
     await inviting
     await api.wait_until_idle()
@@ -128,13 +128,13 @@ async def test_who_is_just_becoming_a_member_writes_and_is_mentioned_once_they_a
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     go_on, delivery = asyncio.Event(), api.services.app.delivery
-    commit = delivery._commit_change
+    commit = delivery.commit_stage._commit_change
 
     async def late(parcelled: Any) -> None:
         await go_on.wait()
         await commit(parcelled)
 
-    monkeypatch.setattr(delivery, "_commit_change", late)
+    monkeypatch.setattr(delivery.commit_stage, "_commit_change", late)
     inviting = asyncio.create_task(api.invite(alice, group, dave))
     await asyncio.sleep(0.1)
     await api.send(bob, group, "to those who are in it")
@@ -203,14 +203,14 @@ async def test_a_change_that_mongodb_was_ahead_of_is_decided_anew_and_nothing_of
         alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
         group = await api.create_group(alice, bob, carol)
         delivery = api.services.app.delivery
-        commit = delivery._commit_change
+        commit = delivery.commit_stage._commit_change
 
         async def overtaken(parcelled: Any) -> None:
-            monkeypatch.setattr(delivery, "_commit_change", commit)
+            monkeypatch.setattr(delivery.commit_stage, "_commit_change", commit)
             api.database["conversations"].update_one({"_id": group}, {"$set": {"gv": 1}})
             await commit(parcelled)
 
-        monkeypatch.setattr(delivery, "_commit_change", overtaken)
+        monkeypatch.setattr(delivery.commit_stage, "_commit_change", overtaken)
         await api.invite(alice, group, dave)
         await api.wait_until_idle()
         assert await api.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from subscriptions.delivery import message_delivery as delivery
+from subscriptions.delivery import large_group_stage
 from tests.api.client import CREATE_GROUP, INVITE, LIVE_SESSIONS, Api, Refusal, wait_until
 from tests.api.conftest import HeldLargeGroupQueue, OpenApi
 
@@ -67,7 +67,7 @@ async def test_what_follows_in_several_parts_comes_to_each_in_its_order(
     crowd: Crowd, api: Api, held_queue: HeldLargeGroupQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each message counts its members from its sender on: where one part ends is not where another one's does."""
-    monkeypatch.setattr(delivery, "_LANE_MEMBERS", 100)
+    monkeypatch.setattr(large_group_stage, "_SLICE", 100)
     near, far = crowd.people[0], crowd.people[-1]
     # The last of the first part, and who is first in the next, by the one and by the other.
     listeners = [await api.listen(crowd.people[number]) for number in (298, 299, 300, 398, 399, 400)]

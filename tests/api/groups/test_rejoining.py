@@ -310,13 +310,13 @@ async def test_what_was_written_before_one_joined_moves_nothing_of_one_s_own_tho
     group = await api.create_group(alice, bob, carol)
     await api.total_unread(dave)
     go_on, delivery = asyncio.Event(), api.services.app.delivery
-    commit = delivery._commit_messages
+    commit = delivery.commit_stage._commit_messages
 
     async def late(batch: Any) -> None:
         await go_on.wait()
         await commit(batch)
 
-    monkeypatch.setattr(delivery, "_commit_messages", late)
+    monkeypatch.setattr(delivery.commit_stage, "_commit_messages", late)
     sending = asyncio.create_task(api.send(carol, group, "before Dave"))
     await asyncio.sleep(0.1)
     await api.invite(alice, group, dave)

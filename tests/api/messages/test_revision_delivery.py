@@ -94,7 +94,7 @@ async def test_members_of_a_crowd_who_were_not_reached_are_told_by_another_serve
     async def die(telling: Any) -> None:
         revisions._under_way.clear()
 
-    monkeypatch.setattr(revisions, "_tell_rest_aside", die)
+    monkeypatch.setattr(revisions, "_publish_remaining_in_background", die)
     await api.recall(people[0], sent)
     assert (await near.next())["__typename"] == "MessageRecalled"
     await far.expect_no_event()
@@ -245,25 +245,25 @@ class Unshown:
     """Has a process store the next message and not show it."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._delivery: Any = api.services.app.delivery
-        self._push = self._delivery._push
-        self._held: list[tuple[Any, ...]] = []
+        queue = api.services.app.delivery.fanout_stage.queue
+        self._push = queue.push
+        self._held: list[Any] = []
         self._stored = asyncio.Event()
-        monkeypatch.setattr(self._delivery, "_push", self._hold)
+        monkeypatch.setattr(queue, "push", self._hold)
 
-    def _hold(self, stage: str, *rest: Any) -> None:
-        if stage == "show" and not self._stored.is_set():
-            self._held.append((stage, *rest))
-            self._stored.set()
+    def _hold(self, messages: Any) -> None:
+        if self._stored.is_set():
+            self._push(messages)
         else:
-            self._push(stage, *rest)
+            self._held.append(messages)
+            self._stored.set()
 
     async def reach(self) -> None:
         async with asyncio.timeout(5):
             await self._stored.wait()
 
     def release(self) -> None:
-        self._push(*self._held.pop())
+        self._push(self._held.pop())
 
 
 async def test_a_session_that_moves_for_what_was_the_newest_is_not_turned_back_by_a_lost_cache(

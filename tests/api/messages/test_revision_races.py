@@ -95,7 +95,7 @@ async def test_edits_that_meet_a_recall_leave_nothing_of_the_content_behind_it(
         assert [event["message"]["content"] for event in replayed] == [None, None]
 
 
-@pytest.mark.parametrize("step", ["_begin", "_tell_first", "_publish"])
+@pytest.mark.parametrize("step", ["_begin", "_publish_first", "_publish"])
 async def test_an_edit_that_is_told_after_a_later_recall_shows_nothing(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -124,7 +124,7 @@ async def test_an_edit_that_is_told_after_a_later_recall_shows_nothing(
     assert recalled["editCount"] == 1
 
 
-@pytest.mark.parametrize("step", ["_begin", "_tell_first", "_publish"])
+@pytest.mark.parametrize("step", ["_begin", "_publish_first", "_publish"])
 async def test_an_edit_that_is_told_after_a_later_one_shows_what_came_of_both(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -296,14 +296,14 @@ async def test_what_is_not_durable_yet_has_not_arrived_though_what_came_after_it
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     go_on, delivery = asyncio.Event(), api.services.app.delivery
-    commit = delivery._commit_messages
+    commit = delivery.commit_stage._commit_messages
 
     async def late(batch: Any) -> None:
-        monkeypatch.setattr(delivery, "_commit_messages", commit)
+        monkeypatch.setattr(delivery.commit_stage, "_commit_messages", commit)
         await go_on.wait()
         await commit(batch)
 
-    monkeypatch.setattr(delivery, "_commit_messages", late)
+    monkeypatch.setattr(delivery.commit_stage, "_commit_messages", late)
     sending = asyncio.create_task(api.send(alice, group, "held up"))
     await asyncio.sleep(0.1)
     assert (await api.send(carol, group, "through"))["message"]["seq"] == 2

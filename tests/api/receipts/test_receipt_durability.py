@@ -177,7 +177,7 @@ async def test_a_mark_that_can_not_be_kept_at_once_is_kept_later(api: Api, monke
 
     monkeypatch.setattr(type(store), "keep", lambda _, *args: later(*args))
     receipt = ReceiptAdvanced(ConversationId(private_id(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
-    api.services.app.receipts.advance(receipt, 0, keep=True)
+    api.services.app.receipts.notify(receipt, 0, store_mark=True)
     await api.wait_until_idle()
     assert not failures
     assert await Receipts(api).statuses(alice, message) == {bob: "DELIVERED"}

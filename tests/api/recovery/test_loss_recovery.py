@@ -30,10 +30,10 @@ async def store_alone(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, ne
         while api.database["messages"].count_documents({}) == before:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         delivery = api.services.app.delivery
-        for parcelled in list(delivery._under_way.values()):
-            delivery._under_way.pop(parcelled.reserved.message.id)
+        for message in delivery.in_flight:
+            delivery.in_flight.remove(message)
         dying.cancel()
-        for task in list(delivery._side):
+        for task in list(delivery.commit_stage._tasks):
             task.cancel()
         await asyncio.sleep(0)
 
@@ -58,7 +58,7 @@ async def test_what_dead_servers_stored_and_showed_to_nobody_is_shown_after_redi
         assert await api.unread(bob, talk) == await api.unread(carol, group) - 1 == 0
         listening = await api.listen(bob)
         await api.services.housekeeper.check_redis()
-        await api.services.housekeeper._mender.mend()
+        await api.services.housekeeper._loss_recovery.recover()
 
         assert await api.unread(bob, talk) == await api.unread(carol, group) - 1 == 1
         # Sending reads, for the sender too whose server died.
@@ -100,10 +100,10 @@ async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through
 
         with monkeypatch.context() as patch:
             patch.setattr(store.incomplete_deliveries, "list_page", lose_meanwhile)
-            await keeper._mender.mend()
+            await keeper._loss_recovery.recover()
         await keeper.check_redis()
         assert store.deployment.generations.recover_from_ms is not None
-        await keeper._mender.mend()
+        await keeper._loss_recovery.recover()
         await keeper.check_redis()
         assert store.deployment.generations.recover_from_ms is None
 
@@ -124,5 +124,5 @@ async def test_a_message_that_was_stored_on_shards_and_not_noted_is_found_by_its
             deployments.flush_redis("not noted")
             for _ in range(2):
                 await keeper.check_redis()
-            await keeper._mender.mend()
+            await keeper._loss_recovery.recover()
             assert (await api.recall(alice, sent))["content"] is None

@@ -18,13 +18,13 @@ async def test_who_sends_again_what_is_stored_and_not_shown_is_answered_with_a_s
     await api.wait_until_idle()
 
     delivery, alive = api.services.app.delivery, asyncio.Event()
-    show = delivery._show
+    show = delivery.fanout_stage._fan_out
 
     async def show_late(batch: Any) -> None:
         await alive.wait()
         await show(batch)
 
-    monkeypatch.setattr(delivery, "_show", show_late)
+    monkeypatch.setattr(delivery.fanout_stage, "_fan_out", show_late)
     dying = asyncio.create_task(api.send(alice, bob, "second", idempotencyKey="k"))
     while api.database["messages"].count_documents({}) < 2:  # noqa: ASYNC110
         await asyncio.sleep(0.01)

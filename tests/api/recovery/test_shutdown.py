@@ -14,7 +14,7 @@ async def test_a_process_ends_soon_whatever_its_housekeeping_is_at(api: Api, ope
         housekeeper = ending.services.housekeeper
         await housekeeper.close()
         for round_ in range(20):
-            busy = [asyncio.create_task(housekeeper._every(0, "busy", housekeeper.check_redis)) for _ in range(40)]
+            busy = [asyncio.create_task(housekeeper._repeat(0, "busy", housekeeper.check_redis)) for _ in range(40)]
             housekeeper._tasks[:] = busy
             await asyncio.sleep(0.02 + round_ / 1_000)
             closing = asyncio.create_task(housekeeper.close())

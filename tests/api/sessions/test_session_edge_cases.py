@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resolvers.groups import groups
+from resolvers.groups import group_creation
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind, ReservedMessage
@@ -117,7 +117,7 @@ async def test_a_group_whose_maker_died_before_telling_is_there_when_its_key_is_
         raise Unreachable("the server is gone")
 
     made = {"name": "Hikers", "memberIds": [bob, carol], "idempotencyKey": "made"}
-    monkeypatch.setattr(groups, "_announce_members", dies)
+    monkeypatch.setattr(group_creation, "_announce_members", dies)
     assert (await api.expect_refusal(alice, CREATE_GROUP, input=made)).code == "UNAVAILABLE"
     monkeypatch.undo()
     group = (await api.data(alice, CREATE_GROUP, input=made))["createGroup"]["id"]
