@@ -33,7 +33,7 @@ async def test_any_frame_is_a_sign_of_life(start):
         await peer.complete("nothing")
 
 
-async def test_a_peer_that_shows_no_sign_of_life_after_a_ping_is_closed_with_a_code_that_clients_retry(start):
+async def test_a_silent_peer_is_closed_with_a_code_that_clients_retry(start):
     server = await start(TransportLimits(ping_interval=0.2, pong_timeout=0.05))
     peer = await server.connect()
     assert await peer.receive() == {"type": "ping"}
@@ -42,14 +42,14 @@ async def test_a_peer_that_shows_no_sign_of_life_after_a_ping_is_closed_with_a_c
     assert 0.05 <= time.monotonic() - pinged < 0.2
 
 
-def test_by_default_a_dead_peer_is_cleared_within_45_seconds():
+def test_by_default_a_dead_peer_is_removed_within_45_seconds():
     limits = TransportLimits()
     to_the_close = limits.ping_interval + limits.pong_timeout + keep_alive.SECOND_LOOK
     # A close frame that finds no room, and then the connection without it.
     assert to_the_close + 2 * limits.close_timeout <= 45
 
 
-async def test_a_dead_peer_is_not_waited_for_to_answer_the_close_frame(start):
+async def test_a_dead_peer_is_closed_without_waiting_for_its_close_frame(start):
     server = await start(TransportLimits(ping_interval=0.05, close_timeout=0.1))
     port = int(server.url.split(":")[2].split("/")[0])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -65,7 +65,7 @@ async def test_a_dead_peer_is_not_waited_for_to_answer_the_close_frame(start):
     writer.close()
 
 
-async def test_a_ping_that_finds_no_room_takes_its_turn(start, monkeypatch):
+async def test_a_ping_waits_while_the_socket_cannot_be_written(start, monkeypatch):
     room = itertools.cycle((False, True))
     monkeypatch.setattr(FrameWriter, "is_free", property(lambda self: next(room)))
     monkeypatch.setattr(FrameWriter, "in_turn", lambda self, call: asyncio.get_running_loop().call_soon(call))
@@ -78,7 +78,7 @@ async def test_a_ping_that_finds_no_room_takes_its_turn(start, monkeypatch):
     assert await peer.closed() == (4408, "Keep-alive timeout")
 
 
-async def test_nobody_is_pinged_before_the_acknowledgement(start):
+async def test_no_ping_is_sent_before_the_acknowledgement(start):
     server = await start(TransportLimits(ping_interval=0.05))
     peer = await server.connect(init=False)
     assert await peer.nothing_comes(0.2)
@@ -154,7 +154,7 @@ async def test_a_peer_that_stops_reading_is_dropped_after_the_send_timeout(start
     assert end.value.rcvd is None
 
 
-async def test_a_peer_that_reads_again_in_time_is_told_that_it_was_too_slow(start, firehose):
+async def test_a_peer_that_reads_again_in_time_gets_the_too_slow_close_frame(start, firehose):
     server = await start(TransportLimits(send_timeout=0.2, close_timeout=5))
     peer = await lazy_reader(server)
     await peer.subscribe("s", "subscription flood")
@@ -249,7 +249,7 @@ async def test_a_drain_closes_all_connections_1012_in_jittered_batches(start):
         assert restart_hint(await end) < 1005
 
 
-async def test_a_drain_of_many_connections_takes_larger_batches_rather_than_longer(start):
+async def test_a_drain_of_many_connections_has_larger_batches_and_takes_no_longer(start):
     rng = RecordedRandom()
     limits = TransportLimits(drain_batch=1, drain_seconds=0.1, drain_pause=0.05)
     server = await start(limits, rng=rng)
@@ -281,7 +281,7 @@ def slow_mutation(engine):
     return gate, done
 
 
-async def test_a_drain_lets_mutations_at_work_be_answered_and_takes_no_new_operations(start, slow_mutation):
+async def test_a_drain_answers_running_mutations_and_takes_no_new_operations(start, slow_mutation):
     gate, _ = slow_mutation
     server = await start()
     peer = await server.connect()
