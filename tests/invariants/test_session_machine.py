@@ -1,5 +1,7 @@
-"""I1 to I7: whatever people do to messages, groups and sessions, on two processes with clocks that disagree and a Redis that
-forgets."""
+"""I1 to I7: random operations on messages, groups and sessions, compared with a model.
+
+They run on two processes whose clocks disagree, and on a Redis that loses data.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from pymongo import MongoClient
 from redis import Redis
 
 from tests.api.client import gather_all, parse_refusal
-from tests.invariants.session_acts import BAD, BURST, GROUP_BURST
-from tests.invariants.session_model import Json
-from tests.invariants.session_walk import ANY, HOUR_MS, PROCESS, WHO, Walk
-from tests.invariants.session_watch import FOLDERS, SUB_BIZ
-from tests.invariants.session_world import CREATE_GROUP, World
+from tests.invariants.machine.actions import BAD, BURST, GROUP_BURST
+from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
+from tests.invariants.machine.deployment import CREATE_GROUP, World
+from tests.invariants.machine.walk import ANY, HOUR_MS, PROCESS, WHO, Walk
+from tests.invariants.model.sessions import Json
 
 LONG = int(os.environ.get("CONFAB_TEST_MACHINE_EXAMPLES", "0"))
-"""How many examples to run, each another one every time. Without it: a few, always the same."""
+"""The number of random examples. 0: a few examples that are always the same."""
 
 MUTES = st.sampled_from((None, False, 2_000, HOUR_MS, 30 * HOUR_MS))
 PRIORITIES = st.sampled_from((0, 1, 5, 1000))
@@ -32,15 +34,15 @@ UP_TO = st.none() | st.integers(0, 9) | st.just(1000)
 
 
 class SessionMachine(Walk):
-    """What people do to their sessions, to groups and to messages."""
+    """Operations of people on their sessions, groups and messages."""
 
-    @rule(who=WHO, to=ANY, mention=st.booleans(), everybody=st.booleans(), process=PROCESS)
-    def send(self, who: int, to: int, mention: bool, everybody: bool, process: int) -> None:
-        self.do(self.acts.send(self.model, self.users[who], to, mention, everybody), process)
+    @rule(who=WHO, to=ANY, mention=st.booleans(), mentions_all=st.booleans(), process=PROCESS)
+    def send(self, who: int, to: int, mention: bool, mentions_all: bool, process: int) -> None:
+        self.do(self.acts.send(self.model, self.users[who], to, mention, mentions_all), process)
 
     @rule(people=st.lists(WHO, min_size=2, max_size=5), which=ANY, mention=st.booleans(), process=PROCESS)
     def talk(self, people: list[int], which: int, mention: bool, process: int) -> None:
-        """Several messages in a row, to one group if there is any."""
+        """Send several messages in a row, to one group if there is any."""
         for left, who in zip(range(len(people), 0, -1), people, strict=True):
             op = self.acts.send(self.model, self.users[who], 8 + which % 2, mention)
             self.do(op, process, review=left == 1)
@@ -90,7 +92,7 @@ class SessionMachine(Walk):
 
     @rule(kind=st.sampled_from(("dismiss", "dissolve")), who=WHO, which=ANY, sure=st.integers(0, 4), process=PROCESS)
     def end_group(self, kind: str, who: int, which: int, sure: int, process: int) -> None:
-        """Not often, for little happens afterwards."""
+        """End a group; rarely, because little can happen after it."""
         if sure == 0:
             self.do(self.acts.group(self.model, kind, self.users[who], which, []), process)
 
@@ -111,7 +113,7 @@ class SessionMachine(Walk):
             made = await self.world.apis[process].data(owner, CREATE_GROUP, input=fields)
             group = made["createGroup"]["id"]
             self.groups[group] = f"g_{len(self.groups)}"
-            self.model.found(group, owner, others, sub_biz)
+            self.model.create_group(group, owner, others, sub_biz)
             await self.world.quiet()
             await self.watch.check(self.watch.touched(), 1 - process)
 
@@ -124,13 +126,13 @@ class SessionMachine(Walk):
         which=ANY, value=st.integers(0, 3), process=PROCESS,
     )  # fmt: skip
     def burst(self, people: list[int], kinds: list[str], which: int, value: int, process: int) -> None:
-        """Several devices at once: what comes of it is what would have come of some order."""
+        """Run operations concurrently: some order of them has to explain the outcome."""
         pairs = zip(people, kinds, strict=False)
         done = [self.acts.any(self.model, kind, self.users[who], which, value) for who, kind in pairs]
         self.step("burst")
         self.watch.bursts += 1
         for device in self.devices:
-            device.ears.bursts = True
+            device.received.bursts = True
         note(f"{done}".replace(self.tag, ""))
 
         async def act() -> None:
@@ -141,7 +143,7 @@ class SessionMachine(Walk):
             models = await self.reading.those_that_fit(models, sorted(places), process)
             touched = {user for model in models for user, _ in model.changed} | {op.user for op in done}
             await self.watch.check_any(models, touched, process)
-            for name in {op.target for op in done} & set(self.model.rooms):
+            for name in {op.target for op in done} & set(self.model.conversations):
                 await self.review(name, done[0].user, process)
 
         self.world.run(act())
@@ -187,7 +189,7 @@ def test_sessions_equal_what_counting_messages_gives_after_any_operations(
                 max_examples=LONG or 6,
                 stateful_step_count=50,
                 deadline=None,
-                # The same walk on every run, so that a red test means that something changed; the long mode explores.
+                # Without LONG each run walks the same way, so that a failure is caused by a change of the code.
                 derandomize=not LONG,
                 database=None,
                 phases=(Phase.generate, Phase.shrink) if LONG else (Phase.generate,),
