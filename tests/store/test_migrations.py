@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from server.cli import shard as cli_shard
-from server.cli.migrate import migrate_data, tell_restored
+from server.cli.migrate import mark_restored, migrate_data
 from server.errors import CommandError
 from server.services import open_services
 from server.settings import Settings
@@ -113,7 +113,7 @@ async def test_data_of_a_newer_version_is_refused_and_left_untouched(mongo: Mong
             pass
     assert await mongo.find("deployment", {}, projection={"time": 0}) == before
     with pytest.raises(CommandError, match="version 2"):
-        await migrate_data(settings, run=True, tell=print)
+        await migrate_data(settings, run=True, report=print)
 
 
 async def test_a_server_that_meets_a_newer_version_late_ends_without_a_write(
@@ -127,7 +127,7 @@ async def test_a_server_that_meets_a_newer_version_late_ends_without_a_write(
         await there.wait()
         await open_at_once(self)
 
-    monkeypatch.setattr("server.services._START_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(Deployment, "open", open_late)
     monkeypatch.setattr(signal, "raise_signal", lambda number: stopped.set())
     await mongo.update_one("deployment", {"_id": 1}, {"$set": {"version": 2}})
@@ -155,13 +155,13 @@ async def test_commands_report_in_one_sentence_that_mongodb_is_away(
     for method in ("find_one", "update_one", "ping"):
         monkeypatch.setattr(Mongo, method, away)
     for command in (
-        lambda: migrate_data(settings, run=False, tell=print),
-        lambda: tell_restored(settings),
+        lambda: migrate_data(settings, run=False, report=print),
+        lambda: mark_restored(settings),
         lambda: cli_shard._run(settings, print),
     ):
         with pytest.raises(CommandError) as told:
             await command()
-        assert str(told.value) == f"MongoDB, at CONFAB_MONGO_URL, did not do it: {at}."
+        assert str(told.value) == f"MongoDB at CONFAB_MONGO_URL failed: {at}."
 
 
 async def test_a_new_deployment_has_the_newest_version(mongo: Mongo) -> None:
@@ -170,10 +170,10 @@ async def test_a_new_deployment_has_the_newest_version(mongo: Mongo) -> None:
 
 async def test_confab_migrate_lists_pending_migrations_and_applies_them(mongo: Mongo, settings: Settings) -> None:
     said: list[str] = []
-    await migrate_data(settings, run=False, tell=said.append, migrations=[TO_TWO])
+    await migrate_data(settings, run=False, report=said.append, migrations=[TO_TWO])
     assert said == ["version 2 (things get a two): pending, 0 rows"]
     assert await twos(mongo) == 0
-    await migrate_data(settings, run=True, tell=said.append, migrations=[TO_TWO])
+    await migrate_data(settings, run=True, report=said.append, migrations=[TO_TWO])
     assert said[-2] == "version 2 (things get a two): done, 25 rows"
     assert await twos(mongo) == ROWS
 
@@ -182,7 +182,7 @@ async def test_a_server_waits_only_for_the_unique_index_of_messages(
     mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.mongo.indexes._PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr("server.services._START_WAIT_SECONDS", 0.3)
+    monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.3)
     built, gates, ensure = [], {name: asyncio.Event() for name in ("messages", "claims")}, Mongo.ensure_indexes
 
     async def slowly(self: Mongo, collection: str, indexes: Any) -> None:
