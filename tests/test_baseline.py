@@ -1,4 +1,4 @@
-"""The chat that Confab is measured beside (bench/baseline) does what is asked of it there."""
+"""The chat server that Confab is compared with (bench/baseline) does what the benchmarks need."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ READ = "mutation ($id: ID!) { markRead(conversationId: $id) { readSeq unreadCoun
 
 
 class Chat:
-    """The baseline at work, on an empty database."""
+    """The baseline, running on an empty database."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -55,7 +55,7 @@ class Chat:
 
     @asynccontextmanager
     async def listening(self, bearer: str, *subscriptions: str) -> AsyncIterator[Peer]:
-        """A connection whose subscriptions have caught up."""
+        """Open a connection whose subscriptions have caught up."""
         async with open_socket(f"ws://127.0.0.1:{self.port}/graphql", proxy=None) as socket:
             peer = Peer(socket)
             await peer.init({"Authorization": f"Bearer {bearer}"})
@@ -66,7 +66,7 @@ class Chat:
 
 
 async def heard(peer: Peer) -> Any:
-    """The value of the next event's one field."""
+    """Return the value of the next event's one field."""
     frame = await peer.receive()
     assert frame["type"] == "next", frame
     (value,) = frame["payload"]["data"].values()
@@ -111,7 +111,7 @@ async def test_the_baseline_stores_counts_and_delivers_messages(chat: Chat) -> N
         assert await carol.receive() == {"type": "complete", "id": "0"}
         read = (await chat.ask("bob", READ, id=group["id"]))["markRead"]
         assert read == {"readSeq": 1, "unreadCount": 0}
-        # Two subscriptions, in either order.
+        # The two subscriptions may deliver in any order.
         events = [await heard(bob), await heard(bob)]
         assert {event.get("reason", event.get("__typename")) for event in events} == {"READ", "ReceiptAdvanced"}
     found = await chat.ask("alice", PAGE)

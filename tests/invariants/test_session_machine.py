@@ -18,7 +18,7 @@ from redis import Redis
 from tests.api.client import gather_all, parse_refusal
 from tests.invariants.machine.actions import BAD, BURST, GROUP_BURST
 from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
-from tests.invariants.machine.deployment import CREATE_GROUP, World
+from tests.invariants.machine.deployment import CREATE_GROUP, TwoProcesses
 from tests.invariants.machine.walk import ANY, HOUR_MS, PROCESS, WHO, Walk
 from tests.invariants.model.sessions import Json
 
@@ -31,6 +31,10 @@ FOUNDERS = st.lists(WHO, min_size=3, max_size=4, unique=True)
 CHANGES = st.sampled_from(("remove", "remove", "leave", "leave", "transfer", "role", "role", "update", "update"))
 FOLDER = st.sampled_from((None, *FOLDERS))
 UP_TO = st.none() | st.integers(0, 9) | st.just(1000)
+
+
+def _three_of(kinds: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(kinds), min_size=3, max_size=3)
 
 
 class SessionMachine(Walk):
@@ -110,21 +114,23 @@ class SessionMachine(Walk):
 
         async def act() -> None:
             fields = {"name": "Group", "memberIds": others, "subBiz": sub_biz}
-            made = await self.world.apis[process].data(owner, CREATE_GROUP, input=fields)
+            made = await self.processes.apis[process].data(owner, CREATE_GROUP, input=fields)
             group = made["createGroup"]["id"]
             self.groups[group] = f"g_{len(self.groups)}"
             self.model.create_group(group, owner, others, sub_biz)
-            await self.world.quiet()
+            await self.processes.quiet()
             await self.watch.check(self.watch.touched(), 1 - process)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
     @rule(
         people=st.lists(WHO, min_size=2, max_size=3),
-        kinds=st.lists(st.sampled_from(BURST), min_size=3, max_size=3) | st.lists(st.sampled_from(GROUP_BURST), min_size=3, max_size=3),
-        which=ANY, value=st.integers(0, 3), process=PROCESS,
-    )  # fmt: skip
+        kinds=_three_of(BURST) | _three_of(GROUP_BURST),
+        which=ANY,
+        value=st.integers(0, 3),
+        process=PROCESS,
+    )
     def burst(self, people: list[int], kinds: list[str], which: int, value: int, process: int) -> None:
         """Run operations concurrently: some order of them has to explain the outcome."""
         pairs = zip(people, kinds, strict=False)
@@ -136,17 +142,17 @@ class SessionMachine(Walk):
         note(f"{done}".replace(self.tag, ""))
 
         async def act() -> None:
-            answers = await gather_all(*(self.world.call(op, (process + n) % 2) for n, op in enumerate(done)))
+            answers = await gather_all(*(self.processes.call(op, (process + n) % 2) for n, op in enumerate(done)))
             models = self.watch.orders(list(zip(done, answers, strict=True)))
-            await self.world.quiet()
+            await self.processes.quiet()
             places = {(op.user, op.target) for op in done if op.target[:2] in ("p_", "g_")}
-            models = await self.reading.those_that_fit(models, sorted(places), process)
+            models = await self.reading.models_that_agree(models, sorted(places), process)
             touched = {user for model in models for user, _ in model.changed} | {op.user for op in done}
             await self.watch.check_any(models, touched, process)
             for name in {op.target for op in done} & set(self.model.conversations):
                 await self.review(name, done[0].user, process)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
     @rule(who=WHO, which=ANY, bad=st.integers(0, BAD - 1), process=PROCESS)
@@ -159,18 +165,20 @@ class SessionMachine(Walk):
         note(f"{variables} {expected}".replace(self.tag, ""))
 
         async def act() -> None:
-            response = await self.world.apis[process].run(user, document, **variables)
+            response = await self.processes.apis[process].run(user, document, **variables)
             assert parse_refusal(response["errors"][0]) == expected, response
-            await self.world.quiet()
+            await self.processes.quiet()
             await self.watch.check([user], process)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
 
 @pytest.fixture
-def world(mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _redis_janitor: Redis) -> Iterator[World]:
-    opened = World(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
+def processes(
+    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _redis_janitor: Redis
+) -> Iterator[TwoProcesses]:
+    opened = TwoProcesses(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
     try:
         opened.open()
         yield opened
@@ -179,9 +187,9 @@ def world(mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _re
 
 
 def test_sessions_equal_what_counting_messages_gives_after_any_operations(
-    world: World, capsys: pytest.CaptureFixture[str]
+    processes: TwoProcesses, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    SessionMachine.world = world
+    SessionMachine.processes = processes
     try:
         run_state_machine_as_test(
             SessionMachine,
@@ -199,4 +207,4 @@ def test_sessions_equal_what_counting_messages_gives_after_any_operations(
     finally:
         if LONG:
             with capsys.disabled():
-                print(f"\n{world.steps.total()} steps: {dict(world.steps.most_common())}")
+                print(f"\n{processes.steps.total()} steps: {dict(processes.steps.most_common())}")

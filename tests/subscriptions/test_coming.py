@@ -1,4 +1,4 @@
-"""Who waits for others who are about to come, and how long."""
+"""The batch window: a commit waits a moment for messages that are being reserved."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.api.client import Refusal
 from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
-from tests.invariants.machine.deployment import DOCUMENTS, World
+from tests.invariants.machine.deployment import DOCUMENTS, TwoProcesses
 from tests.invariants.model.groups import GROUP_KINDS
 from tests.invariants.model.messages import REVISIONS
 from tests.invariants.model.sessions import Json, Op, SessionModel, gateway, private_conversation
@@ -43,9 +43,9 @@ FUTURE = "2099-01-02T03:04:05.678Z"
 class Actions:
     """Creates the mutations of one example. A `choice` is any number that selects from what exists."""
 
-    def __init__(self, users: Sequence[str], world: World) -> None:
+    def __init__(self, users: Sequence[str], processes: TwoProcesses) -> None:
         self.users = users
-        self._world = world
+        self._processes = processes
         self._said = 0
 
     def send(self, model: SessionModel, user: str, any_: int, mention: bool = False, mentions_all: bool = False) -> Op:
@@ -71,7 +71,7 @@ class Actions:
 
     def _reply(self, name: str, any_: int) -> int | None:
         """Return the seq of a known message to reply to; None most of the time."""
-        known = [seq for where, seq in self._world.ids if where == name]
+        known = [seq for where, seq in self._processes.ids if where == name]
         return known[self._said % len(known)] if known and any_ % 4 == 1 else None
 
     def change(self, model: SessionModel, kind: str, user: str, any_: int, value: object = None) -> Op:
@@ -81,7 +81,7 @@ class Actions:
         if not names:
             return self.send(model, user, any_)
         if kind == "mute" and isinstance(value, int) and value is not False:
-            value = self._world.now + value
+            value = self._processes.now + value
         return Op(kind, user, names[any_ % len(names)], value)
 
     def assign(self, model: SessionModel, user: str, which: Sequence[int], folder: str | None) -> Op:
@@ -116,7 +116,7 @@ class Actions:
 
     def revise(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
         """Return an edit or a recall of a known message, mostly of a new one, or a send if there is none."""
-        known = sorted(self._world.ids, key=lambda place: (list(model.conversations).index(place[0]), place[1]))
+        known = sorted(self._processes.ids, key=lambda place: (list(model.conversations).index(place[0]), place[1]))
         if not known:
             return self.send(model, user, any_)
         near = [place for place in known if user in model.conversations[place[0]].members] or known

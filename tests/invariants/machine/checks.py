@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.api.client import Refusal
-from tests.invariants.machine.deployment import SESSION, SYNC, World
+from tests.invariants.machine.deployment import SESSION, SYNC, TwoProcesses
 from tests.invariants.model.conversation import ModelConversation
 from tests.invariants.model.groups import GROUP_KINDS
 from tests.invariants.model.messages import REVISIONS
@@ -25,7 +25,8 @@ VIEW = f"""query ($birth: Cursor) {{
     inside: sessions(first: 60, subBiz: "{SUB_BIZ}") {{ {_LIST} }}
     work: sessions(first: 60, categoryId: "work") {{ {_LIST} }}
     home: sessions(first: 60, categoryId: "home") {{ {_LIST} }}
-    sessionCategories {{ categoryId sessionCount unreadCount writeTs lastMessage {{ seq conversationId state editCount }} }}
+    sessionCategories {{ categoryId sessionCount unreadCount writeTs
+        lastMessage {{ seq conversationId state editCount }} }}
     syncSessions(since: $birth) {{ totalUnread hasMore reset sessions {{ {SESSION} }} }} }}"""
 LISTED = f"query {{ sessions(first: 60) {{ edges {{ node {{ {SESSION} }} }} }} }}"
 
@@ -47,12 +48,12 @@ class Mark:
 class Checks:
     """The model of one example, and what each user was last shown."""
 
-    def __init__(self, world: World, users: Sequence[str], births: dict[str, str]) -> None:
+    def __init__(self, processes: TwoProcesses, users: Sequence[str], births: dict[str, str]) -> None:
         self.model = SessionModel()
         self.step = 0
         self.losses = 0
         self.bursts = 0
-        self._world = world
+        self._processes = processes
         self._births = births
         self._floor = 0
         self._answers: list[tuple[str, Json]] = []
@@ -65,7 +66,7 @@ class Checks:
     def begin(self) -> None:
         """Begin a step."""
         self.step += 1
-        self._floor = self._world.now
+        self._floor = self._processes.now
         self._answers.clear()
         self.model.now = self._floor
 
@@ -82,7 +83,7 @@ class Checks:
     def pass_time(self) -> None:
         """End the mutes whose time is over."""
         for (user, name), session in self.model.sessions.items():
-            if session.until is not None and session.until <= self._world.now:
+            if session.until is not None and session.until <= self._processes.now:
                 self.model.end_mute(user, name)
 
     def touched(self) -> set[str]:
@@ -121,12 +122,12 @@ class Checks:
         return models
 
     async def look(self, user: str, process: int) -> Json:
-        view: Json = await self._world.apis[process].data(user, VIEW, birth=self._births[user])
+        view: Json = await self._processes.apis[process].data(user, VIEW, birth=self._births[user])
         return view
 
     async def check_list(self, user: str, process: int) -> None:
         """Check that the session list shows the same sessions as syncSessions."""
-        edges = (await self._world.apis[process].data(user, LISTED))["sessions"]["edges"]
+        edges = (await self._processes.apis[process].data(user, LISTED))["sessions"]["edges"]
         for session in (edge["node"] for edge in edges):
             assert session == self._shown[user, session["conversation"]["id"]]
 
@@ -221,7 +222,7 @@ class Checks:
         delta: Json = {"cursor": mark.cursor, "hasMore": True}
         while delta["hasMore"]:
             asked = {"since": delta["cursor"], "first": first}
-            delta = (await self._world.apis[process].data(mark.user, SYNC, **asked))["syncSessions"]
+            delta = (await self._processes.apis[process].data(mark.user, SYNC, **asked))["syncSessions"]
             assert delta["reset"] is False
             assert len(delta["sessions"]) == first if delta["hasMore"] else len(delta["sessions"]) <= first
             found += delta["sessions"]
@@ -234,7 +235,7 @@ class Checks:
         assert [s["activeTs"] for s in found] == sorted({s["activeTs"] for s in found})
         for name, session in zip(names, found, strict=True):
             assert session == self._shown[mark.user, name]
-        again = (await self._world.apis[process].data(mark.user, SYNC, since=delta["cursor"]))["syncSessions"]
+        again = (await self._processes.apis[process].data(mark.user, SYNC, since=delta["cursor"]))["syncSessions"]
         assert again["sessions"] == []
 
 

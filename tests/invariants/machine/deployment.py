@@ -21,8 +21,9 @@ from tests.clock import ManualClock
 from tests.invariants.model.sessions import Json, Op, date_time
 
 SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
-    subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id } lastMessage { seq conversationId state editCount }
+    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
+    categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
+    lastMessage { seq conversationId state editCount }
 """
 GROUP = """title name avatarUrl memberCount viewerRole historyVisibility status owner { id }
     visibleRanges { fromSeq toSeq } lastMessage { seq } members { edges { node { role user { id } } } }"""
@@ -31,24 +32,38 @@ CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
     cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
 
+
+def _change_session(parameters: str, call: str) -> str:
+    return f"mutation ({parameters}) {{ {call} {{ {SESSION} }} }}"
+
+
+def _change_group(parameters: str, call: str) -> str:
+    return f"mutation ({parameters}) {{ {call} {{ {GROUP} }} }}"
+
+
 DOCUMENTS = {
-    "send": f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ message {{ id seq }} session {{ {SESSION} }} }} }}",
-    "read": f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}",
-    "receive": f"mutation ($id: ID!, $seq: Int!) {{ ackDelivered(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}",
-    "delete": f"mutation ($id: ID!, $hard: Boolean) {{ deleteSession(conversationId: $id, hard: $hard) {{ {SESSION} }} }}",
-    "mute": f"""mutation ($id: ID!, $muted: Boolean!, $until: DateTime) {{
-        muteSession(conversationId: $id, muted: $muted, until: $until) {{ {SESSION} }} }}""",
-    "pin": f"mutation ($id: ID!, $priority: Int) {{ pinSession(conversationId: $id, priority: $priority) {{ {SESSION} }} }}",
-    "remind": f"mutation ($id: ID!) {{ setUnread(conversationId: $id) {{ {SESSION} }} }}",
-    "assign": f"""mutation ($ids: [ID!]!, $category: ID) {{
-        assignCategory(conversationIds: $ids, categoryId: $category) {{ {SESSION} }} }}""",
-    "invite": f"mutation ($id: ID!, $users: [ID!]!) {{ inviteMembers(groupId: $id, userIds: $users) {{ {GROUP} }} }}",
-    "remove": f"mutation ($id: ID!, $user: ID!) {{ removeMember(groupId: $id, userId: $user) {{ {GROUP} }} }}",
-    "transfer": f"mutation ($id: ID!, $user: ID!) {{ transferOwner(groupId: $id, userId: $user) {{ {GROUP} }} }}",
-    "role": f"""mutation ($id: ID!, $user: ID!, $role: GroupRole!) {{
-        setMemberRole(groupId: $id, userId: $user, role: $role) {{ {GROUP} }} }}""",
-    "update": f"mutation ($id: ID!, $input: UpdateGroupInput!) {{ updateGroup(groupId: $id, input: $input) {{ {GROUP} }} }}",
-    "edit": f"mutation ($id: ID!, $content: String!) {{ editMessage(messageId: $id, content: $content) {{ {REVISED} }} }}",
+    "send": f"""mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{
+        message {{ id seq }} session {{ {SESSION} }} }} }}""",
+    "read": _change_session("$id: ID!, $seq: Int", "markRead(conversationId: $id, upToSeq: $seq)"),
+    "receive": _change_session("$id: ID!, $seq: Int!", "ackDelivered(conversationId: $id, upToSeq: $seq)"),
+    "delete": _change_session("$id: ID!, $hard: Boolean", "deleteSession(conversationId: $id, hard: $hard)"),
+    "mute": _change_session(
+        "$id: ID!, $muted: Boolean!, $until: DateTime", "muteSession(conversationId: $id, muted: $muted, until: $until)"
+    ),
+    "pin": _change_session("$id: ID!, $priority: Int", "pinSession(conversationId: $id, priority: $priority)"),
+    "remind": _change_session("$id: ID!", "setUnread(conversationId: $id)"),
+    "assign": _change_session(
+        "$ids: [ID!]!, $category: ID", "assignCategory(conversationIds: $ids, categoryId: $category)"
+    ),
+    "invite": _change_group("$id: ID!, $users: [ID!]!", "inviteMembers(groupId: $id, userIds: $users)"),
+    "remove": _change_group("$id: ID!, $user: ID!", "removeMember(groupId: $id, userId: $user)"),
+    "transfer": _change_group("$id: ID!, $user: ID!", "transferOwner(groupId: $id, userId: $user)"),
+    "role": _change_group(
+        "$id: ID!, $user: ID!, $role: GroupRole!", "setMemberRole(groupId: $id, userId: $user, role: $role)"
+    ),
+    "update": _change_group("$id: ID!, $input: UpdateGroupInput!", "updateGroup(groupId: $id, input: $input)"),
+    "edit": f"""mutation ($id: ID!, $content: String!) {{
+        editMessage(messageId: $id, content: $content) {{ {REVISED} }} }}""",
     "recall": f"mutation ($id: ID!) {{ recallMessage(messageId: $id) {{ {REVISED} }} }}",
     "leave": "mutation ($id: ID!) { leaveGroup(groupId: $id) }",
     "dismiss": "mutation ($id: ID!) { dismissGroup(groupId: $id) }",
@@ -95,7 +110,7 @@ def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
             return {"id": op.target}
 
 
-class World:
+class TwoProcesses:
     """The processes and their loop, and the loss of their keys in Redis.
 
     `ids` are those of all messages that were seen, by conversation and seq.

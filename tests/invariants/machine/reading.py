@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tests.invariants.machine.deployment import GROUP, World
+from tests.invariants.machine.deployment import GROUP, TwoProcesses
 from tests.invariants.model import messages
 from tests.invariants.model.conversation import Json
 from tests.invariants.model.sessions import SessionModel
 
-MESSAGE = """id seq conversationId contentType content state mentionsAll sender { id } mentions { id } editCount editedAt recalledAt
+MESSAGE = """id seq conversationId contentType content state mentionsAll sender { id } mentions { id } editCount
+    editedAt recalledAt
     delivery { status recipientCount deliveredCount readCount }
     replyTo { seq content contentType }"""
 RECEIPTS = "receipts(first: 100) { edges { node { user { id } status deliveredAt readAt } } }"
@@ -20,7 +21,8 @@ LOOK = f"""query ($id: ID!, $one: ID!, $other: ID!) {{
     session(conversationId: $id) {{ conversation {{ id ... on Group {{ {GROUP} }} }} }}
     messages(conversationId: $id, last: 100) {{ edges {{ node {{ {MESSAGE} }} }} }}
     one: message(id: $one) {{ {MESSAGE} {RECEIPTS} }}
-    other: message(id: $other) {{ {MESSAGE} read: receipts(first: 1, status: READ) {{ edges {{ node {{ status }} }} }} }}
+    other: message(id: $other) {{ {MESSAGE}
+        read: receipts(first: 1, status: READ) {{ edges {{ node {{ status }} }} }} }}
     same: node(id: $other) {{ ... on Message {{ {MESSAGE} }} }} }}"""
 PAGE = f"""query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {{
     messages(conversationId: $id, first: $first, after: $after, last: $last, before: $before) {{
@@ -33,17 +35,17 @@ MINE = "query { myGroups(first: 100) { edges { node { id } } } }"
 class Reading:
     """Reads through the processes of a deployment, and notes the ids of the messages."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, processes: TwoProcesses) -> None:
+        self._processes = processes
         self._times: dict[tuple[str, int, str, str], str] = {}
 
     async def look(self, model: SessionModel, user: str, name: str, process: int, which: int = 0) -> None:
         """Check everything that one query shows. which: selects two messages to ask for by id."""
         conversation = model.conversations[name]
-        known = [seq for where, seq in self._world.ids if where == name]
+        known = [seq for where, seq in self._processes.ids if where == name]
         pair = [known[(which * step) % len(known)] if known else 0 for step in (1, 7)]
-        one, other = (self._world.ids.get((name, seq), "m_1") for seq in pair)
-        seen = await self._world.apis[process].data(user, LOOK, id=name, one=one, other=other)
+        one, other = (self._processes.ids.get((name, seq), "m_1") for seq in pair)
+        seen = await self._processes.apis[process].data(user, LOOK, id=name, one=one, other=other)
         where = f"{user} in {name}"
         if conversation.has_had(user):
             assert seen["conversation"]["session"]["status"] == model.session_for(user, name)["status"], where
@@ -65,23 +67,23 @@ class Reading:
         if name.startswith("g_"):
             told = conversation.group_for(user) if conversation.has_had(user) else None
             for field in ("conversation", "node", "group"):
-                got = told_of(seen[field]) if seen[field] else None
+                got = plain_group(seen[field]) if seen[field] else None
                 assert got == told, f"{where} {field}: expected {told}, got {got}"
         if (user, name) not in model.sessions:
             assert seen["session"] is None, where
         elif name.startswith("g_"):
-            got = told_of(seen["session"]["conversation"])
+            got = plain_group(seen["session"]["conversation"])
             assert got == conversation.group_for(user), (
                 f"{where} session.conversation: expected {conversation.group_for(user)}, got {got}"
             )
 
-    async def those_that_fit(
+    async def models_that_agree(
         self, models: Sequence[SessionModel], places: Iterable[tuple[str, str]], process: int
     ) -> list[SessionModel]:
         """Return the models that agree with what users read in conversations."""
         fitting = list(models)
         for user, name in places:
-            listed = (await self._world.apis[process].data(user, PAGE, id=name, last=100))["messages"]
+            listed = (await self._processes.apis[process].data(user, PAGE, id=name, last=100))["messages"]
             got = [plain(node) for node in _nodes(listed)] if listed else None
             left = [model for model in fitting if model.readable_messages(user, name) == got]
             assert left, (
@@ -98,7 +100,7 @@ class Reading:
             cursor, more = None, True
             while more:
                 asked = {way: size, ("after" if way == "first" else "before"): cursor}
-                listed = (await self._world.apis[process].data(user, PAGE, id=name, **asked))["messages"]
+                listed = (await self._processes.apis[process].data(user, PAGE, id=name, **asked))["messages"]
                 if listed is None:
                     assert not conversation.has_had(user), f"{user} can't read {name}"
                     break
@@ -112,7 +114,7 @@ class Reading:
 
     async def check_groups(self, model: SessionModel, user: str, process: int) -> None:
         """Check that myGroups are the groups that the user is a member of."""
-        edges = (await self._world.apis[process].data(user, MINE))["myGroups"]["edges"]
+        edges = (await self._processes.apis[process].data(user, MINE))["myGroups"]["edges"]
         mine = sorted(
             name
             for name, conversation in model.conversations.items()
@@ -126,7 +128,9 @@ class Reading:
         found: list[Json] = []
         after, more = None, True
         while more:
-            listed = (await self._world.apis[process].data(user, OFFLINE, first=size, after=after))["offlineMessages"]
+            listed = (await self._processes.apis[process].data(user, OFFLINE, first=size, after=after))[
+                "offlineMessages"
+            ]
             found += _nodes(listed)
             after, more = listed["pageInfo"]["endCursor"], listed["pageInfo"]["hasNextPage"]
         got = [(node["conversationId"], node["seq"]) for node in found]
@@ -166,7 +170,7 @@ class Reading:
         assert got == expected, f"{user} in {name}: expected {expected}, got {got}"
         for node in nodes:
             assert node["conversationId"] == name
-            assert self._world.ids.setdefault((name, node["seq"]), node["id"]) == node["id"], (
+            assert self._processes.ids.setdefault((name, node["seq"]), node["id"]) == node["id"], (
                 f"{name} {node['seq']}: another id"
             )
 
@@ -196,7 +200,7 @@ def plain(message: Json) -> Json:
     }
 
 
-def told_of(group: Json) -> Json:
+def plain_group(group: Json) -> Json:
     """Return a group in the form of the model."""
     members, last = group["members"], group["lastMessage"]
     return {name: value for name, value in group.items() if name not in ("id", "session")} | {

@@ -7,12 +7,12 @@ from collections import defaultdict
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Refusal, parse_refusal
 from tests.invariants.machine.checks import Checks, Mark
-from tests.invariants.machine.deployment import World
+from tests.invariants.machine.deployment import TwoProcesses
 from tests.invariants.machine.model_device import LIVE_MESSAGES
 from tests.invariants.machine.received_events import ReceivedEvents
 
 
-async def replay(world: World, watch: Checks, mark: Mark, name: str | None, process: int) -> None:
+async def replay(processes: TwoProcesses, watch: Checks, mark: Mark, name: str | None, process: int) -> None:
     """Check that a replay since a mark has every event once, messages in order of seq, then CaughtUp.
 
     It may end in a reset only if Redis lost data. name: one conversation, which is refused to a user who never was a
@@ -20,7 +20,7 @@ async def replay(world: World, watch: Checks, mark: Mark, name: str | None, proc
     """
     model = watch.model
     try:
-        heard = await world.apis[process].subscribe(mark.user, LIVE_MESSAGES, since=mark.cursor, id=name)
+        heard = await processes.apis[process].subscribe(mark.user, LIVE_MESSAGES, since=mark.cursor, id=name)
     except RequestRefused as refused:
         assert name is not None and not model.conversations[name].has_had(mark.user), (
             f"{mark.user} in {name}: {refused.errors}"

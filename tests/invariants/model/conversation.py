@@ -60,11 +60,11 @@ class ModelConversation:
     def seq(self) -> int:
         return len(self.messages)
 
-    def add_message(self, sender: str, *, told: list[str] | None = None, **more: Any) -> ModelMessage:
+    def add_message(self, sender: str, *, about: list[str] | None = None, **more: Any) -> ModelMessage:
         """Append the next message, a SYSTEM message if `about` is given: the users that it is about."""
-        system = told is not None
+        system = about is not None
         recipients = frozenset(self.members) - {sender}
-        mentions = frozenset(more.pop("mentions", told or ()))
+        mentions = frozenset(more.pop("mentions", about or ()))
         sent = ModelMessage(self.seq + 1, sender, system, mentions, recipients=recipients, **more)
         self.messages.append(sent)
         return sent
@@ -129,8 +129,7 @@ class ModelConversation:
         }
 
     def group_for(self, user: str) -> Json:
-        """Return a group as the API shows it to a present or former member, also through the session of a dismissed one.
-        """
+        """Return a group as the API shows it to a present or former member."""
         inside = user in self.members
         return {
             "title": self.name,

@@ -22,10 +22,10 @@ def refusal(model: SessionModel, op: Op) -> Refusal | None:
     The field of the error is None where the contract leaves it open.
     """
     if op.kind == "dissolve" and not op.target.startswith("g_"):
-        return _undissolvable(model, op)
+        return _dissolve_refusal(model, op)
     conversation = model.conversations.get(op.target)
     if op.kind == "send" and op.target.startswith("p_"):
-        return _badly_said(conversation, op) if conversation else None
+        return _send_refusal(conversation, op) if conversation else None
     if conversation is None or not op.target.startswith("g_") or not conversation.has_had(op.user):
         return Refusal("NOT_FOUND")
     if op.user not in conversation.members:
@@ -33,13 +33,13 @@ def refusal(model: SessionModel, op: Op) -> Refusal | None:
     return _CHECKS[op.kind](conversation, conversation.members[op.user], op)
 
 
-def _undissolvable(model: SessionModel, op: Op) -> Refusal:
+def _dissolve_refusal(model: SessionModel, op: Op) -> Refusal:
     if (op.user, op.target) not in model.sessions:
         return Refusal("NOT_FOUND")
     return Refusal("PRIVATE_CANNOT_DELETE" if op.target.startswith("p_") else "INVALID_INPUT")
 
 
-def _badly_said(conversation: ModelConversation, op: Op) -> Refusal | None:
+def _send_refusal(conversation: ModelConversation, op: Op) -> Refusal | None:
     mentions, mentions_all, _text, reply = op.value
     if mentions_all and conversation.members[op.user] == MEMBER:
         return FORBIDDEN
@@ -51,22 +51,22 @@ def _badly_said(conversation: ModelConversation, op: Op) -> Refusal | None:
 
 
 def _check_send(conversation: ModelConversation, _role: str, op: Op) -> Refusal | None:
-    return _badly_said(conversation, op)
+    return _send_refusal(conversation, op)
 
 
-def _check_free(_room: ModelConversation, _role: str, _op: Op) -> None:
+def _check_nothing(_conversation: ModelConversation, _role: str, _op: Op) -> None:
     return None
 
 
-def _check_owner(_room: ModelConversation, role: str, _op: Op) -> Refusal | None:
+def _check_owner(_conversation: ModelConversation, role: str, _op: Op) -> Refusal | None:
     return None if role == OWNER else FORBIDDEN
 
 
-def _check_update(_room: ModelConversation, role: str, _op: Op) -> Refusal | None:
+def _check_update(_conversation: ModelConversation, role: str, _op: Op) -> Refusal | None:
     return FORBIDDEN if role == MEMBER else None
 
 
-def _check_leave(_room: ModelConversation, role: str, _op: Op) -> Refusal | None:
+def _check_leave(_conversation: ModelConversation, role: str, _op: Op) -> Refusal | None:
     return Refusal("OWNER_CANNOT_LEAVE") if role == OWNER else None
 
 
@@ -90,17 +90,17 @@ def _check_transfer(conversation: ModelConversation, role: str, op: Op) -> Refus
 
 
 def _check_role(conversation: ModelConversation, role: str, op: Op) -> Refusal | None:
-    whom, wanted = op.value
+    user, wanted = op.value
     if role != OWNER:
         return FORBIDDEN
-    if whom == op.user or wanted == OWNER:
+    if user == op.user or wanted == OWNER:
         return Refusal("INVALID_INPUT")
-    return None if whom in conversation.members else Refusal("NOT_A_MEMBER", "userId")
+    return None if user in conversation.members else Refusal("NOT_A_MEMBER", "userId")
 
 
 _CHECKS = {
     "send": _check_send,
-    "invite": _check_free,
+    "invite": _check_nothing,
     "remove": _check_remove,
     "leave": _check_leave,
     "transfer": _check_transfer,
@@ -120,7 +120,7 @@ def change(model: SessionModel, op: Op) -> None:
             if new:
                 for user in new:
                     conversation.add_member(user)
-                model.announce(name, conversation.add_message(op.user, told=new))
+                model.announce(name, conversation.add_message(op.user, about=new))
                 for user in new:
                     model.join(user, name)
                     model.touch(user, name, why="MEMBERSHIP")
@@ -128,14 +128,14 @@ def change(model: SessionModel, op: Op) -> None:
             gone = op.value if op.kind == "remove" else op.user
             conversation.remove_member(gone)
             model.touch(gone, name, why="MEMBERSHIP")
-            model.announce(name, conversation.add_message(op.user, told=[gone]))
+            model.announce(name, conversation.add_message(op.user, about=[gone]))
         case "transfer":
             conversation.members |= {op.user: MEMBER, op.value: OWNER}
             conversation.owner = op.value
-            model.announce(name, conversation.add_message(op.user, told=[op.value]))
+            model.announce(name, conversation.add_message(op.user, about=[op.value]))
         case "role":
-            whom, role = op.value
-            conversation.members[whom] = role
+            user, role = op.value
+            conversation.members[user] = role
         case "update":
             renamed = op.value.get("name") not in (None, conversation.name)
             conversation.name = op.value.get("name") or conversation.name
@@ -143,7 +143,7 @@ def change(model: SessionModel, op: Op) -> None:
             if op.value.get("historyVisibility"):
                 conversation.full = op.value["historyVisibility"] == "FULL"
             if renamed:
-                model.announce(name, conversation.add_message(op.user, told=[]))
+                model.announce(name, conversation.add_message(op.user, about=[]))
         case "dismiss" | "dissolve":
             conversation.end(DISMISSED if op.kind == "dismiss" else DISSOLVED)
             for user in conversation.intervals:
