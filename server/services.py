@@ -174,7 +174,7 @@ async def _open(
     while True:
         try:
             await store.deployment.open()
-            await store.deployment.lease(store.ids, data_center)
+            await store.deployment.worker_numbers.lease(store.ids, data_center)
             await store.cache.load_scripts()
             opened.set()
             if migrator is not None:
@@ -194,6 +194,6 @@ async def _open(
 async def _release(store: Store, data_center: int) -> None:
     try:
         async with asyncio.timeout(_RELEASE_SECONDS):
-            await store.deployment.release(store.ids, data_center)
+            await store.deployment.worker_numbers.release(store.ids, data_center)
     except (StoreError, TimeoutError):
         _log.info("worker_number_not_released")

@@ -108,7 +108,7 @@ class _DemoBuilder:
         for number, (minutes_ago, steps) in enumerate(MOMENTS):
             self.clock.go_to(minutes_ago)
             # Numbers are good for some seconds' ids, and the clock has jumped.
-            await self.app.store.deployment.lease(self.app.store.ids, self.data_center)
+            await self.app.store.deployment.worker_numbers.lease(self.app.store.ids, self.data_center)
             if number == 1:
                 await self._let_in()
             lanes: dict[ConversationId, list[Dialogue | ReadUpTo]] = defaultdict(list)

@@ -199,7 +199,7 @@ async def test_where_no_node_answers_nobody_waits() -> None:
 @of_one_redis
 async def test_a_redis_that_is_no_cluster_says_so(redis_url: str) -> None:
     cache = Cache(redis_url.replace("redis://", "redis+cluster://"))
-    with pytest.raises(Unreachable, match="is of no cluster"):
+    with pytest.raises(Unreachable, match="is not part of a cluster"):
         await cache.one(Call("PING", ()))
     await cache.close()
 
@@ -216,7 +216,7 @@ async def test_a_redis_that_is_no_cluster_says_so(redis_url: str) -> None:
 def test_the_address_of_a_cluster_names_some_of_its_nodes(url: str, first: str) -> None:
     cluster = parse_cluster_url(url)
     assert cluster is not None
-    assert cluster.of(cluster.seeds[0]) == first
+    assert cluster.node_url(cluster.seeds[0]) == first
     assert parse_cluster_url("redis://a:1/0") is None
 
 
