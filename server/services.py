@@ -44,7 +44,7 @@ _log = structlog.get_logger()
 _CHECK_SECONDS = 2.0
 """Time limit of a readiness check."""
 
-_START_WAIT_SECONDS = 2.0
+START_WAIT_SECONDS = 2.0
 """Time to wait for the databases at startup. After it the server starts, and waits in the background."""
 
 _RELEASE_SECONDS = 2.0
@@ -96,8 +96,14 @@ async def _probe(ping: Awaitable[object]) -> str | None:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Services]:
-    """Run the services for the duration of the block. Waits in the background for a database that is unreachable."""
+async def open_services(
+    settings: Settings, clock: Clock | None = None, *, start_wait_seconds: float | None = None
+) -> AsyncIterator[Services]:
+    """Run the services for the duration of the block. Waits in the background for a database that is unreachable.
+
+    Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the default
+    is START_WAIT_SECONDS.
+    """
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
     rates = RatesPerMinute(
@@ -137,7 +143,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     opening[0].add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         # Usually this is quick, and the server then answers from its first request on.
-        await asyncio.wait(opening, timeout=_START_WAIT_SECONDS)
+        await asyncio.wait(opening, timeout=START_WAIT_SECONDS if start_wait_seconds is None else start_wait_seconds)
         if opening[0].done():
             opening[0].result()
         await bus.open()

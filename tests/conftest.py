@@ -49,6 +49,17 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _wait_for_databases() -> Iterator[None]:
+    """Services are complete when `open_services` returns, however slow the machine is.
+
+    In production they start after two seconds, and answer UNAVAILABLE until the databases are prepared.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("server.services.START_WAIT_SECONDS", 120.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def database_servers() -> Iterator[RunningServers]:
     """Shared by all tests of one process: those that stop or flush a server start EmbeddedServers of their own."""

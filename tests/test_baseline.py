@@ -86,7 +86,7 @@ async def chat(
         await chat.close()
 
 
-async def test_the_baseline_stores_counts_and_tells_messages(chat: Chat) -> None:
+async def test_the_baseline_stores_counts_and_delivers_messages(chat: Chat) -> None:
     async with (
         chat.listening("bob", MESSAGE_EVENTS, SYNC_SESSION) as bob,
         chat.listening(token("alice"), MESSAGE_EVENTS) as alice,
@@ -120,7 +120,7 @@ async def test_the_baseline_stores_counts_and_tells_messages(chat: Chat) -> None
     assert [session["unreadCount"] for session in found["syncSessions"]["sessions"]] == [1, 1]
 
 
-async def test_pages_of_what_was_inserted_in_bulk_fit_together(
+async def test_pages_of_bulk_inserted_messages_fit_together(
     chat: Chat, mongo_url: str, mongo_database_name: str
 ) -> None:
     with MongoClient[dict[str, Any]](mongo_url) as mongo:

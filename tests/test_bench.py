@@ -33,27 +33,27 @@ class SlowClient:
 
 
 @pytest.mark.parametrize("name", [*ALL, "MESSAGE_EVENTS"])
-def test_what_is_asked_is_understood_by_confab_and_by_the_baseline(name: str) -> None:
+def test_confab_and_the_baseline_accept_the_same_requests(name: str) -> None:
     document = parse({**ALL, "MESSAGE_EVENTS": MESSAGE_EVENTS}[name])
     for schema in (SCHEMA, baseline_schema):
         assert validate(schema._schema, document) == []
 
 
-async def test_a_request_that_finds_nobody_free_has_waited() -> None:
+async def test_a_request_without_a_free_worker_has_waited() -> None:
     report = await opened([Asker(SlowClient(0.02), ["{}"])], 0.2, 100.0)
     # Twice as many come as can be answered: the last ones wait for about half of the time.
     assert report["p99"] > 0.06 > 0.02
 
 
 @pytest.mark.parametrize("more", [(1, 0), (0, 1)])
-def test_an_operation_that_waits_for_more_than_its_budget_is_named(more: tuple[int, int]) -> None:
+def test_an_operation_above_its_round_trip_budget_is_named(more: tuple[int, int]) -> None:
     for key, (mongo, redis) in BUDGETS.items():
         assert judge(key, key, (mongo, redis)) == []
         (sentence,) = judge(key, "that one", (mongo + more[0], redis + more[1]))
         assert sentence.startswith("that one waits for")
 
 
-def test_what_was_found_out_can_be_read_again_and_drawn(tmp_path: Path) -> None:
+def test_results_can_be_read_again_and_drawn(tmp_path: Path) -> None:
     figures = [
         Figures("private-http", name, rate=100.0, p50=0.01, cpu={"server": cpu, "mongo": cpu, "redis": cpu})
         for name, cpu in (("Confab", 0.001), ("baseline", 0.002), ("floor", 0.0005))

@@ -35,7 +35,8 @@ _RETRY_SECONDS = (0.05, 1.0)
 class CommitStage:
     """Makes messages durable and hands them to the next stage.
 
-    A batch is written again until it is confirmed, for up to 15 s: MongoDB may be electing a primary. Writes are idempotent.
+    A batch is written again until it is confirmed, for up to 15 s: MongoDB may be electing a primary. Writes are
+    idempotent.
     """
 
     def __init__(self, store: Store, in_flight: InFlightMessages, next_queue: StageQueue) -> None:
@@ -60,7 +61,7 @@ class CommitStage:
         await end_tasks(self._tasks)
 
     async def _commit(self, batch: list[InFlightMessage]) -> None:
-        """Write messages together. A change of a group is a transaction of its own, which the others do not wait for."""
+        """Write messages together. A change of a group has its own transaction, which the others do not wait for."""
         for message in batch:
             if message.reserved.change is not None:
                 self._start(self._commit_change(message))
@@ -144,7 +145,10 @@ class CommitStage:
     async def _retry_until_confirmed(
         self, batch: Sequence[InFlightMessage], write: Callable[[bool], Awaitable[T]]
     ) -> T | None:
-        """Return what `write` returns. It is told whether it is a retry. None: the batch was given up at the deadline."""
+        """Return what `write` returns; None if the batch was given up at the deadline.
+
+        The argument of `write` says whether it is a retry.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _COMMIT_SECONDS
         pause, longest = _RETRY_SECONDS

@@ -17,8 +17,8 @@ _MESSAGES_PER_CALL = 32
 class FanoutBatch:
     """Slices of recipients of messages, applied in the given order.
 
-    The messages of one conversation share calls, unless one of them changes memberships. Then each message is applied alone:
-    after its own membership updates, and before those of the next.
+    The messages of one conversation share calls, unless one of them changes memberships. Then each message is applied
+    alone: after its own membership updates, and before those of the next.
     """
 
     def __init__(self, store: Store, slices: Sequence[RecipientSlice]) -> None:

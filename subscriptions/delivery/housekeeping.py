@@ -1,6 +1,7 @@
 """Periodic work of a server.
 
-It finishes deliveries that dead servers left, holds the server's worker number, notices a lost Redis, and renews routes.
+It finishes deliveries that dead servers left, holds the server's worker number, notices a lost Redis, and renews
+routes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from subscriptions.realtime.hub import Hub
 _log = structlog.get_logger()
 
 TAKEOVER_MS = 5_000
-"""How long an entry stays in the outbox before any server, and not only its own, finishes it."""
+"""Age of an outbox entry at which any server, and not only its own, finishes it."""
 
 _SLICES = 4
 """Parts of the outbox's partitions, of which one is swept each second."""

@@ -48,7 +48,10 @@ class LargeGroupStage:
                     self._publisher.leave_incomplete(message)
 
     async def _fan_out_slice(self, burst: Sequence[InFlightMessage]) -> None:
-        """Fan all messages out to the next recipients of the first one, so that none of them gets a later one earlier."""
+        """Fan all messages out to the next recipients of the first one.
+
+        So no recipient gets a later message before an earlier one.
+        """
         slices = _take_slices(burst)
         fanout = FanoutBatch(self._store, slices)
         answers = await self._store.cache.run_in_background(fanout.calls)
@@ -59,7 +62,7 @@ class LargeGroupStage:
 
 
 def _take_slices(burst: Sequence[InFlightMessage]) -> list[RecipientSlice]:
-    """Take the same users from the remaining recipients of all messages. Each message lists them in an order of its own."""
+    """Take the same users from the remaining recipients of all messages. Their order differs between messages."""
     users = burst[0].remaining[:_SLICE]
     chosen = frozenset(users)
     slices = []

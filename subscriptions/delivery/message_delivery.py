@@ -1,8 +1,10 @@
-"""The delivery of a message after its reservation: group commit, fan-out, publish. Each stage takes all that waits for it.
+"""The delivery of a message after its reservation: group commit, fan-out, publish.
 
-The sender is answered when the message is durable and applied for the sender and the first recipients. The other recipients of
-a large group follow in a queue of their own. Until the delivery is complete the message stays in the outbox: if this process
-dies, another one starts again with the commit. Every step is idempotent.
+Each stage takes all messages that wait for it.
+
+The sender is answered when the message is durable and applied for the sender and the first recipients. The other
+recipients of a large group follow in a queue of their own. Until the delivery is complete the message stays in the
+outbox: if this process dies, another one starts again with the commit. Every step is idempotent.
 """
 
 from __future__ import annotations

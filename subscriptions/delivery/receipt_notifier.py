@@ -29,7 +29,7 @@ _AT_ONCE = 16
 _RETRY_SECONDS = (0.2, 6.0)
 _NOTIFY_SECONDS = 8.0
 _STORE_SECONDS = 120.0
-"""How long a receipt is tried whose mark is not stored yet."""
+"""Time for a receipt whose mark is not stored yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class _Acknowledgement:
 class ReceiptNotifier:
     """Sends receipts after the request that caused them was answered.
 
-    Receipts of one user in one conversation are sent in order. Failures are retried for a few seconds; after that senders find
-    the receipt by querying.
+    Receipts of one user in one conversation are sent in order. Failures are retried for a few seconds; after that
+    senders find the receipt by querying.
     """
 
     def __init__(self, store: Store, bus: Bus) -> None:
@@ -122,7 +122,7 @@ class ReceiptNotifier:
                 return
             except StoreError as error:
                 if is_last or loop.time() + pause > deadline:
-                    # Queries find the mark. The state of a private conversation's sender contains it too: it is loaded again.
+                    # Queries find the mark. In private conversations the sender's state has it too: it is loaded again.
                     if _is_private(conversation):
                         self._store.stale_caches.add_conversation(conversation)
                     _log.warning("receipt_not_sent", conversation=conversation, reason=str(error))

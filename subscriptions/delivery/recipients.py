@@ -38,8 +38,8 @@ async def list_recipients(store: Store, committed: CommittedMessage, most: int) 
     """Return up to `most` recipients to be served first, and the others.
 
     Recipients are the members when the message was reserved; everybody who was ever a member if the group ends with it.
-    The sender is first. The order of the others does not depend on the sender, so that each of them gets the messages of a
-    conversation in order.
+    The sender is first. The order of the others does not depend on the sender, so that each of them gets the messages
+    of a conversation in order.
     """
     reserved = committed.reserved
     message, change = reserved.message, reserved.change

@@ -237,7 +237,7 @@ class Revisions:
             self._under_way.discard(_key(publication.revision))
 
     async def _publish_remaining(self, publication: _Publication) -> None:
-        """Apply a revision to the other viewers, one slice of one revision at a time, so that no request waits for them."""
+        """Apply a revision to the other viewers, in slices. One slice of one revision at a time: others wait."""
         while publication.remaining:
             async with self._one_slice_at_a_time:
                 users, publication.remaining = publication.remaining[:_SLICE], publication.remaining[_SLICE:]
@@ -260,9 +260,9 @@ class Revisions:
     async def _publish(self, publication: _Publication, users: Sequence[UserId], answers: Sequence[list[Any]]) -> None:
         """Send one event to all users who took a tick, with the message as it is at present, not as it was written.
 
-        The ticks of two concurrent revisions may be in another order than their writes. Both writes came before both ticks,
-        so a message that is read after the ticks shows the newest of both in either event. An edit that a recall overtook
-        shows nothing; its ticks are sent all the same, for the chain.
+        The ticks of two concurrent revisions may be in another order than their writes. Both writes came before both
+        ticks, so a message that is read after the ticks shows the newest of both in either event. An edit that a recall
+        overtook shows nothing; its ticks are sent all the same, for the chain.
         """
         outcomes = [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)]
         outgoing = OutgoingEvents()

@@ -17,7 +17,7 @@ def _generations(mongo: Mongo) -> Generations:
     return build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0).deployment.generations
 
 
-async def test_a_shard_that_joins_changes_nothing_and_one_that_was_replaced_begins_anew(
+async def test_a_new_shard_changes_nothing_and_a_replaced_one_starts_over(
     mongo_url: str, mongo_database_name: str
 ) -> None:
     mongo = Mongo(mongo_url, mongo_database_name)

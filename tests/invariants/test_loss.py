@@ -74,7 +74,7 @@ async def _check_counts(world: World, services: Services) -> None:
 @pytest.mark.parametrize(
     ("harm", "times"), [(World.flush_redis, 6), (World.step_down, 1)], ids=["Redis flushed", "MongoDB stepped down"]
 )
-async def test_harm_done_while_messages_are_sent_loses_and_doubles_nothing(
+async def test_a_fault_while_messages_are_sent_loses_and_doubles_nothing(
     world: World, harm: Callable[[World], None], times: int
 ) -> None:
     async with world.open() as services:
@@ -128,9 +128,7 @@ async def _leave_behind(dead: Services, reserved: ReservedMessage, how_far: str)
 
 @pytest.mark.parametrize("in_use", [True, False], ids=["reader in use", "reader loaded later"])
 @pytest.mark.parametrize("how_far", ["reserved", "committed", "shown"])
-async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(
-    world: World, how_far: str, in_use: bool
-) -> None:
+async def test_another_server_finishes_the_outbox_of_a_dead_one(world: World, how_far: str, in_use: bool) -> None:
     """The server dies between giving a message its place and telling anybody. Whoever listens hears of it, once."""
     async with world.open() as dead, world.open() as living:
         await world.sign_in(living, "anna", "ben")
@@ -155,7 +153,7 @@ async def test_what_a_dead_server_left_in_the_outbox_another_one_finishes(
                 await next_item(mailbox)
 
 
-async def test_a_running_server_finishes_what_was_left_and_notices_a_lost_redis_by_itself(
+async def test_housekeeping_finishes_the_outbox_and_detects_a_lost_redis(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("subscriptions.delivery.housekeeping.TAKEOVER_MS", 500)
@@ -172,7 +170,7 @@ async def test_a_running_server_finishes_what_was_left_and_notices_a_lost_redis_
             assert isinstance(await next_item(mailbox), Lagged)
 
 
-async def test_a_redis_that_is_behind_mongodb_gives_no_place_twice(world: World) -> None:
+async def test_a_redis_behind_mongodb_gives_no_seq_twice(world: World) -> None:
     """As after a restore from an old snapshot: the cached head says less than MongoDB holds."""
     async with world.open() as services:
         store = services.app.store

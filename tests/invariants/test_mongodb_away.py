@@ -45,9 +45,7 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_reads_go_on_writes_fail_at_once_and_the_same_key_is_safe_once_mongodb_is_back(
-    api: Api, mongod: EmbeddedServers
-) -> None:
+async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mongod: EmbeddedServers) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "before")
     (carol,) = await api.create_users("carol")

@@ -176,7 +176,7 @@ def world(mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _re
         opened.close()
 
 
-def test_sessions_are_what_counting_messages_gives_whatever_is_done(
+def test_sessions_equal_what_counting_messages_gives_after_any_operations(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     SessionMachine.world = world

@@ -135,7 +135,7 @@ def test_what_a_driver_quotes_of_a_document_stays_with_the_driver() -> None:
 async def test_passwords_of_databases_that_are_away_are_told_to_nobody(
     settings_with: Callable[..., Settings], log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.services._START_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.0)
     monkeypatch.setattr("server.services._CHECK_SECONDS", 0.3)
     settings = settings_with(
         jwt_secret=SECRET,

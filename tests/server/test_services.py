@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 60
 @pytest.fixture
 def short_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Services start at once, and wait for the databases in the background."""
-    monkeypatch.setattr("server.services._START_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.0)
 
 
 async def until_failing(services: Services, *names: str) -> None:

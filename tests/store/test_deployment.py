@@ -26,7 +26,7 @@ async def _outlast_lease(store: Store, number: int) -> None:
     assert await store.mongo.update_one(LEASES, {"_id": 5 * WORKERS + number}, {"$inc": {"until": -LEASE_MS - 1}})
 
 
-async def test_every_process_gets_a_number_of_its_own_and_keeps_it(store: Store) -> None:
+async def test_every_process_gets_its_own_number_and_keeps_it(store: Store) -> None:
     clock = ManualClock(1_795_000_000_000)
     processes = [_process(store, clock) for _ in range(WORKERS)]
     for deployment, ids in processes:
@@ -41,7 +41,7 @@ async def test_every_process_gets_a_number_of_its_own_and_keeps_it(store: Store)
         assert ids.worker == held
 
 
-async def test_a_number_that_was_not_renewed_is_given_to_another_and_its_holder_stops(store: Store) -> None:
+async def test_a_number_that_was_not_renewed_goes_to_another_process(store: Store) -> None:
     clock = ManualClock(1_795_000_000_000)
     paused, paused_ids = _process(store, clock)
     await paused.worker_numbers.lease(paused_ids, 5)
@@ -59,7 +59,7 @@ async def test_a_number_that_was_not_renewed_is_given_to_another_and_its_holder_
     assert paused_ids.worker != other_ids.worker
 
 
-async def test_a_number_given_back_is_free_at_once(store: Store) -> None:
+async def test_a_returned_number_is_free_at_once(store: Store) -> None:
     clock = ManualClock(1_795_000_000_000)
     one, one_ids = _process(store, clock)
     await one.worker_numbers.lease(one_ids, 5)
@@ -69,7 +69,7 @@ async def test_a_number_given_back_is_free_at_once(store: Store) -> None:
     assert two_ids.worker == one_ids.worker
 
 
-async def test_a_first_start_is_no_loss_and_an_emptied_redis_is(store: Store) -> None:
+async def test_an_emptied_redis_is_a_loss_and_a_first_start_is_not(store: Store) -> None:
     assert store.deployment.redis_lost_at_ms == 0
     epoch = store.deployment.redis_epoch
     await store.deployment.check_redis()
@@ -84,7 +84,7 @@ async def test_a_first_start_is_no_loss_and_an_emptied_redis_is(store: Store) ->
     assert other.redis_lost_at_ms == store.deployment.redis_lost_at_ms
 
 
-async def test_redis_may_lose_everything_again_while_one_looks(store: Store) -> None:
+async def test_redis_may_lose_everything_again_during_the_check(store: Store) -> None:
     async def lose() -> None:
         for _ in range(600):
             await store.cache.one(Call("DEL", (store.keys.epoch,)))

@@ -60,7 +60,7 @@ async def test_a_token_is_opened_once_by_one_server_and_forgotten_at_the_end(
     assert await store.find(token) is None
 
 
-async def test_what_redis_lost_is_told_again_by_who_holds_the_stream(
+async def test_the_server_with_the_stream_restores_what_redis_lost(
     store: EventStreamStore, token: str, cache: Cache, _redis_janitor: Any
 ) -> None:
     await store.renew("here", [])
@@ -69,7 +69,7 @@ async def test_what_redis_lost_is_told_again_by_who_holds_the_stream(
     assert await lifetimes(cache, _redis_janitor) == {OPEN_MS // 1000}
 
 
-async def test_operations_wait_for_the_stream_to_be_opened_and_not_too_many_nor_too_long(
+async def test_operations_wait_for_the_stream_within_limits(
     store: EventStreamStore, token: str, cache: Cache, _redis_janitor: Any
 ) -> None:
     await store.reserve(token, ALICE)

@@ -48,9 +48,7 @@ async def _row(store: Store) -> Any:
     return await store.mongo.find_one(SESSIONS, {"_id": session_row_id(BEN, CONVERSATION)})
 
 
-async def test_a_write_after_a_later_holders_is_refused_and_changes_nothing(
-    services: Services, other: Services
-) -> None:
+async def test_a_write_behind_a_later_fence_is_refused(services: Services, other: Services) -> None:
     store = services.app.store
     async with store.locks.hold(BEN, [CONVERSATION]) as paused:
         await asyncio.sleep(0.2)
@@ -81,7 +79,7 @@ async def _pause_once(
 
 
 @pytest.mark.parametrize("written", [False, True])
-async def test_who_lost_the_lock_to_another_server_begins_anew_and_both_changes_last(
+async def test_a_server_that_lost_its_lock_retries_and_both_changes_hold(
     services: Services, other: Services, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
     store = services.app.store

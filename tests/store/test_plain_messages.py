@@ -113,7 +113,7 @@ def _outcome(answer: Any) -> Any:
     return answer[:3], answer[3:] and answer[3][:6]
 
 
-async def test_a_message_has_the_same_effects_whichever_way_it_takes(store: Store) -> None:
+async def test_a_message_has_the_same_effects_on_both_code_paths(store: Store) -> None:
     """Hypothesis runs its examples on a thread of their own, and they run on this loop."""
     loop = asyncio.get_running_loop()
 
@@ -157,9 +157,7 @@ PLAIN = {"s": 3, "n": 3, "r": 1, "rn": 1, "d": 2, "p": 0, "a": NOW, "w": NOW}
 
 
 @pytest.mark.parametrize("extra", [{}, {"m": 1}, {"g": [1, 2]}, {"ms": [2]}, {"us": 2}, {"mu": str(NOW * 2), "m": 1}])
-async def test_what_nobody_hears_of_answers_nothing_and_what_somebody_does_where_it_is(
-    store: Store, extra: dict[str, Any]
-) -> None:
+async def test_a_plain_message_returns_only_the_servers_that_listen(store: Store, extra: dict[str, Any]) -> None:
     """Whatever is answered otherwise has taken the long way."""
     group = ConversationId("g_1")
     users = [await _loaded(store, {group: PLAIN | extra}, heard=heard) for heard in (False, True)]
@@ -169,7 +167,7 @@ async def test_what_nobody_hears_of_answers_nothing_and_what_somebody_does_where
     assert showing.read([silent, heard]) == [FanoutResult({"server": [(users[1], "epoch", LATER, NOW + 10)]})]
 
 
-async def test_messages_that_are_shown_together_are_told_each_in_its_place(store: Store) -> None:
+async def test_messages_applied_together_keep_their_order_in_the_events(store: Store) -> None:
     """To one who wrote one of them, to one who missed one, and to one who has heard one already."""
     group, kept = ConversationId("g_1"), dict(PLAIN)
     users = [await _loaded(store, {group: dict(kept)}, heard=heard) for heard in (True, True, True, True, False)]
@@ -207,7 +205,7 @@ _bursts = st.tuples(
 )
 
 
-async def test_messages_shown_together_have_the_effects_they_have_one_by_one(store: Store) -> None:
+async def test_messages_applied_together_have_the_effects_of_one_by_one(store: Store) -> None:
     loop = asyncio.get_running_loop()
 
     @settings(max_examples=60, deadline=None)
@@ -232,7 +230,7 @@ async def _together(
     assert await _contents(store, one) == await _contents(store, other)
 
 
-async def test_a_state_that_gets_messages_only_is_given_more_time_to_live(store: Store) -> None:
+async def test_a_state_that_only_receives_messages_lives_longer(store: Store) -> None:
     group, hour = ConversationId("g_1"), 3_600_000
     user = await _loaded(store, {group: PLAIN}, heard=True)
     keys = [store.keys.of_user(user, name) for name in ("meta", "sessions", "index", "list", "log", "routes")]

@@ -9,7 +9,7 @@ from store.mongo.collections import MESSAGES
 from store.mongo.sharding import SHARD_KEYS, shard
 
 
-async def test_dividing_makes_indexes_notes_what_is_stored_and_may_be_repeated(
+async def test_sharding_creates_its_indexes_and_may_be_repeated(
     mongo_url: str, mongo_database_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mongo = Mongo(mongo_url, mongo_database_name)

@@ -10,14 +10,14 @@ from subscriptions.delivery.batch_window import BatchWindow
 EVER = 30.0
 
 
-async def test_nobody_is_waited_for_where_nobody_is_on_the_way() -> None:
+async def test_without_reservations_there_is_no_wait() -> None:
     coming = BatchWindow()
     waiting = asyncio.create_task(coming.wait(EVER))
     await asyncio.sleep(0)
     assert waiting.done()
 
 
-async def test_one_waits_until_the_last_of_those_on_the_way_is_there_however_they_fared() -> None:
+async def test_the_wait_ends_with_the_last_reservation_failed_or_not() -> None:
     coming = BatchWindow()
     arrivals = [asyncio.Event() for _ in range(2)]
 
@@ -38,7 +38,7 @@ async def test_one_waits_until_the_last_of_those_on_the_way_is_there_however_the
     await asyncio.wait_for(coming.wait(EVER), 1)
 
 
-async def test_who_never_comes_is_waited_for_no_longer_than_was_said() -> None:
+async def test_waiting_for_a_missing_reservation_stops_at_the_deadline() -> None:
     coming = BatchWindow()
     with coming:
         began = time.monotonic()

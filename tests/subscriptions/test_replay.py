@@ -46,7 +46,7 @@ def test_no_revision_comes_before_its_message(log: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_cursor_leads_to_exactly_what_comes_after_it(seed: int) -> None:
+def test_every_cursor_resumes_exactly_after_its_event(seed: int) -> None:
     chance = random.Random(seed)
     seqs = chance.sample(range(1, 13), 12)
     log: list[str] = []

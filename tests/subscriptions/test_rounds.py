@@ -41,7 +41,7 @@ def _read(call: Call) -> tuple[str, list[str]]:
     return call.keys[0].partition("{u:")[2].partition("}")[0], changes
 
 
-def test_messages_of_a_conversation_go_to_each_in_one_call_but_to_who_wrote_one() -> None:
+def test_messages_of_a_conversation_are_batched_except_for_their_senders() -> None:
     shown = FanoutBatch(_store(), [_part("g_1", 1, ANN, BEN), _part("g_2", 7, BEN), _part("g_1", 2, ANN, BEN, CAT)])
     assert [_read(call) for call in shown.calls] == [
         ("ann", ["own 1"]),
@@ -57,7 +57,7 @@ def test_messages_of_a_conversation_go_to_each_in_one_call_but_to_who_wrote_one(
     assert [(tick.user, tick.at) for tick in two[1].ticks] == [(BEN, NOW + 1)]
 
 
-def test_what_a_change_of_the_group_does_comes_between_the_messages_before_and_after_it() -> None:
+def test_a_group_change_is_applied_between_the_messages_around_it() -> None:
     leaves = MembershipUpdate(CAT, logged(Leave(ConversationId("g_1"), 1, 1, NOW), NOW, ""))
     parts = [_part("g_1", 1, BEN, CAT), _part("g_1", 2, BEN, updates=(leaves,)), _part("g_1", 3, BEN)]
     shown = FanoutBatch(_store(), parts)
@@ -72,6 +72,6 @@ def test_what_a_change_of_the_group_does_comes_between_the_messages_before_and_a
     assert [effects for effects, _ in shown.read(answers)] == [[], [[b"cold"]], []]
 
 
-def test_no_call_holds_up_others_for_more_than_some_messages() -> None:
+def test_no_call_delays_others_for_more_than_a_few_messages() -> None:
     shown = FanoutBatch(_store(), [_part("g_1", seq, BEN) for seq in range(1, 41)])
     assert [len(_read(call)[1]) for call in shown.calls] == [32, 8]
