@@ -33,7 +33,7 @@ help:
 	@echo "make audit   look up security advisories for the pinned versions (needs network access)"
 	@echo "make bench   measure Confab, a baseline and the lower bound, in some minutes (BENCH='private lone')"
 	@echo "make budgets check round trips and CPU of some operations against the budgets (15 s)"
-	@echo "make chaos   inject faults into servers, a replica set and Redis for 10 minutes (CHAOS='--seed 7' repeats a run)"
+	@echo "make chaos   run a load while caches, servers and databases fail at random, 10 minutes (CHAOS='--seed 7')"
 	@echo "make web     build the web pages with npm (make run and make test do it too)"
 	@echo "make lint    check style, types and layers"
 	@echo "make schema  write schema/schema.graphql"

@@ -21,7 +21,7 @@ class Limits:
 
     max_group_members: int = 5_000
     recall_seconds: int = 120
-    """How long a sender may recall their own message."""
+    """Time for which a sender may recall their own message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Confab:
     async def settle_fallback(self) -> bool:
         """Settle an operation that used the Redis fallback. To be called before it is answered.
 
-        Returns true if the deployment still has no Redis: whichever server finds one again loads what was written from MongoDB. Returns
-        false if other servers use Redis again: what this operation wrote has been invalidated there, but what it read may be older than
-        what they show. Raises Unreachable if neither is certain.
+        Returns true if the deployment still has no Redis: whichever server finds one again loads what was written from
+        MongoDB. Returns false if other servers use Redis again: what this operation wrote has been invalidated there,
+        but what it read may be older than what they show. Raises Unreachable if neither is certain.
         """
         deployment = self.store.deployment
         if await deployment.generations.is_away():

@@ -27,7 +27,7 @@ from store.conversations.conversation import GroupSnapshot, Member
 from store.conversations.group_change import GroupEnd, GroupFields, ProposedChange
 
 MOST_NAMED = 20
-"""Users whom the text of an invitation names."""
+"""Users that the text of an invitation names."""
 
 
 async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequence[str]) -> Access:

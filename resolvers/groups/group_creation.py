@@ -85,7 +85,7 @@ def _check(app: Confab, creator: UserId, new: NewGroup) -> int:
 
 
 async def _find_first(app: Confab, creator: UserId, key: str) -> Access | None:
-    """Return the group that the creator's key stands for, whatever the input was. Raises NotFound if it is dismissed."""
+    """Return the group that the creator's key stands for, for any input. Raises NotFound if it is dismissed."""
     group = await app.store.groups.find_claim(creator, key)
     if group is None:
         return None

@@ -21,9 +21,9 @@ async def renew_auth(caller: Caller, connection: LiveConnection | None, token: s
     """
     if connection is None:
         raise InvalidInput("renewAuth needs a WebSocket; send a new token with each HTTP request instead")
-    asked = connection.asked_to_renew()
+    asked = connection.next_renewal_number()
     try:
-        renewed = await connection.judge(token)
+        renewed = await connection.authenticate_token(token)
     except Unauthenticated as refused:
         raise Unauthenticated(refused.message, field="token") from refused
     if not isinstance(renewed, Caller) or renewed.user_id != caller.user_id:

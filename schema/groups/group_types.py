@@ -141,7 +141,7 @@ def group_from(head: Head) -> Group:
         avatar_url=info.avatar_url,
         member_count=head.member_count,
         history_visibility=HistoryVisibility.FULL if info.full_history else HistoryVisibility.SINCE_JOIN,
-        status=GroupStatus.DISSOLVED if head.dissolved else GroupStatus.ACTIVE,
+        status=GroupStatus.DISSOLVED if head.has_ended else GroupStatus.ACTIVE,
         created_at=DateTime(info.created_at_ms),
     )
 

@@ -65,7 +65,7 @@ async def open_group(
         found = await _find_group_named(app, name) or await _create_group(app, name, starters)
         group = await imports.insert_group(name, found)
     access = await find_group(app, IMPORTER, group)
-    if access is None or not access.is_current or access.head.dissolved:
+    if access is None or not access.is_current or access.head.has_ended:
         raise CommandError(f"{name} ({group}) was dissolved, or the importer left it: choose another name.")
     members = await _list_members(app, group)
     missing = [user for user in starters if user not in members]
@@ -90,7 +90,7 @@ async def _find_group_named(app: Confab, name: str) -> ConversationId | None:
             if (
                 head.group is not None
                 and (head.group.name, head.group.owner) == (name, IMPORTER)
-                and not head.dissolved
+                and not head.has_ended
             ):
                 return head.conversation
         if not page.has_next:

@@ -34,7 +34,7 @@ from subscriptions.transport.engine import (
     Json,
     RequestRefused,
     encode,
-    error,
+    make_error,
 )
 
 log = structlog.get_logger(__name__)
@@ -281,7 +281,7 @@ def _caller_from(fields: Json) -> Caller:
 
 
 def _refusal(status: int, message: str, code: str, **extensions: Any) -> RequestOutcome:
-    return {"status": status, "errors": [error(message, code, **extensions)]}
+    return {"status": status, "errors": [make_error(message, code, **extensions)]}
 
 
 def _operation_exists() -> RequestOutcome:

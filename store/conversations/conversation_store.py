@@ -258,7 +258,7 @@ def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> H
         conversation=conversation,
         kind=ConversationKind.GROUP if kind == b"G" else ConversationKind.PRIVATE,
         seq=int(newest_seq or 0),
-        last=message_from(orjson.loads(newest)) if newest else None,
+        newest=message_from(orjson.loads(newest)) if newest else None,
         member_count=int(member_count or 0),
         group=group_info_from(orjson.loads(group)) if group else None,
         ended_at=int(ended_at) if ended_at is not None else None,

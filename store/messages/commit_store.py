@@ -46,7 +46,7 @@ class CommitStore:
                 them is written when their places are known: one round trip more.
 
         Returns:
-            The durable messages, and those that need another place because MongoDB holds another message there.
+            The durable messages, and those that need another place because MongoDB has another message there.
 
         Raises:
             Unreachable: The outcome is not known.
@@ -120,7 +120,7 @@ class CommitStore:
             elif (message.conversation, message.seq) in occupied:
                 displaced.append(reserved)
             else:
-                raise Unreachable("the message at a taken place is not held by a majority yet")
+                raise Unreachable("the message at a taken place is not on a majority of servers yet")
         await self._take_back_mentions(displaced, occupied)
         return durable, displaced
 

@@ -14,7 +14,10 @@ from store.sessions.row_writes import has_mention, has_read
 
 
 class IncompleteDeliveries:
-    """Finds them by the time they were sent. On a sharded cluster that asks every shard; it is done once after a loss."""
+    """Finds them by the time they were sent.
+
+    On a sharded cluster that asks every shard; it is done once after a loss.
+    """
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
@@ -26,7 +29,7 @@ class IncompleteDeliveries:
         rows = await self._mongo.find(MESSAGES, query, sort=[(MessageField.ID, 1)], limit=limit)
         return [message_from(row) for row in rows]
 
-    async def select(self, page: Sequence[Message]) -> list[Message]:
+    async def select_incomplete(self, page: Sequence[Message]) -> list[Message]:
         """Return the messages whose head or session updates are missing: one round trip."""
         heads, sessions = await self._mongo.gather(
             self._rows(CONVERSATIONS, {m.conversation for m in page}),

@@ -97,7 +97,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class RatesPerMinute:
-    """How often a user may do something, per minute; half of that at once. 0: no limit."""
+    """Actions that a user may take per minute; half of them at once. 0: no limit."""
 
     sends: int = 0
     group_changes: int = 0

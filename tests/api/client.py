@@ -16,7 +16,13 @@ from resolvers.users.callers import Caller, CallerRole
 from server.services import Services
 from store.base.ids import UserId
 from store.redis.cache import Call
-from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
+from subscriptions.transport.engine import (
+    ConnectionContext,
+    EventStream,
+    GraphQLRequest,
+    RequestRefused,
+    iterate_responses,
+)
 from tests.api.group_calls import GroupCalls
 from tests.api.session_calls import MESSAGE, SESSION, SessionCalls
 from tests.api.session_calls import Json as Json
@@ -83,7 +89,7 @@ class Subscriber:
         self._task = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        async for response in responses(self._stream):
+        async for response in iterate_responses(self._stream):
             self._events.put_nowait(orjson.loads(response))
 
     async def next(self, within: float = TIMEOUT_SECONDS) -> Json:

@@ -23,7 +23,7 @@ from subscriptions.transport.engine import (
 )
 from subscriptions.transport.host import UNACKNOWLEDGED_MESSAGE_BYTES
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
-from subscriptions.transport.websocket import Authenticated, TransportLimits, TransportWS
+from subscriptions.transport.websocket import Authenticated, TransportLimits, WebSocketTransport
 from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import serving, until
 
@@ -121,9 +121,9 @@ def eventually() -> Callable[[Callable[[], object]], Awaitable[None]]:
 
 @dataclass
 class Running:
-    """A TransportWS behind uvicorn."""
+    """A WebSocketTransport behind uvicorn."""
 
-    transport: TransportWS
+    transport: WebSocketTransport
     url: str
     clients: contextlib.AsyncExitStack
 
@@ -149,7 +149,7 @@ def engine() -> ScriptedEngine:
     return ScriptedEngine()
 
 
-Routes = dict[str, TransportWS]
+Routes = dict[str, WebSocketTransport]
 
 
 @pytest.fixture(scope="session")
@@ -189,7 +189,7 @@ async def start(
         async def start_one(
             limits: TransportLimits | None = None, *, authenticate: Any = anonymous, **options: Any
         ) -> Running:
-            transport = TransportWS(engine, authenticate, limits or TransportLimits(), **options)
+            transport = WebSocketTransport(engine, authenticate, limits or TransportLimits(), **options)
             path = f"/{len(routes)}"
             routes[path] = transport
             running = Running(transport, f"ws://127.0.0.1:{port}{path}", clients)

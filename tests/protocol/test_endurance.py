@@ -18,7 +18,7 @@ from subscriptions.transport.websocket import TransportLimits
 
 
 async def test_the_server_pings_and_a_pong_keeps_the_connection(start):
-    server = await start(TransportLimits(ping_interval=0.1))
+    server = await start(TransportLimits(ping_interval_seconds=0.1))
     peer = await server.connect()
     for _ in range(5):
         assert await peer.receive() == {"type": "ping"}
@@ -26,7 +26,7 @@ async def test_the_server_pings_and_a_pong_keeps_the_connection(start):
 
 
 async def test_any_frame_is_a_sign_of_life(start):
-    server = await start(TransportLimits(ping_interval=0.1))
+    server = await start(TransportLimits(ping_interval_seconds=0.1))
     peer = await server.connect()
     for _ in range(5):
         assert await peer.receive() == {"type": "ping"}
@@ -34,7 +34,7 @@ async def test_any_frame_is_a_sign_of_life(start):
 
 
 async def test_a_silent_peer_is_closed_with_a_code_that_clients_retry(start):
-    server = await start(TransportLimits(ping_interval=0.2, pong_timeout=0.05))
+    server = await start(TransportLimits(ping_interval_seconds=0.2, pong_timeout_seconds=0.05))
     peer = await server.connect()
     assert await peer.receive() == {"type": "ping"}
     pinged = time.monotonic()
@@ -44,13 +44,13 @@ async def test_a_silent_peer_is_closed_with_a_code_that_clients_retry(start):
 
 def test_by_default_a_dead_peer_is_removed_within_45_seconds():
     limits = TransportLimits()
-    to_the_close = limits.ping_interval + limits.pong_timeout + keep_alive.SECOND_LOOK
+    to_the_close = limits.ping_interval_seconds + limits.pong_timeout_seconds + keep_alive.GRACE_SECONDS
     # A close frame that finds no room, and then the connection without it.
-    assert to_the_close + 2 * limits.close_timeout <= 45
+    assert to_the_close + 2 * limits.close_timeout_seconds <= 45
 
 
 async def test_a_dead_peer_is_closed_without_waiting_for_its_close_frame(start):
-    server = await start(TransportLimits(ping_interval=0.05, close_timeout=0.1))
+    server = await start(TransportLimits(ping_interval_seconds=0.05, close_timeout_seconds=0.1))
     port = int(server.url.split(":")[2].split("/")[0])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     key = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
@@ -67,9 +67,11 @@ async def test_a_dead_peer_is_closed_without_waiting_for_its_close_frame(start):
 
 async def test_a_ping_waits_while_the_socket_cannot_be_written(start, monkeypatch):
     room = itertools.cycle((False, True))
-    monkeypatch.setattr(FrameWriter, "is_free", property(lambda self: next(room)))
-    monkeypatch.setattr(FrameWriter, "in_turn", lambda self, call: asyncio.get_running_loop().call_soon(call))
-    server = await start(TransportLimits(ping_interval=0.05))
+    monkeypatch.setattr(FrameWriter, "is_writable", property(lambda self: next(room)))
+    monkeypatch.setattr(
+        FrameWriter, "call_when_writable", lambda self, call: asyncio.get_running_loop().call_soon(call)
+    )
+    server = await start(TransportLimits(ping_interval_seconds=0.05))
     peer = await server.connect()
     for _ in range(2):
         assert await peer.receive() == {"type": "ping"}
@@ -79,7 +81,7 @@ async def test_a_ping_waits_while_the_socket_cannot_be_written(start, monkeypatc
 
 
 async def test_no_ping_is_sent_before_the_acknowledgement(start):
-    server = await start(TransportLimits(ping_interval=0.05))
+    server = await start(TransportLimits(ping_interval_seconds=0.05))
     peer = await server.connect(init=False)
     assert await peer.nothing_comes(0.2)
 
@@ -127,7 +129,7 @@ async def lazy_reader(server):
 
 
 async def test_a_stream_is_not_advanced_while_its_peer_does_not_read(start, firehose):
-    server = await start(TransportLimits(send_timeout=60))
+    server = await start(TransportLimits(send_timeout_seconds=60))
     peer = await lazy_reader(server)
     await peer.subscribe("s", "subscription flood")
     await firehose.stalled()
@@ -140,7 +142,7 @@ async def test_a_stream_is_not_advanced_while_its_peer_does_not_read(start, fire
 
 
 async def test_a_peer_that_stops_reading_is_dropped_after_the_send_timeout(start, firehose, eventually):
-    server = await start(TransportLimits(send_timeout=0.2, close_timeout=0.2))
+    server = await start(TransportLimits(send_timeout_seconds=0.2, close_timeout_seconds=0.2))
     bystander = await server.connect()
     peer = await lazy_reader(server)
     await peer.subscribe("s", "subscription flood")
@@ -155,7 +157,7 @@ async def test_a_peer_that_stops_reading_is_dropped_after_the_send_timeout(start
 
 
 async def test_a_peer_that_reads_again_in_time_gets_the_too_slow_close_frame(start, firehose):
-    server = await start(TransportLimits(send_timeout=0.2, close_timeout=5))
+    server = await start(TransportLimits(send_timeout_seconds=0.2, close_timeout_seconds=5))
     peer = await lazy_reader(server)
     await peer.subscribe("s", "subscription flood")
     async with asyncio.timeout(5):
@@ -171,15 +173,15 @@ async def test_a_peer_that_reads_again_in_time_gets_the_too_slow_close_frame(sta
 async def test_a_peer_that_had_events_dropped_is_closed_unless_it_catches_up(start, engine, catches_up):
     async def stream(request, context):
         # As the hub does it where a connection has no room for another event.
-        context.room.reserve()
-        context.room.mark_behind()
+        context.queue_budget.reserve()
+        context.queue_budget.mark_behind()
         if catches_up:
-            asyncio.get_running_loop().call_later(0.1, context.room.leave, 1)
+            asyncio.get_running_loop().call_later(0.1, context.queue_budget.release, 1)
         while True:
             yield EVENT
 
     engine.streams["subscription late"] = stream
-    server = await start(TransportLimits(send_timeout=1, behind_timeout=0.3))
+    server = await start(TransportLimits(send_timeout_seconds=1, sync_timeout_seconds=0.3))
     peer = await lazy_reader(server)
     await peer.subscribe("s", "subscription late")
     loop = asyncio.get_running_loop()
@@ -201,7 +203,7 @@ async def test_a_peer_that_had_events_dropped_is_closed_unless_it_catches_up(sta
 
 
 async def test_a_peer_that_pings_without_reading_the_pongs_is_dropped(start):
-    server = await start(TransportLimits(send_timeout=0.2, close_timeout=0.2))
+    server = await start(TransportLimits(send_timeout_seconds=0.2, close_timeout_seconds=0.2))
     peer = await lazy_reader(server)
     ping = '{"type":"ping","payload":{"a":"%s"}}' % ("x" * 50_000)
     with pytest.raises(ConnectionClosed):
@@ -238,7 +240,7 @@ def restart_hint(closed):
 
 async def test_a_drain_closes_all_connections_1012_in_jittered_batches(start):
     rng = RecordedRandom()
-    server = await start(TransportLimits(drain_batch=2, drain_seconds=60, drain_pause=0.2), rng=rng)
+    server = await start(TransportLimits(drain_batch=2, drain_seconds=60, drain_pause_seconds=0.2), rng=rng)
     rng.connected = lambda: server.transport.connection_count
     peers = [await server.connect() for _ in range(5)]
     ends = [asyncio.create_task(peer.closed()) for peer in peers]
@@ -251,7 +253,7 @@ async def test_a_drain_closes_all_connections_1012_in_jittered_batches(start):
 
 async def test_a_drain_of_many_connections_has_larger_batches_and_takes_no_longer(start):
     rng = RecordedRandom()
-    limits = TransportLimits(drain_batch=1, drain_seconds=0.1, drain_pause=0.05)
+    limits = TransportLimits(drain_batch=1, drain_seconds=0.1, drain_pause_seconds=0.05)
     server = await start(limits, rng=rng)
     peers = [await server.connect() for _ in range(9)]
     await server.transport.drain()
@@ -308,7 +310,7 @@ async def test_a_server_settles_once_mutations_whose_connection_has_gone_have_en
     assert await peer.is_alive()
     await peer.socket.close()
     await server.idle()
-    settled = asyncio.create_task(server.transport.settle())
+    settled = asyncio.create_task(server.transport.wait_for_mutations())
     await asyncio.sleep(0.05)
     assert not settled.done()
     gate.set()
@@ -318,7 +320,7 @@ async def test_a_server_settles_once_mutations_whose_connection_has_gone_have_en
 
 async def test_a_drain_does_not_wait_for_a_mutation_for_ever(start, slow_mutation):
     gate, done = slow_mutation
-    server = await start(TransportLimits(drain_grace=0.1))
+    server = await start(TransportLimits(drain_grace_seconds=0.1))
     peer = await server.connect()
     await peer.subscribe("m", "mutation slow")
     assert await peer.is_alive()

@@ -53,7 +53,7 @@ async def test_the_init_payload_is_authenticated_and_sets_the_caller(start, engi
 
 
 async def test_without_an_init_the_socket_is_closed_4408(start):
-    server = await start(TransportLimits(init_timeout=0.1))
+    server = await start(TransportLimits(init_timeout_seconds=0.1))
     peer = await server.connect(init=False)
     assert await peer.closed() == (4408, "Connection initialisation timeout")
 
@@ -62,7 +62,7 @@ async def test_an_authentication_that_takes_too_long_is_closed_4408(start):
     async def authenticate(payload):
         await asyncio.sleep(60)
 
-    server = await start(TransportLimits(init_timeout=0.1), authenticate=authenticate)
+    server = await start(TransportLimits(init_timeout_seconds=0.1), authenticate=authenticate)
     peer = await server.connect(init=False)
     await peer.send({"type": "connection_init"})
     assert (await peer.closed())[0] == 4408
@@ -70,7 +70,7 @@ async def test_an_authentication_that_takes_too_long_is_closed_4408(start):
 
 
 async def test_an_acknowledged_connection_outlives_the_init_timeout(start):
-    server = await start(TransportLimits(init_timeout=0.1))
+    server = await start(TransportLimits(init_timeout_seconds=0.1))
     peer = await server.connect()
     await asyncio.sleep(0.25)
     assert await peer.is_alive()
@@ -271,7 +271,7 @@ async def test_renewing_a_closed_connection_does_nothing(start, connection_of):
     # A timer would hold on to the connection until the token expires.
     assert (connection._context, connection._timers) == (context, {})
     connection.close(FORBIDDEN)
-    assert connection._closing is None
+    assert connection._close_frame is None
 
 
 async def test_expiry_uses_the_given_clock(start):

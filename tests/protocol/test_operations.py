@@ -278,8 +278,8 @@ class Pages:
     def __init__(self):
         self.frames = []
 
-    async def write(self, frame, still_wanted, *, then=None):
-        if still_wanted():
+    async def write(self, frame, is_wanted, *, then=None):
+        if is_wanted():
             self.frames += [frame, then]
 
 

@@ -25,7 +25,7 @@ class Impatient(DirectWebSocketProtocol):
 
 async def fill_up(websocket):
     """Write what the peer doesn't read, until some of it is stuck in the server."""
-    while not websocket.scope["extensions"][SOCKET_EXTENSION].waiting:
+    while not websocket.scope["extensions"][SOCKET_EXTENSION].buffered_bytes:
         await websocket.send_text("x" * 10_000)
 
 

@@ -85,9 +85,9 @@ async def test_a_peer_that_reads_nothing_gets_no_pongs():
         connection = scope["extensions"][SOCKET_EXTENSION]
         while connection.writable.is_set():
             await websocket.send_text("x" * 10_000)
-        kept.append(connection.waiting)
+        kept.append(connection.buffered_bytes)
         await websocket.receive()
-        kept.append(connection.waiting)
+        kept.append(connection.buffered_bytes)
         seen.set()
 
     config = uvicorn.Config(fill_up_and_receive, ws=DirectWebSocketProtocol, lifespan="off", log_config=None)

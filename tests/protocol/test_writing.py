@@ -21,24 +21,24 @@ class PeersSocket:
     is_open = True
 
     def __init__(self) -> None:
-        self.waiting = 0
+        self.buffered_bytes = 0
         self.written: list[bytes] = []
         self.scope = {"extensions": {SOCKET_EXTENSION: self}}
-        self.tell_flow: Callable[[bool], None] = lambda free: None
+        self.set_writable: Callable[[bool], None] = lambda writable: None
 
-    def on_flow(self, call: Callable[[bool], None]) -> None:
-        self.tell_flow = call
+    def on_writable_change(self, call: Callable[[bool], None]) -> None:
+        self.set_writable = call
 
     def write(self, *payload: bytes) -> None:
         self.written.append(b"".join(payload))
 
     def fall_behind(self, waiting: int) -> None:
-        self.waiting = waiting
-        self.tell_flow(False)
+        self.buffered_bytes = waiting
+        self.set_writable(False)
 
     def take(self) -> None:
-        self.waiting = 0
-        self.tell_flow(True)
+        self.buffered_bytes = 0
+        self.set_writable(True)
 
 
 class Written:
@@ -78,7 +78,7 @@ async def test_an_abandoned_write_does_not_count_against_a_slow_peer(written: Wr
         await asyncio.wait([waiting])
     still = asyncio.create_task(written.writer.write("wanted"))
     await asyncio.sleep(0)
-    assert len(written.writer._turns) == 1
+    assert len(written.writer._waiting_calls) == 1
     written.socket.take()
     await still
     assert written.socket.written == [b"wanted"]

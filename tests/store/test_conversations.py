@@ -165,8 +165,8 @@ async def test_a_message_committed_during_a_head_load_restarts_it(
 
     monkeypatch.setattr(store.conversations._loader, "_read_mongo", reading)
     head = await store.conversations.find(conversation)
-    assert head is not None and head.last is not None
-    assert head.last.id == message.id
+    assert head is not None and head.newest is not None
+    assert head.newest.id == message.id
 
 
 @pytest.mark.parametrize(("stored", "expected"), [((0, 0), (2, 2)), ((5, 0), (6, 1))], ids=["new place", "taken place"])

@@ -14,7 +14,13 @@ from schema.base.loaders import Loaders
 from schema.execution import engine as engine_module
 from schema.execution.event_rendering import ResponseStream
 from store.base.errors import Unreachable
-from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
+from subscriptions.transport.engine import (
+    ConnectionContext,
+    EventStream,
+    GraphQLRequest,
+    RequestRefused,
+    iterate_responses,
+)
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, Api, Refusal, make_caller, parse_refusal, wait_until
 
 _names = itertools.count()
@@ -34,7 +40,7 @@ async def started(api: Api, user: str, query: str, **variables: Any) -> EventStr
 async def refusal(stream: EventStream) -> Refusal:
     with pytest.raises(RequestRefused) as refused:
         async with asyncio.timeout(3):
-            async for _ in responses(stream):
+            async for _ in iterate_responses(stream):
                 pass
     (error,) = refused.value.errors
     return parse_refusal(error)
@@ -80,7 +86,7 @@ async def test_an_event_that_could_not_be_told_to_some_is_told_to_who_comes_to_i
         away.setattr(Loaders, "_load_users", gone_for_events)
         await api.send(alice, bob)
         assert await refusal(prompt) == Refusal("UNAVAILABLE", retryable=True)
-    told = responses(late)
+    told = iterate_responses(late)
     assert b"displayName" in await anext(told) + await anext(told)
     await told.aclose()
 
@@ -130,7 +136,7 @@ async def test_being_asked_once_too_often_for_an_event_that_is_being_rendered_ch
     query = LIVE_MESSAGES
     hasty = await started(api, bob, query)
     assert isinstance(hasty, ResponseStream)
-    told = responses(hasty)
+    told = iterate_responses(hasty)
     await anext(told)
     rendered = ResponseStream.on_rendered
     taken: list[bytes | None] = []

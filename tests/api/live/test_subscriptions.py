@@ -9,7 +9,13 @@ import pytest
 
 from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import QueueBudget
-from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
+from subscriptions.transport.engine import (
+    ConnectionContext,
+    EventStream,
+    GraphQLRequest,
+    RequestRefused,
+    iterate_responses,
+)
 from tests.api.client import (
     LIVE_MESSAGES,
     LIVE_SESSIONS,
@@ -28,7 +34,7 @@ class Unread:
 
     def __init__(self, stream: EventStream) -> None:
         self.stream = stream
-        self._responses = responses(stream)
+        self._responses = iterate_responses(stream)
 
     async def next(self) -> Json:
         async with asyncio.timeout(5):

@@ -245,8 +245,8 @@ async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
     go_on.set()
     head = await loading
     assert head is not None
-    assert head.last == revised
-    assert head.last.text == ("after" if act == "edit" else None)
+    assert head.newest == revised
+    assert head.newest.text == ("after" if act == "edit" else None)
 
 
 async def test_the_head_shows_the_newest_in_whatever_order_word_of_them_comes(api: Api) -> None:
@@ -264,8 +264,8 @@ async def test_the_head_shows_the_newest_in_whatever_order_word_of_them_comes(ap
             await store.cache.one(store.revisions.newest_message_call(version, 1))
         head = await store.conversations.find(ConversationId(private_id(alice, bob)))
         assert head is not None
-        assert head.last is not None
-        assert head.last.text == expected
+        assert head.newest is not None
+        assert head.newest.text == expected
 
 
 async def test_a_revision_of_an_older_message_leaves_the_newest_alone(api: Api) -> None:
