@@ -101,8 +101,8 @@ async def open_services(
 ) -> AsyncIterator[Services]:
     """Run the services for the duration of the block. Waits in the background for a database that is unreachable.
 
-    Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the default
-    is START_WAIT_SECONDS.
+    Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the
+    default is START_WAIT_SECONDS.
     """
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
