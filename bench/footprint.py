@@ -31,10 +31,10 @@ from server.services import Services, open_services
 from server.settings import load_settings
 from store.base.ids import ConversationId, MessageId, UserId, group_id, private_id
 from store.base.snowflakes import first_at
-from store.deployment.deployment import ensure_indexes
 from store.messages.message import Message, MessageKind
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, ORIGINS, RECEIPTS
+from store.mongo.indexes import ensure_indexes
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark, mark_row
 
 _MESSAGES = 300_000

@@ -193,7 +193,7 @@ async def test_without_any_node_calls_fail_at_once() -> None:
 @of_one_redis
 async def test_a_redis_that_is_no_cluster_is_reported(redis_url: str) -> None:
     cache = Cache(redis_url.replace("redis://", "redis+cluster://"))
-    with pytest.raises(Unreachable, match="is of no cluster"):
+    with pytest.raises(Unreachable, match="is not part of a cluster"):
         await cache.one(Call("PING", ()))
     await cache.close()
 
@@ -210,7 +210,7 @@ async def test_a_redis_that_is_no_cluster_is_reported(redis_url: str) -> None:
 def test_the_address_of_a_cluster_names_some_of_its_nodes(url: str, first: str) -> None:
     cluster = parse_cluster_url(url)
     assert cluster is not None
-    assert cluster.of(cluster.seeds[0]) == first
+    assert cluster.node_url(cluster.seeds[0]) == first
     assert parse_cluster_url("redis://a:1/0") is None
 
 

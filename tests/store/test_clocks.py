@@ -11,7 +11,9 @@ from structlog.testing import capture_logs
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.snowflakes import WORKERS, Snowflakes
-from store.deployment.deployment import DEPLOYMENT, LEASE_MS, LEASES, VALID_MS, Deployment
+from store.deployment.deployment import Deployment
+from store.deployment.redis_generations import DEPLOYMENT
+from store.deployment.worker_numbers import LEASE_MS, LEASES, VALID_MS
 from store.store import Store
 from tests.clock import DAY_MS, START_MS, ManualClock
 
@@ -31,10 +33,10 @@ class Server:
         await self.renew()
 
     async def renew(self) -> None:
-        await self._deployment.lease(self.ids, 5)
+        await self._deployment.worker_numbers.lease(self.ids, 5)
 
     async def close(self) -> None:
-        await self._deployment.release(self.ids, 5)
+        await self._deployment.worker_numbers.release(self.ids, 5)
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ class TwoProcesses:
         for api in (*self.apis, *self.apis):
             # The second time, each process knows the other's clock.
             store = api.services.app.store
-            await store.deployment.lease(store.ids, 0)
+            await store.deployment.worker_numbers.lease(store.ids, 0)
         for api in self.apis:
             await api.services.housekeeper.check_redis()
             await api.services.app.hub.renew_routes()
