@@ -19,7 +19,8 @@ from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import serving
 
 PAGE = """query ($after: String, $since: Cursor) {
-    sessions(first: 2, after: $after) { totalUnread cursor pageInfo { hasNextPage endCursor } edges { node { ...Shown } } }
+    sessions(first: 2, after: $after) { totalUnread cursor
+        pageInfo { hasNextPage endCursor } edges { node { ...Shown } } }
     syncSessions(since: $since, first: 100) { hasMore cursor sessions { ...Shown } } }
     fragment Shown on Session { unreadCount readSeq writeSeq conversation { id title }
         lastMessage { content sender { displayName } } }"""

@@ -27,9 +27,12 @@ from tests.server.tokens import SECRET
 PEOPLE = [f"p{number}" for number in range(6)]
 SECONDS = 2.0
 _SEND = """mutation ($to: ID!, $text: String!, $key: String!) {
-    sendMessage(input: {toUserId: $to, content: $text, idempotencyKey: $key}) { message { id conversationId seq content } } }"""
-_SYNC = "query ($since: Cursor) { syncSessions(since: $since, first: 100) { cursor reset totalUnread sessions { id unreadCount writeSeq } } }"
-_HISTORY = "query ($id: ID!, $after: String) { messages(conversationId: $id, first: 100, after: $after) { pageInfo { hasNextPage endCursor } edges { node { id seq content } } } }"
+    sendMessage(input: {toUserId: $to, content: $text, idempotencyKey: $key}) {
+        message { id conversationId seq content } } }"""
+_SYNC = """query ($since: Cursor) { syncSessions(since: $since, first: 100) {
+    cursor reset totalUnread sessions { id unreadCount writeSeq } } }"""
+_HISTORY = """query ($id: ID!, $after: String) { messages(conversationId: $id, first: 100, after: $after) {
+    pageInfo { hasNextPage endCursor } edges { node { id seq content } } } }"""
 
 Row = dict[str, Any]
 
