@@ -72,7 +72,7 @@ def _of(figures: Sequence[Figures], goal: Goal, contestant: str) -> float | None
 
 def rows_of(goals: Sequence[Reached]) -> list[tuple[str, ...]]:
     """Return a table, its head first."""
-    rows: list[tuple[str, ...]] = [("", "aimed at, at most", "measured", "the baseline")]
+    rows: list[tuple[str, ...]] = [("", "goal, at most", "measured", "the baseline")]
     for one in goals:
         goal, baseline = one.goal, "" if one.baseline is None else _told(one.baseline, one.goal.unit)
         rows.append((goal.title, _told(goal.most, goal.unit), _told(one.value, goal.unit), baseline))
