@@ -102,8 +102,8 @@ async def open_services(
 ) -> AsyncIterator[Services]:
     """Run the services for the duration of the block. Waits in the background for a database that is unreachable.
 
-    Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the default
-    is START_WAIT_SECONDS.
+    Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the
+    default is START_WAIT_SECONDS.
     """
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
@@ -182,7 +182,7 @@ async def _open(
     while True:
         try:
             await store.deployment.open()
-            await store.deployment.lease(store.ids, data_center)
+            await store.deployment.worker_numbers.lease(store.ids, data_center)
             await store.cache.load_scripts()
             opened.set()
             if migrator is not None:
@@ -202,6 +202,6 @@ async def _open(
 async def _release(store: Store, data_center: int) -> None:
     try:
         async with asyncio.timeout(_RELEASE_SECONDS):
-            await store.deployment.release(store.ids, data_center)
+            await store.deployment.worker_numbers.release(store.ids, data_center)
     except (StoreError, TimeoutError):
         _log.info("worker_number_not_released")
