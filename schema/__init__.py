@@ -1,1 +1,1 @@
-"""The GraphQL surface: types, inputs, root fields, loaders, error mapping, the engine."""
+"""The GraphQL API: types, inputs, root fields, loaders, errors and the engine that executes operations."""

@@ -15,7 +15,7 @@ from schema.base.scalars import CONFIG
 from schema.conversations.conversation_queries import ConversationQueries
 from schema.conversations.conversation_types import PrivateConversation, SubBizGateway
 from schema.conversations.typing_mutations import TypingMutations
-from schema.events import Subscription
+from schema.events.subscription import Subscription
 from schema.groups.group_mutations import GroupMutations
 from schema.groups.group_queries import GroupQueries
 from schema.groups.group_types import Group
@@ -39,7 +39,7 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
         ConversationKind.SUB_BIZ: SubBizGateway,
     }
 )
-"""The GraphQL type of each kind of conversation. The context hands it to types that cannot import those of higher packages."""
+"""The GraphQL type of each kind of conversation, for the context. Types cannot import those of higher packages."""
 
 
 @strawberry.type

@@ -1,4 +1,4 @@
-"""GraphQL over HTTP: POST, GET for queries, either as server-sent events for those who ask so, and GraphiQL for browsers."""
+"""The endpoint /graphql for HTTP: POST, GET for queries, event streams on request, and GraphiQL for browsers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from structlog.contextvars import bind_contextvars
 from resolvers.base.errors import ConfabError, Unavailable
 from resolvers.users.callers import Caller
 from server.auth.authenticator import bearer_token
-from server.http.overload_responses import OVERLOAD_ANSWERS
+from server.http.overload_responses import OVERLOAD_RESPONSES
 from server.http.request import (
     AcceptPreferences,
     BadRequest,
     MediaType,
     check_method,
-    preferences,
+    parse_accept,
+    parse_graphql_request,
     read_parameters,
-    request_of,
     stream_token,
 )
 from server.http.request_log import REQUEST_ID_KEY
@@ -42,10 +42,11 @@ Page = Callable[[Request], Response]
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 
 
-class GraphQLHTTP:
-    """The ASGI application behind /graphql for HTTP.
+class GraphQLEndpoint:
+    """ASGI application for requests to /graphql.
 
-    Whatever is sent, the answer is a GraphQL response, or a stream of them; a failure of ours is INTERNAL and says no more.
+    Every request gets a GraphQL response, or a stream of them. Failures of the server are answered with INTERNAL,
+    without details.
     """
 
     def __init__(
@@ -53,21 +54,23 @@ class GraphQLHTTP:
         engine: GraphQLEngine,
         authenticate: Authenticate,
         sign_in: SignIn,
-        events: StreamRequests,
+        stream_requests: StreamRequests,
         mutations: ShieldedMutations,
         *,
         max_body_bytes: int,
         page: Page | None = None,
     ) -> None:
+        """Create the endpoint. `page` returns the page for browsers."""
         self._engine = engine
         self._authenticate = authenticate
         self._sign_in = sign_in
-        self._events = events
+        self._stream_requests = stream_requests
         self._mutations = mutations
         self._max_body_bytes = max_body_bytes
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
         request = Request(scope, receive)
         try:
             response = await self._respond(request)
@@ -76,75 +79,76 @@ class GraphQLHTTP:
         await response(scope, receive, send)
 
     async def drain(self) -> None:
-        """Wait for the mutations that are running. They go on where the wait is cancelled."""
-        await self._mutations.end()
+        """Wait for running mutations. They continue if the wait is cancelled."""
+        await self._mutations.wait()
 
     async def _respond(self, request: Request) -> ASGIApp:
-        accepted = preferences(request.headers.get("accept"))
-        if request.method in ("GET", "HEAD") and accepted.prefers_html and self._page is not None:
+        accept = parse_accept(request.headers.get("accept"))
+        if request.method in ("GET", "HEAD") and accept.prefers_html and self._page is not None:
             return self._page(request)
         if request.method == "HEAD":
-            # There would be no end to it.
-            accepted = replace(accepted, accepts_events=False, prefers_events=False)
-        about_stream = request.method in ("PUT", "DELETE") or stream_token(request) is not None
-        form = ResponseFormat.of(accepted.media_type or MediaType.JSON)
-        if about_stream or accepted.prefers_events:
-            form = replace(form, tells_by_status=True)
+            # An event stream would not end.
+            accept = replace(accept, accepts_events=False, prefers_events=False)
+        has_token = request.method in ("PUT", "DELETE") or stream_token(request) is not None
+        response_format = ResponseFormat.of(accept.media_type or MediaType.JSON)
+        if has_token or accept.prefers_events:
+            response_format = replace(response_format, uses_status=True)
         try:
-            if not about_stream and not accepted.accepts_events and accepted.media_type is None:
-                raise BadRequest(f"Answers come as {' or '.join(MediaType)}.", status=406)
-            return await self._answer(request, accepted, form, about_stream=about_stream)
+            if not has_token and not accept.accepts_events and accept.media_type is None:
+                raise BadRequest(f"Accept {' or '.join(MediaType)}.", status=406)
+            return await self._handle(request, accept, response_format, has_token=has_token)
         except BadRequest as bad:
-            return form.bad_request(bad)
+            return response_format.bad_request(bad)
         except Overloaded:
-            # Others were quicker since it came.
-            return OVERLOAD_ANSWERS[form.media_type]
+            # The process became overloaded after the request had arrived.
+            return OVERLOAD_RESPONSES[response_format.media_type]
         except RequestRefused as refusal:
-            return form.result({"errors": refusal.errors})
+            return response_format.result({"errors": refusal.errors})
         except ConfabError as failure:
-            return form.failure(failure)
+            return response_format.failure(failure)
         except StoreError as failure:
             log.warning("database_unreachable", reason=str(failure))
-            return form.failure(Unavailable("The service can't answer at the moment, please try again."))
+            return response_format.failure(Unavailable("The service is unavailable at the moment, please try again."))
         except ClientDisconnect:
             raise
         except Exception:
-            return form.answer({"errors": [internal_error(_id_of(request))]}, 500)
+            return response_format.respond({"errors": [internal_error(_request_id(request))]}, 500)
 
-    async def _answer(
-        self, request: Request, accepted: AcceptPreferences, form: ResponseFormat, *, about_stream: bool
+    async def _handle(
+        self, request: Request, accept: AcceptPreferences, response_format: ResponseFormat, *, has_token: bool
     ) -> ASGIApp:
         if request.method not in _METHODS:
             allow = ", ".join(_METHODS)
             raise BadRequest("Use POST, or GET for queries.", status=405, headers={"allow": allow})
-        caller = await self._caller(request)
-        if about_stream:
+        caller = await self._get_caller(request)
+        if has_token:
             if caller is not None:
                 await self._sign_in(caller)
-            return await self._events.answer(request, caller, form, opens=accepted.prefers_events)
-        asked = request_of(await read_parameters(request, self._max_body_bytes))
-        context = ConnectionContext(caller, _id_of(request))
+            return await self._stream_requests.handle(
+                request, caller, response_format, opens_stream=accept.prefers_events
+            )
+        graphql_request = parse_graphql_request(await read_parameters(request, self._max_body_bytes))
+        context = ConnectionContext(caller, _request_id(request))
         try:
-            prepared = self._engine.prepare(asked)
+            prepared = self._engine.prepare(graphql_request)
         except RequestRefused as refusal:
-            if not accepted.prefers_events or isinstance(refusal, Overloaded):
+            if not accept.prefers_events or isinstance(refusal, Overloaded):
                 raise
-            return self._events.tell(refusal, context)
-        bind_contextvars(operation=asked.operation_name or prepared.kind)
+            return self._stream_requests.open_error_stream(refusal, context)
+        bind_contextvars(operation=graphql_request.operation_name or prepared.kind)
         check_method(request, prepared.kind)
-        as_events = accepted.prefers_events or (prepared.kind == "subscription" and accepted.accepts_events)
+        as_events = accept.prefers_events or (prepared.kind == "subscription" and accept.accepts_events)
         if prepared.kind == "subscription" and not as_events:
             raise BadRequest(
-                "Subscriptions are served at this address over WebSocket (graphql-transport-ws), and as server-sent "
-                "events to those who accept text/event-stream."
+                "Send subscriptions over WebSocket (graphql-transport-ws) to this address, or accept text/event-stream."
             )
         if caller is not None:
             await self._sign_in(caller)
         if as_events:
-            return await self._events.begin(prepared, asked, context)
-        return form.result(await self._engine.execute(prepared, asked, context))
+            return await self._stream_requests.open_stream(prepared, graphql_request, context)
+        return response_format.result(await self._engine.execute(prepared, graphql_request, context))
 
-    async def _caller(self, request: Request) -> Caller | None:
+    async def _get_caller(self, request: Request) -> Caller | None:
         token = bearer_token(request.headers.get("authorization"))
         if token is None:
             return None
@@ -153,5 +157,5 @@ class GraphQLHTTP:
         return caller
 
 
-def _id_of(request: Request) -> str:
+def _request_id(request: Request) -> str:
     return str(request.scope.get(REQUEST_ID_KEY, ""))

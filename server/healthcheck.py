@@ -1,7 +1,8 @@
-"""`python -m server.healthcheck [PATH]`: whether the server of this container answers, for what keeps containers running.
+"""Health check of a container: `python -m server.healthcheck [PATH]`.
 
-Ends with 0 where `GET PATH` on CONFAB_PORT of this machine answers 200, else with 1. The path is /healthz unless given: that says
-whether the process should be replaced, /readyz whether it should be sent requests. It loads nothing of Confab's: it runs every few seconds.
+Exits with 0 if `GET PATH` on CONFAB_PORT of this machine answers 200, otherwise with 1. The default path is /healthz,
+which fails if the process should be replaced. /readyz fails while the process should not get requests. The module
+imports nothing else of Confab, because it runs every few seconds.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import os
 import sys
 from http.client import HTTPConnection, HTTPException
 
-_PATIENCE = 6.0
-"""Seconds: more than /readyz gives what it asks."""
+_TIMEOUT_SECONDS = 6.0
+"""Longer than the timeout of the checks behind /readyz."""
 
 
-def is_well(path: str = "/healthz", port: int | None = None) -> bool:
-    """Whether the server answers 200 there."""
-    connection = HTTPConnection("127.0.0.1", port or int(os.environ.get("CONFAB_PORT") or 8000), timeout=_PATIENCE)
+def is_healthy(path: str = "/healthz", port: int | None = None) -> bool:
+    """Return whether the server answers 200 for the path."""
+    connection = HTTPConnection(
+        "127.0.0.1", port or int(os.environ.get("CONFAB_PORT") or 8000), timeout=_TIMEOUT_SECONDS
+    )
     try:
         connection.request("GET", path)
         return connection.getresponse().status == 200
@@ -27,4 +30,4 @@ def is_well(path: str = "/healthz", port: int | None = None) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if is_well(sys.argv[1] if len(sys.argv) > 1 else "/healthz") else 1)
+    sys.exit(0 if is_healthy(sys.argv[1] if len(sys.argv) > 1 else "/healthz") else 1)

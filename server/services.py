@@ -1,4 +1,4 @@
-"""One process's parts, put together."""
+"""Builds and runs the parts of one process: store, bus, hub, delivery, engine."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ from store.mongo.migrations import Migrator, NewerData
 from store.redis.cache import Cache
 from store.store import Store, build_store
 from store.users.rate_limits import RatesPerMinute
+from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
@@ -41,11 +43,18 @@ from subscriptions.transport.engine import GraphQLEngine
 _log = structlog.get_logger()
 
 _CHECK_SECONDS = 2.0
+"""Time limit of a readiness check."""
+
+START_WAIT_SECONDS = 2.0
+"""Time to wait for the databases at startup. After it the server starts, and waits in the background."""
+
+_RELEASE_SECONDS = 2.0
+"""Time limit for giving back the worker number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the transports use."""
+    """Parts of a process that the transports use."""
 
     engine: GraphQLEngine
     app: Confab
@@ -53,41 +62,49 @@ class Services:
     revocations: Revocations
     migrator: Migrator
     opened: asyncio.Event
-    """Set once indexes are there, a worker number is ours and Redis knows the scripts."""
-    refused: asyncio.Event
-    """Set once the data turned out to be for a later version, of a database that was away at first. The process is to end."""
+    """Set once indexes exist, this process has a worker number, and Redis has the scripts."""
+    data_is_newer: asyncio.Event
+    """Set if MongoDB was unreachable at first, and then has data of a newer version. The process has to stop."""
 
     async def sign_in(self, caller: Caller) -> None:
-        """The caller's first authenticated request makes the user. Costs nothing after that."""
+        """Create the user on their first authenticated request. Costs nothing for known users."""
         await users.sign_in(self.app, caller)
 
     async def check(self) -> dict[str, str | None]:
-        """Which databases answer within two seconds: None, or a short reason why not. And `start`, until this process has all that it
-        needs of them once."""
+        """Return the readiness of each database: None if it answers within two seconds, or a short reason.
+
+        Until `opened` is set, `start` has a reason too.
+        """
         store = self.app.store
-        mongo, redis = await asyncio.gather(_reason(store.mongo.ping()), _reason(store.cache.check_health()))
-        found = {"mongodb": mongo, "redis": redis}
+        mongo, redis = await asyncio.gather(_probe(store.mongo.ping()), _probe(store.cache.check_health()))
+        checks = {"mongodb": mongo, "redis": redis}
         if not self.opened.is_set():
-            found["start"] = "not all is there yet that the first requests need"
-        return found
+            checks["start"] = "indexes, worker number or Redis scripts are not ready yet"
+        return checks
 
 
-async def _reason(probe: Awaitable[object]) -> str | None:
+async def _probe(ping: Awaitable[object]) -> str | None:
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
-            await probe
+            await ping
     except TimeoutError:
         return f"no answer within {_CHECK_SECONDS:g} s"
     except StoreError as error:
-        # Anybody may ask; where the databases are is for the log.
-        _log.info("a database can't be reached", reason=str(error))
-        return "can't be reached"
+        # The endpoint is public: addresses of databases go to the log only.
+        _log.info("database_unreachable", reason=str(error))
+        return "unreachable"
     return None
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Services]:
-    """The parts, working for the time of the block. A database that can't be reached is waited for in the background."""
+async def open_services(
+    settings: Settings, clock: Clock | None = None, *, start_wait_seconds: float | None = None
+) -> AsyncIterator[Services]:
+    """Run the services for the duration of the block. Waits in the background for a database that is unreachable.
+
+    Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the
+    default is START_WAIT_SECONDS.
+    """
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
     rates = RatesPerMinute(
@@ -96,43 +113,45 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         settings.connections_per_minute,
         settings.operations_per_minute,
     )
-    fallback = FallbackRedisServer()
-    told = DeploymentClock(clock or SystemClock())
-    store = build_store(mongo, cache, told, settings.data_center, rates=rates, fallback=fallback)
+    fallback_redis = FallbackRedisServer()
+    deployment_clock = DeploymentClock(clock or SystemClock())
+    store = build_store(mongo, cache, deployment_clock, settings.data_center, rates=rates, fallback=fallback_redis)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
-    bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
+    bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.granted)
     revocations = Revocations(store.revocations, bus)
-    receipts = ReceiptNotifier(store, bus)
+    publisher = EventPublisher(store, bus)
+    receipts = ReceiptNotifier(store, publisher)
     delivery = MessageDelivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
-    typing = TypingNotifier(store, hub, bus)
+    ephemeral = EphemeralDelivery(store, hub, bus)
+    typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, limits)
+    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
     engine = Engine(app, introspection=settings.introspection, limits=query_limits)
-    opened, refused = asyncio.Event(), asyncio.Event()
+    opened, data_is_newer = asyncio.Event(), asyncio.Event()
     migrator = Migrator(mongo)
     opening = [
         asyncio.create_task(
-            _open(store, settings.data_center, opened, refused, migrator if settings.migrate else None)
+            _open(store, settings.data_center, opened, data_is_newer, migrator if settings.migrate else None)
         ),
         asyncio.create_task(revocations.open()),
     ]
-    # Where nobody waits for it any more, `refused` tells.
+    # Marks the exception as retrieved: `data_is_newer` signals it if nobody awaits the task.
     opening[0].add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
-        # The usual case is quick, and who starts a server wants it to work with its first request.
-        await asyncio.wait(opening, timeout=_CHECK_SECONDS)
+        # Usually this is quick, and the server then answers from its first request on.
+        await asyncio.wait(opening, timeout=START_WAIT_SECONDS if start_wait_seconds is None else start_wait_seconds)
         if opening[0].done():
             opening[0].result()
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, housekeeper, revocations, migrator, opened, refused)
+        yield Services(engine, app, housekeeper, revocations, migrator, opened, data_is_newer)
     finally:
         await end_tasks(opening)
         await migrator.close()
@@ -141,45 +160,48 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
         await revisions.close()
         await delivery.close()
         await receipts.close()
-        await typing.close()
+        await ephemeral.close()
         await hub.close()
         await bus.close()
         await store.rate_limits.close()
         await store.deployment.indexes.close()
         await _release(store, settings.data_center)
         await cache.close()
-        await fallback.close()
+        await fallback_redis.close()
         await mongo.close()
 
 
 async def _open(
-    store: Store, data_center: int, opened: asyncio.Event, refused: asyncio.Event, migrator: Migrator | None
+    store: Store, data_center: int, opened: asyncio.Event, data_is_newer: asyncio.Event, migrator: Migrator | None
 ) -> None:
-    """Indexes, the deployment's name, a worker number, scripts: until the databases are there. Raises NewerData."""
+    """Prepare indexes, the deployment's name, a worker number and scripts. Retries until both databases answer.
+
+    Raises NewerData.
+    """
     pause = 0.1
     while True:
         try:
             await store.deployment.open()
-            await store.deployment.lease(store.ids, data_center)
+            await store.deployment.worker_numbers.lease(store.ids, data_center)
             await store.cache.load_scripts()
             opened.set()
             if migrator is not None:
                 migrator.open()
             return
         except NewerData as newer:
-            _log.critical("refusing to serve", reason=str(newer))
-            store.mongo.shut()
-            refused.set()
+            _log.critical("data_version_too_new", reason=str(newer))
+            store.mongo.refuse_calls()
+            data_is_newer.set()
             raise
         except StoreError as error:
-            _log.warning("waiting for the databases", reason=str(error))
+            _log.warning("waiting_for_databases", reason=str(error))
             await asyncio.sleep(pause)
             pause = min(2 * pause, 2.0)
 
 
 async def _release(store: Store, data_center: int) -> None:
     try:
-        async with asyncio.timeout(_CHECK_SECONDS):
-            await store.deployment.release(store.ids, data_center)
+        async with asyncio.timeout(_RELEASE_SECONDS):
+            await store.deployment.worker_numbers.release(store.ids, data_center)
     except (StoreError, TimeoutError):
-        _log.info("the worker number will free itself")
+        _log.info("worker_number_not_released")

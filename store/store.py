@@ -13,9 +13,11 @@ from store.deployment.deployment import Deployment
 from store.deployment.event_streams import EventStreamStore
 from store.deployment.redis_generations import FallbackServer
 from store.deployment.stale_caches import StaleCaches
+from store.messages.commit_store import CommitStore
 from store.messages.idempotency_claims import ClaimStore
 from store.messages.incomplete_deliveries import IncompleteDeliveries
 from store.messages.message_store import MessageStore
+from store.messages.outbox_store import OutboxStore
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
 from store.receipts.receipt_store import ReceiptStore
@@ -24,6 +26,7 @@ from store.redis.keys import Keys
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
 from store.sessions.user_locks import UserLocks
+from store.sessions.user_transactions import UserTransactions
 from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_store import UserStore
@@ -42,11 +45,14 @@ class Store:
     users: UserStore
     conversations: ConversationStore
     messages: MessageStore
+    outbox: OutboxStore
+    commits: CommitStore
     revisions: RevisionStore
     claims: ClaimStore
     sessions: SessionStore
     session_rows: SessionRows
     locks: UserLocks
+    user_transactions: UserTransactions
     groups: GroupStore
     receipts: ReceiptStore
     typing: TypingStore
@@ -66,13 +72,17 @@ def build_store(
     rates: RatesPerMinute | None = None,
     fallback: FallbackServer | None = None,
 ) -> Store:
-    """Connect the repositories with each other. Opens nothing. fallback: the Redis to use while the deployment's is away."""
+    """Connect the repositories with each other.
+
+    Opens nothing. fallback: the Redis to use while the deployment's is away.
+    """
     keys = cache.keys
     deployment = Deployment(mongo, cache, keys, clock, fallback)
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches)
     return Store(
         mongo=mongo,
         cache=cache,
@@ -82,12 +92,15 @@ def build_store(
         deployment=deployment,
         users=UserStore(mongo),
         conversations=conversations,
-        messages=MessageStore(mongo, cache, keys),
+        messages=MessageStore(mongo),
+        outbox=OutboxStore(cache, keys),
+        commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
         claims=ClaimStore(mongo, cache, keys),
         sessions=sessions,
         session_rows=rows,
-        locks=UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches),
+        locks=locks,
+        user_transactions=UserTransactions(mongo, cache, locks, rows, sessions),
         groups=GroupStore(mongo),
         receipts=ReceiptStore(mongo),
         typing=TypingStore(cache, keys, clock),

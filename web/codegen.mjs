@@ -1,5 +1,5 @@
 // Types of everything the demo asks of Confab: demo/src/operations.graphql against schema/schema.graphql, into demo/src/gql.ts.
-// With --check nothing is written: it fails if what is there is not what would be written.
+// With --check nothing is written: it fails if the files differ from the generated ones.
 import { readFileSync, writeFileSync } from "node:fs";
 
 import { codegen } from "@graphql-codegen/core";
@@ -15,7 +15,7 @@ const schema = buildSchema(source);
 const document = parse(text("demo/src/operations.graphql"));
 for (const error of validate(schema, document)) throw error;
 
-// Documents stay text that gql parses when the page loads: a tenth of their syntax trees' size.
+// Documents stay text that gql parses when the page loads: a tenth of the size of syntax trees.
 const documents = {
   plugin: () => {
     const capital = (word) => word[0].toUpperCase() + word.slice(1);
@@ -25,7 +25,7 @@ const documents = {
       visit(each, { FragmentSpread: (node) => void names.add(node.name.value) });
       return fragments.filter((fragment) => names.has(fragment.name.value));
     };
-    // A fragment is its document's first: the cache reads and writes by that one.
+    // A fragment comes first in its document: the cache reads and writes by the first one.
     const whole = (each) => new Set([each, ...spreads(each).flatMap((inner) => [...whole(inner)])]);
     const constants = fragments.map((each) => `export const ${each.name.value} = gql\`${[...whole(each)].map(print).join("\n")}\`;`);
     for (const each of document.definitions.filter((definition) => !fragments.includes(definition))) {

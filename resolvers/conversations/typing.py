@@ -1,35 +1,42 @@
-"""Typing: telling the others of a conversation, while it is so."""
+"""Typing: announces to the other members that a user is typing."""
 
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import InvalidInput, NotAMember, NotFound
-from resolvers.conversations.access import Access, access_conversation, access_from, may_be_in
+from resolvers.base.errors import InvalidInput
+from resolvers.conversations.access import (
+    Access,
+    access_conversation,
+    access_from,
+    left_conversation,
+    may_be_in,
+    no_conversation,
+)
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 
 
 async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
-    """Tells the conversation's other members who are connected that the user is typing, at most once in 3 s.
+    """Tell the conversation's other connected members that the user is typing, at most once in 3 s.
 
-    False: nobody was told. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
+    Return False if it was not announced. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
     """
     access, version = await _access(app, user, conversation)
     if access is None:
-        raise NotFound("there is no such conversation", field="conversationId")
+        raise no_conversation()
     if not access.is_current:
-        raise NotAMember("you are no longer in this conversation", field="conversationId")
+        raise left_conversation()
     return await app.typing.announce(access.head.conversation, user, version)
 
 
 async def _access(app: Confab, user: UserId, conversation: str) -> tuple[Access | None, str]:
-    """What the user may see of a conversation, and under which version of a group's membership."""
+    """Return the user's access to a conversation, and the version of a group's membership."""
     if kind_of(conversation) is ConversationKind.SUB_BIZ:
-        raise InvalidInput("one types in a conversation, not in a subBiz", field="conversationId")
+        raise InvalidInput("conversationId must name a conversation, not a subBiz", field="conversationId")
     if not may_be_in(user, conversation):
         return None, ""
     if parse_private(conversation) is not None:
         return await access_conversation(app, user, conversation), ""
-    standing = await app.store.conversations.find_standing(ConversationId(conversation), [user])
-    if standing is None:
+    snapshot = await app.store.conversations.find_group_snapshot(ConversationId(conversation), [user])
+    if snapshot is None:
         return None, ""
-    return access_from(standing.head, standing.members.get(user)), standing.version
+    return access_from(snapshot.head, snapshot.members.get(user)), snapshot.version

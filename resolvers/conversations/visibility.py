@@ -1,19 +1,19 @@
-"""Who may read which messages: stretches of seq, never of time."""
+"""Visible ranges: which messages a member may read, by seq and never by time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.conversations.records import Member
+from store.conversations.conversation import Member
 
 SeqRange = tuple[int, int | None]
 """First and last readable seq, ends included; None: no end."""
 
 
 def visible_ranges(member: Member, *, full_history: bool) -> list[SeqRange]:
-    """What a member or former member of a group may read, oldest first.
+    """Return the ranges that a member or former member of a group may read, oldest first.
 
-    FULL history lets members read everything, former ones what there was until they last left.
+    With FULL history members read everything, and former members everything up to their last departure.
     """
     if full_history:
         return _not_empty([(1, member.intervals[-1][1])])
@@ -21,16 +21,16 @@ def visible_ranges(member: Member, *, full_history: bool) -> list[SeqRange]:
 
 
 def _not_empty(ranges: Sequence[SeqRange]) -> list[SeqRange]:
-    """Who left before anything was said has seen nothing."""
+    """Drop intervals of members who left before the first message."""
     return [(first, last) for first, last in ranges if last is None or first <= last]
 
 
 def is_visible(seq: int, ranges: Sequence[SeqRange]) -> bool:
-    """Whether a seq lies in one of the ranges."""
+    """Return whether a seq lies in one of the ranges."""
     return any(first <= seq and (last is None or seq <= last) for first, last in ranges)
 
 
-def clip(ranges: Sequence[SeqRange], first: int, last: int) -> list[tuple[int, int]]:
-    """The parts of the ranges between two seqs, ends included."""
+def clip_ranges(ranges: Sequence[SeqRange], first: int, last: int) -> list[tuple[int, int]]:
+    """Return the parts of the ranges between two seqs, ends included."""
     clipped = [(max(a, first), last if b is None else min(b, last)) for a, b in ranges]
     return [(a, b) for a, b in clipped if a <= b]

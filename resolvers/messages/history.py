@@ -1,4 +1,4 @@
-"""Reading messages: pages of history, single ones."""
+"""History: pages of a conversation's messages, and single messages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from resolvers.base.cursors import decode_page_number, encode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.conversations.access import Access, access_conversation
-from resolvers.conversations.visibility import clip, is_visible
+from resolvers.conversations.visibility import clip_ranges, is_visible
 from store.base.ids import UserId, parse_message_id
-from store.messages.records import Message
+from store.messages.message import Message
 
 DEFAULT_PAGE = 50
+
+_CURSOR = "m"
 
 
 async def list_messages(
@@ -26,64 +28,73 @@ async def list_messages(
     last: int | None,
     before: str | None,
 ) -> Page[Message] | None:
-    """A page of what the viewer may read, in order of seq. None where the conversation is not theirs to see."""
+    """Return a page of the messages that the viewer may read, in order of seq.
+
+    None if the viewer may not see the conversation. Raises InvalidInput.
+    """
     if first is not None and last is not None:
         raise InvalidInput("give first or last, not both", field="last")
     backwards = first is None
-    size = (
-        check_page_size(DEFAULT_PAGE if last is None else last, "last")
-        if backwards
-        else check_page_size(first, "first")
-    )
-    low = decode_page_number("m", after, "after") + 1 if after is not None else 1
-    high = decode_page_number("m", before, "before") - 1 if before is not None else None
+    if backwards:
+        size = check_page_size(DEFAULT_PAGE if last is None else last, "last")
+    else:
+        size = check_page_size(first, "first")
+    low = decode_page_number(_CURSOR, after, "after") + 1 if after is not None else 1
+    high = decode_page_number(_CURSOR, before, "before") - 1 if before is not None else None
     access = await access_conversation(app, viewer, conversation)
     if access is None:
         return None
     top = access.head.seq if high is None else min(high, access.head.seq)
-    spans = clip(access.ranges, low, top)
-    messages = await app.store.messages.list_between(access.head.conversation, spans, size + 1, newest_first=backwards)
-    more = len(messages) > size
+    ranges = clip_ranges(access.ranges, low, top)
+    messages = await app.store.messages.list_between(access.head.conversation, ranges, size + 1, newest_first=backwards)
+    has_more = len(messages) > size
     messages = messages[:size]
     if backwards:
         messages.reverse()
-    edges = [Edge(message, encode_page("m", message.seq)) for message in messages]
+    edges = [Edge(message, encode_page(_CURSOR, message.seq)) for message in messages]
     if backwards:
-        return Page(edges, has_next=before is not None, has_previous=more)
-    return Page(edges, has_next=more, has_previous=after is not None)
+        return Page(edges, has_next=before is not None, has_previous=has_more)
+    return Page(edges, has_next=has_more, has_previous=after is not None)
 
 
 async def find_message(app: Confab, viewer: UserId, message: str) -> Message | None:
-    """A message by its id, if the viewer may read it."""
+    """Return a message by its id, if the viewer may read it."""
+    access = await access_message(app, viewer, message)
+    return access[0] if access is not None else None
+
+
+async def access_message(app: Confab, viewer: UserId, message: str) -> tuple[Message, Access] | None:
+    """Return a message by its id with the viewer's access to its conversation, if the viewer may read it."""
     wanted = parse_message_id(message)
-    if wanted is None:
+    found = (await app.store.messages.find_by_ids([wanted])).get(wanted) if wanted is not None else None
+    access = await access_conversation(app, viewer, found.conversation) if found is not None else None
+    if found is None or access is None or not is_visible(found.seq, access.ranges):
         return None
-    found = (await app.store.messages.find_by_ids([wanted])).get(wanted)
-    if found is None:
-        return None
-    access = await access_conversation(app, viewer, found.conversation)
-    return found if access is not None and is_visible(found.seq, access.ranges) else None
+    return found, access
 
 
-def newest_shown(access: Access) -> Message | int | None:
-    """The conversation's newest message if the viewer may read it, else the place of the newest that they may."""
-    last = access.head.last
-    if last is None or is_visible(last.seq, access.ranges):
-        return last
-    ends = [last_seq for _, last_seq in clip(access.ranges, 1, last.seq)]
+def newest_visible(access: Access) -> Message | int | None:
+    """Return the conversation's newest message if the viewer may read it, else the newest seq that they may read."""
+    newest = access.head.newest
+    if newest is None or is_visible(newest.seq, access.ranges):
+        return newest
+    ends = [last for _, last in clip_ranges(access.ranges, 1, newest.seq)]
     return max(ends) if ends else None
 
 
-async def list_up_to(app: Confab, places: Sequence[tuple[Access, int]]) -> list[Message | None]:
-    """For each conversation the newest message that the viewer may read, up to a place: one read for those places that hold one."""
-    found = await app.store.messages.find_many([(access.head.conversation, place) for access, place in places])
-    shown: list[Message | None] = []
-    for access, place in places:
-        message = found.get((access.head.conversation, place))
+async def list_newest_visible(app: Confab, places: Sequence[tuple[Access, int]]) -> list[Message | None]:
+    """Return for each conversation the newest message up to a seq that the viewer may read.
+
+    One round trip for all seqs that have a message, and one for each that has none.
+    """
+    found = await app.store.messages.find_many([(access.head.conversation, seq) for access, seq in places])
+    newest: list[Message | None] = []
+    for access, seq in places:
+        message = found.get((access.head.conversation, seq))
         if message is None:
-            # A place that was never filled.
-            spans = clip(access.ranges, 1, place)
-            before = await app.store.messages.list_between(access.head.conversation, spans, 1, newest_first=True)
-            message = before[0] if before else None
-        shown.append(message)
-    return shown
+            # The seq was given to a message that was never stored.
+            ranges = clip_ranges(access.ranges, 1, seq)
+            earlier = await app.store.messages.list_between(access.head.conversation, ranges, 1, newest_first=True)
+            message = earlier[0] if earlier else None
+        newest.append(message)
+    return newest

@@ -1,4 +1,4 @@
-"""The same key with the same input answers the first message, whatever happened to the first request."""
+"""Idempotency: the same key with the same input returns the first message, even if its request failed half way."""
 
 from __future__ import annotations
 
@@ -8,93 +8,105 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import IdempotencyConflict, Unavailable
 from store.base.ids import MessageId
 from store.messages.idempotency_claims import CLAIM_MS, Claim
-from store.messages.records import Message
+from store.messages.message import Message
 
 _PATIENCE_SECONDS = 12.0
-_BRIEF_SECONDS = 3.0
+"""Longest wait of a request for an earlier one with the same key."""
+
+_UNRESERVED_PATIENCE_SECONDS = 3.0
+"""The same if the earlier request's message has no place."""
+
+_FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.25
 
 
 async def claim_message(app: Confab, message: Message, claim: Claim) -> Message | MessageId:
-    """The id to send the message with, as its key is its own; or the durable message that the key stands for.
+    """Claim the message's key. Return the id to send the message with, or the durable message that the key stands for.
 
-    Raises IdempotencyConflict where it stands for another input. Waits for a first request that is still under way: one
-    that is refused leaves the key to the next in line; one that died leaves its message's id too, after a while, so that
-    there is one message should somebody take the first one over.
+    Waits for an earlier request that is under way. If that is refused, the next request gets the key. If its server
+    died, the next request gets the key and the earlier message's id after a while, so that there is one message even if
+    another server recovers the first.
+
+    Raises IdempotencyConflict if the key stands for another input.
     """
     assert message.key is not None
     loop = asyncio.get_running_loop()
     began = loop.time()
-    pause = 0.01
+    pause = _FIRST_PAUSE_SECONDS
     while True:
-        taken = await app.store.claims.take(message.sender, message.key, claim)
-        if taken.epoch not in (None, app.store.deployment.redis_epoch):
+        result = await app.store.claims.claim(message.sender, message.key, claim)
+        uses_fallback, existing = result.epoch is None, result.existing
+        if not uses_fallback and result.epoch != app.store.deployment.redis_epoch:
             await app.store.deployment.check_redis()
-        if taken.held is None:
-            return await _find_forgotten(app, message, claim, uses_fallback=taken.epoch is None)
-        if taken.held.digest != claim.digest:
+        if existing is None:
+            return await _check_mongo(app, message, claim, uses_fallback=uses_fallback)
+        if existing.digest != claim.digest:
             raise _conflict()
-        original = await _find_original(app, taken.held)
+        original = await _find_original(app, existing)
         if original is not None:
             return original
         waited = loop.time() - began
-        if waited > _PATIENCE_SECONDS or (waited > _BRIEF_SECONDS and not await _is_under_way(app, taken.held)):
-            # It may have died before it asked what the key stood for.
-            return await _find_forgotten(app, message, taken.held, uses_fallback=taken.epoch is None)
+        is_late = waited > _UNRESERVED_PATIENCE_SECONDS and not await _has_place(app, existing)
+        if waited > _PATIENCE_SECONDS or is_late:
+            # The earlier request may have died before it checked MongoDB.
+            return await _check_mongo(app, message, existing, uses_fallback=uses_fallback)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
-async def await_twin(app: Confab, message: Message) -> Message:
-    """The message once it is durable, by another request that got a place for it. Raises Unavailable where that takes long."""
+async def wait_for_duplicate(app: Confab, message: Message) -> Message:
+    """Return the message when it is durable, sent by another request that reserved its place.
+
+    Raises Unavailable if that takes too long.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE_SECONDS
     while loop.time() < deadline:
         under_way = app.delivery.find(message.id)
         if under_way is not None:
             return (await asyncio.shield(under_way)).message
-        found = await app.store.messages.find_in(message.conversation, message.id)
+        found = await app.store.messages.find_in_conversation(message.conversation, message.id)
         if found is not None:
             return found
         await asyncio.sleep(_LONGEST_PAUSE_SECONDS)
-    raise Unavailable("the message is not stored yet; the same key tells when it is")
+    raise Unavailable("the message is not stored yet; send it again with the same idempotencyKey")
 
 
-async def _is_under_way(app: Confab, held: Claim) -> bool:
-    """Whether the first message has a place, so that some server is going to store it."""
-    return await app.store.messages.is_in_outbox(held.conversation, held.message)
+async def _has_place(app: Confab, claim: Claim) -> bool:
+    """Return whether the claim's message is in the outbox, so that some server is going to store it."""
+    return await app.store.outbox.contains(claim.conversation, claim.message)
 
 
-async def _find_original(app: Confab, held: Claim) -> Message | None:
-    """The message a key stands for, if it is durable by now."""
-    under_way = app.delivery.find(held.message)
+async def _find_original(app: Confab, claim: Claim) -> Message | None:
+    """Return the claim's message if it is durable."""
+    under_way = app.delivery.find(claim.message)
     if under_way is not None:
         return (await asyncio.shield(under_way)).message
-    if held.seq:
-        places = await app.store.messages.find_many([(held.conversation, held.seq)])
-        return places[held.conversation, held.seq]
-    return await app.store.messages.find_in(held.conversation, held.message)
+    if claim.seq:
+        places = await app.store.messages.find_many([(claim.conversation, claim.seq)])
+        return places[claim.conversation, claim.seq]
+    return await app.store.messages.find_in_conversation(claim.conversation, claim.message)
 
 
-async def _find_forgotten(app: Confab, message: Message, claim: Claim, *, uses_fallback: bool) -> Message | MessageId:
-    """While Redis is away, and for a day after it lost the claims: the message that MongoDB holds under the same sender's key, or else
-    the id that one under way has. Otherwise, the claim's id.
+async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fallback: bool) -> Message | MessageId:
+    """Look for the key in MongoDB while Redis is away, and for a day after it lost its claims.
 
-    Raises IdempotencyConflict where that came from another input.
+    Return the message that the sender stored under the key; else the id of one that was claimed while Redis was away;
+    else the claim's id. Raises IdempotencyConflict if the stored message came from another input.
     """
     store, day_ago = app.store, app.store.clock.now_ms() - CLAIM_MS
     if message.key is None or not (uses_fallback or store.deployment.redis_lost_at_ms >= day_ago):
         return claim.message
     original = await store.messages.find_by_key(message.conversation, message.sender, message.key, day_ago)
     if original is None or original.digest is None:
-        kept = None if uses_fallback else await store.claims.find_kept(message.sender, message.key)
-        return kept.message if kept is not None and kept.digest == claim.digest else claim.message
+        stored = None if uses_fallback else await store.claims.find_in_mongo(message.sender, message.key)
+        return stored.message if stored is not None and stored.digest == claim.digest else claim.message
     found = Claim(original.id, original.conversation, original.digest, original.seq)
-    await store.claims.keep(message.sender, message.key, found)
+    await store.claims.replace(message.sender, message.key, found)
     if original.digest != claim.digest:
         raise _conflict()
     return original
 
 
 def _conflict() -> IdempotencyConflict:
-    return IdempotencyConflict("this idempotencyKey stands for another message", field="idempotencyKey")
+    return IdempotencyConflict("this idempotencyKey was used with another input; use a new key", field="idempotencyKey")

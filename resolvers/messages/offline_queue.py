@@ -1,4 +1,4 @@
-"""The offline queue: what reached a user's conversations and none of their devices yet."""
+"""The offline queue: messages that none of a user's devices has acknowledged yet."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from resolvers.base.cursors import decode_page, encode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import MessageId, UserId, message_id, parse_message_id
-from store.messages.records import Message
+from store.messages.message import Message
 
 
 async def list_offline(app: Confab, user: UserId, first: int | None, after: str | None) -> Page[Message]:
-    """Messages of others in the user's valid sessions, muted ones too, that were not acknowledged as delivered, newest first by
-    id. Never SYSTEM ones. Raises InvalidInput."""
+    """Return a page of countable messages of others that were not acknowledged as delivered, newest ids first.
+
+    Muted sessions are included, invalid ones are not. Raises InvalidInput.
+    """
     size = check_page_size(first, "first")
-    before = _decode(user, after) if after is not None else None
+    before = _decode_cursor(user, after) if after is not None else None
     waiting = {
         session.conversation: (session.delivered_seq, session.write_seq)
         for session in await app.store.sessions.list_undelivered(user)
@@ -24,9 +26,9 @@ async def list_offline(app: Confab, user: UserId, first: int | None, after: str 
     return Page(edges, has_next=len(found) > size, has_previous=after is not None)
 
 
-def _decode(user: UserId, after: str) -> MessageId:
+def _decode_cursor(user: UserId, after: str) -> MessageId:
     parts = decode_page("o", after, "after")
     found = parse_message_id(parts[1]) if len(parts) == 2 and parts[0] == user else None
     if found is None:
-        raise InvalidInput("after is not a cursor of this list", field="after")
+        raise InvalidInput("after must be a cursor of this list", field="after")
     return found

@@ -1,4 +1,4 @@
-"""What became of a message: counted for its sender, and told recipient by recipient."""
+"""Receipts: a message's status, counted over its recipients and for each of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from resolvers.base.cursors import decode_page, encode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import UserId
-from store.messages.records import Message
-from store.receipts.receipt_store import Receipt, ReceiptKind, Recipient
+from store.messages.message import Message
+from store.receipts.receipt_marks import ReceiptKind
+from store.receipts.receipt_store import Receipt, Recipient
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySummary:
-    """How many recipients a message has, has reached and was read by."""
+    """Numbers of a message's recipients: all, those who received it, those who read it."""
 
     recipients: int
     delivered: int
@@ -25,56 +26,61 @@ class DeliverySummary:
 
     @property
     def status(self) -> ReceiptKind | None:
-        """What all recipients have done; None where one has not even received it, or there is none."""
+        """Status that all recipients have reached. None: not delivered to all, or no recipients."""
         if self.recipients == 0 or self.delivered < self.recipients:
             return None
         return ReceiptKind.READ if self.read == self.recipients else ReceiptKind.DELIVERED
 
 
-class _Spans:
-    """Stretches of seq, ends included, of which one asks how many hold a seq."""
+class _RangeCounter:
+    """Counts the ranges of seq, ends included, that contain a seq."""
 
-    def __init__(self, spans: Iterable[tuple[int, float]]) -> None:
-        held = [(first, last) for first, last in spans if first <= last]
-        self._firsts = sorted(first for first, _ in held)
-        self._lasts = sorted(last for _, last in held)
+    def __init__(self, ranges: Iterable[tuple[int, float]]) -> None:
+        not_empty = [(first, last) for first, last in ranges if first <= last]
+        self._firsts = sorted(first for first, _ in not_empty)
+        self._lasts = sorted(last for _, last in not_empty)
 
     def count(self, seq: int) -> int:
+        """Return the number of ranges that contain a seq."""
         return bisect_right(self._firsts, seq) - bisect_left(self._lasts, seq)
 
 
 class GroupProgress:
-    """How far the recipients of one sender's messages in one conversation are. Asked for any number of messages, each costs next
-    to nothing, however large the group."""
+    """Progress of the recipients of one sender's messages in one conversation.
+
+    Built once for any number of messages: each summary takes two binary searches per count, whatever the group's size.
+    """
 
     def __init__(self, recipients: Iterable[Recipient], sender: UserId) -> None:
-        spans = [
+        ranges = [
             (first, float("inf") if last is None else last, recipient)
             for recipient in recipients
             if recipient.user != sender
             for first, last in recipient.intervals
         ]
-        self._all = _Spans((first, last) for first, last, _ in spans)
-        self._delivered = _Spans((first, min(last, recipient.delivered)) for first, last, recipient in spans)
-        self._read = _Spans((first, min(last, recipient.read)) for first, last, recipient in spans)
+        self._all = _RangeCounter((first, last) for first, last, _ in ranges)
+        self._delivered = _RangeCounter((first, min(last, recipient.delivered)) for first, last, recipient in ranges)
+        self._read = _RangeCounter((first, min(last, recipient.read)) for first, last, recipient in ranges)
 
-    def of(self, seq: int) -> DeliverySummary:
-        """What became of the message at a seq."""
+    def summarize(self, seq: int) -> DeliverySummary:
+        """Return the summary of the message at a seq."""
         return DeliverySummary(self._all.count(seq), self._delivered.count(seq), self._read.count(seq))
 
 
 def may_see_receipts(message: Message, *, is_sender: bool) -> bool:
-    """Only who sent it may; of what the server wrote nobody."""
+    """Return whether a viewer may see a message's receipts: its sender may, and nobody those of a SYSTEM message."""
     return is_sender and message.kind.countable
 
 
 async def list_receipts(
     app: Confab, message: Message, first: int | None, after: str | None, status: str | None, *, is_sender: bool
 ) -> Page[Receipt] | None:
-    """A message's recipients in order of their ids, those with a status (READ, DELIVERED, SENT) or all. None to all but its
-    sender: `is_sender` says whether it is they who ask. Raises InvalidInput."""
+    """Return a page of a message's receipts in order of user ids, those with a status (READ, DELIVERED, SENT) or all.
+
+    None if the caller is not the sender: `is_sender` says so. Raises InvalidInput.
+    """
     size = check_page_size(first, "first")
-    start = _decode(message, after) if after is not None else ""
+    start = _decode_cursor(message, after) if after is not None else ""
     if not may_see_receipts(message, is_sender=is_sender):
         return None
     found = await app.store.receipts.list_receipts(
@@ -84,8 +90,8 @@ async def list_receipts(
     return Page(edges, has_next=len(found) > size, has_previous=after is not None)
 
 
-def _decode(message: Message, after: str) -> str:
+def _decode_cursor(message: Message, after: str) -> str:
     parts = decode_page("r", after, "after")
     if len(parts) != 3 or parts[:2] != [message.conversation, str(message.seq)]:
-        raise InvalidInput("after is not a cursor of this list", field="after")
+        raise InvalidInput("after must be a cursor of this list", field="after")
     return parts[2]

@@ -1,22 +1,23 @@
-"""Reading: how far a user has read, and telling those who wrote it."""
+"""Reading: how far a user has read, which the senders learn."""
 
 from __future__ import annotations
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, NotFound
-from resolvers.sessions.acknowledging import Acknowledgement, acknowledge, find_session
-from resolvers.sessions.session_changes import existing_session, known_conversation, user_transaction
+from resolvers.sessions.acknowledging import Acknowledgement, acknowledge
+from resolvers.sessions.user_transactions import existing_session, known_conversation, load_session
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
-from store.receipts.receipt_store import ReceiptKind
+from store.sessions.changes import Read
 from store.sessions.session import Session
 from store.sessions.session_store import list_name
-from store.sessions.user_locks import UserLock
+from store.sessions.user_transactions import UserTransaction
 
-_TOGETHER = 200
+_SESSIONS_PER_TRANSACTION = 200
+"""Sessions inside a subBiz that are read at a time: a lock lasts for some seconds only."""
 
 
 async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int | None) -> Session:
-    """The user has read everything up to a seq (all there is where none is given). Never backwards; tells the senders.
+    """Mark everything up to a seq as read; None: all there is. Never backwards. The senders get receipts.
 
     Of a subBiz: everything in it. Raises InvalidInput, NotFound.
     """
@@ -26,52 +27,57 @@ async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int
     if kind_of(wanted) is ConversationKind.SUB_BIZ:
         return await _read_inside(app, user, wanted)
 
-    async def work(held: UserLock) -> Session:
-        session = existing_session(held, wanted, "conversationId")
+    async def work(transaction: UserTransaction) -> Session:
+        session = existing_session(transaction, wanted, "conversationId")
         if up_to_seq is None or up_to_seq >= session.write_seq:
-            due = _reading(session)
+            due = _read_all(session)
         else:
-            due = await _read_in_part(app, session, up_to_seq)
+            due = await _read_up_to(app, session, up_to_seq)
         if due is None:
             return session
-        return (await acknowledge(app, user, held, [due])).get(wanted) or await find_session(app, user, wanted)
+        return (await acknowledge(app, transaction, [due])).get(wanted) or await load_session(app, user, wanted)
 
-    return await user_transaction(app, user, [wanted], work)
+    return await app.store.user_transactions.run(user, [wanted], work)
 
 
 async def _read_inside(app: Confab, user: UserId, gateway: ConversationId) -> Session:
-    """Everything that is in a subBiz at the moment, some hundred sessions at a time: a lock lasts for so long."""
+    """Read everything that is in a subBiz at this moment."""
     if await app.store.sessions.find(user, gateway) is None:
         raise NotFound("there is no such conversation", field="conversationId")
     inside = await app.store.sessions.list_names(user, list_name(gateway.removeprefix("b_"), None))
 
-    async def work(held: UserLock) -> dict[ConversationId, Session]:
-        due = [reading for session in held.sessions.values() if (reading := _reading(session)) is not None]
-        return await acknowledge(app, user, held, due) if due else {}
+    async def work(transaction: UserTransaction) -> dict[ConversationId, Session]:
+        due = [read for session in transaction.sessions.values() if (read := _read_all(session)) is not None]
+        return await acknowledge(app, transaction, due) if due else {}
 
     changed: dict[ConversationId, Session] = {}
-    for start in range(0, len(inside), _TOGETHER):
-        changed |= await user_transaction(app, user, inside[start : start + _TOGETHER], work)
-    return changed.get(gateway) or await find_session(app, user, gateway)
+    for start in range(0, len(inside), _SESSIONS_PER_TRANSACTION):
+        some = inside[start : start + _SESSIONS_PER_TRANSACTION]
+        changed |= await app.store.user_transactions.run(user, some, work)
+    return changed.get(gateway) or await load_session(app, user, gateway)
 
 
-def _reading(session: Session) -> Acknowledgement | None:
-    """All of it; None where there is nothing left to read, nor a mark of being unread to take away. What was deleted is not
-    read, whatever SYSTEM message came after."""
+def _read_all(session: Session) -> Acknowledgement | None:
+    """Read the whole session; None: nothing is left to read, and there is no mark of being unread to take away.
+
+    What was deleted is not read, even if a SYSTEM message came after it.
+    """
     if session.valid and session.write_seq > session.read_seq:
-        return Acknowledgement(session, ReceiptKind.READ, session.write_seq, session.n)
-    return _unmarking(session)
+        return Acknowledgement(session, Read(session.conversation, session.write_seq, session.n))
+    return _take_mark_away(session)
 
 
-def _unmarking(session: Session) -> Acknowledgement | None:
+async def _read_up_to(app: Confab, session: Session, seq: int) -> Acknowledgement | None:
+    if seq > session.read_seq and session.valid:
+        # A message that is not durable yet is not read, even if later ones are.
+        seq, n = await app.store.messages.find_place(session.conversation, seq)
+        if seq > session.read_seq:
+            return Acknowledgement(session, Read(session.conversation, seq, n))
+    return _take_mark_away(session)
+
+
+def _take_mark_away(session: Session) -> Acknowledgement | None:
     if not session.unread_status:
         return None
-    return Acknowledgement(session, ReceiptKind.READ, session.acknowledged_seq, session.read_n, advanced=False)
-
-
-async def _read_in_part(app: Confab, session: Session, seq: int) -> Acknowledgement | None:
-    if seq <= session.read_seq or not session.valid:
-        return _unmarking(session)
-    # What is not durable yet, though later ones are, is not read.
-    place, n = await app.store.messages.find_place(session.conversation, seq)
-    return Acknowledgement(session, ReceiptKind.READ, place, n) if place > session.read_seq else _unmarking(session)
+    same_position = Read(session.conversation, session.acknowledged_seq, session.read_n)
+    return Acknowledgement(session, same_position, advances=False)

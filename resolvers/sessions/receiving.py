@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
-from resolvers.sessions.acknowledging import Acknowledgement, acknowledge, find_session
-from resolvers.sessions.session_changes import existing_session, known_conversation, user_transaction
+from resolvers.sessions.acknowledging import Acknowledgement, acknowledge
+from resolvers.sessions.user_transactions import existing_session, known_conversation, load_session
 from store.base.ids import UserId
-from store.receipts.receipt_store import ReceiptKind
+from store.sessions.changes import Delivered
 from store.sessions.session import Session
-from store.sessions.user_locks import UserLock
+from store.sessions.user_transactions import UserTransaction
 
 
 async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq: int) -> Session:
-    """Everything up to a seq has arrived. Never backwards; tells the senders. Leaves a mark of being unread.
+    """Mark everything up to a seq as delivered. Never backwards. The senders get receipts; a mark of being unread stays.
 
     Raises InvalidInput, for a gateway too; NotFound.
     """
@@ -21,24 +21,24 @@ async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq:
         raise InvalidInput("upToSeq must not be negative", field="upToSeq")
     wanted = known_conversation(conversation, "conversationId")
 
-    async def work(held: UserLock) -> Session:
-        session = existing_session(held, wanted, "conversationId")
+    async def work(transaction: UserTransaction) -> Session:
+        session = existing_session(transaction, wanted, "conversationId")
         if session.is_gateway:
             raise InvalidInput("this does not apply to a subBiz", field="conversationId")
-        due = await _due(app, session, up_to_seq)
+        due = await _decide(app, session, up_to_seq)
         if due is None:
             return session
-        return (await acknowledge(app, user, held, [due])).get(wanted) or await find_session(app, user, wanted)
+        return (await acknowledge(app, transaction, [due])).get(wanted) or await load_session(app, user, wanted)
 
-    return await user_transaction(app, user, [wanted], work)
+    return await app.store.user_transactions.run(user, [wanted], work)
 
 
-async def _due(app: Confab, session: Session, seq: int) -> Acknowledgement | None:
-    """None where that is known. What was deleted is not received any more."""
-    place = min(seq, session.write_seq)
-    if place <= session.delivered_seq or not session.valid:
+async def _decide(app: Confab, session: Session, seq: int) -> Acknowledgement | None:
+    """Return the acknowledgement; None: it is known already. Deleted messages are not received any more."""
+    seq = min(seq, session.write_seq)
+    if seq <= session.delivered_seq or not session.valid:
         return None
-    if place < session.write_seq:
-        # What is not durable yet, though later ones are, has not arrived.
-        place, _ = await app.store.messages.find_place(session.conversation, place)
-    return Acknowledgement(session, ReceiptKind.DELIVERED, place) if place > session.delivered_seq else None
+    if seq < session.write_seq:
+        # A message that is not durable yet has not arrived, even if later ones have.
+        seq, _ = await app.store.messages.find_place(session.conversation, seq)
+    return Acknowledgement(session, Delivered(session.conversation, seq)) if seq > session.delivered_seq else None

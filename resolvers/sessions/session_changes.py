@@ -1,242 +1,155 @@
-"""Changes of sessions: deleting, muting, pinning, marking unread, filing; reading is in `reading`. Each is one step on the user's clock, ordered
-by the user's lock; one that changes nothing takes no step and tells nobody."""
+"""Settings of sessions: deleting, muting, pinning, marking unread, categories.
+
+Each change is one tick of the user's clock. One that changes nothing takes no tick, and no device is notified.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_category
-from resolvers.base.errors import InvalidInput, NotFound
-from store.base.errors import Fenced
-from store.base.ids import ConversationId, UserId, kind_of
+from resolvers.base.errors import InvalidInput
+from resolvers.sessions.user_transactions import Decision, commit, existing_session, known_conversation, load_session
+from store.base.ids import UserId
+from store.sessions.changes import SetFields, deletion
+from store.sessions.fields import Field
 from store.sessions.session import Session
-from store.sessions.session_store import ApplyResult, applied_each
-from store.sessions.user_locks import UserLock
-from subscriptions.realtime.bus import OutgoingEvents
-from subscriptions.realtime.events import SessionChanged, SyncReason, log_session
+from store.sessions.user_transactions import UserTransaction
+from subscriptions.realtime.events.sessions import SyncReason
 
 HIGHEST_PRIORITY = 1_000
 MOST_CONVERSATIONS = 1_000
 LATEST_MS = 253_402_300_799_999
 """The last moment that a DateTime can spell in UTC: the end of the year 9999."""
 
-T = TypeVar("T")
-
-_ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What becomes of a session. `fields`: by their short names (store/sessions/session_rows.py), None takes one away. re_sorts: it
-    moves in the list on the screen."""
-
-    reason: SyncReason
-    fields: dict[str, Any] = field(default_factory=dict)
-    re_sorts: bool = False
-
-    @property
-    def recorded(self) -> dict[str, Any]:
-        """The fields as records keep them."""
-        ends = self.fields.get("mu")
-        return self.fields if ends is None else self.fields | {"mu": str(ends)}
-
 
 async def delete_session(app: Confab, user: UserId, conversation: str, *, hard: bool) -> Session:
-    """The user's own view ends: INVALID until the next message that isn't SYSTEM, nothing unread, no receipt to anybody. hard:
-    priority, mute and category are forgotten too. Raises InvalidInput for a gateway, NotFound."""
-    forgotten: dict[str, Any] = {"p": 0, "m": None, "mu": None, "ca": None} if hard else {}
+    """Delete the user's own view of a conversation: INVALID until its next countable message, nothing unread, no receipt.
 
-    def decide(session: Session) -> Change | None:
-        if session.valid:
-            gone = {"x": session.write_seq, "xn": session.n}
-            return Change(SyncReason.DELETE, gone | forgotten)
-        return _if_different(session, Change(SyncReason.DELETE, forgotten))
+    hard: The settings are forgotten too. Raises InvalidInput for a gateway; NotFound.
+    """
 
-    return await _change(app, user, conversation, decide, gateways=False)
+    def decide(session: Session) -> SetFields | None:
+        change = deletion(session, hard=hard)
+        return change if change.is_needed(session) else None
+
+    return await _change_session(app, user, conversation, SyncReason.DELETE, decide, gateways=False)
 
 
 async def mute_session(app: Confab, user: UserId, conversation: str, *, muted: bool, until_ms: int | None) -> Session:
-    """Takes the session's unread count out of the total, or puts it back. A mute with an end ends by itself.
-    Raises InvalidInput, NotFound."""
+    """Take the session's unread count out of the total, or put it back. A mute with an end ends by itself.
+
+    Raises InvalidInput, NotFound.
+    """
     if until_ms is not None and (not muted or not app.store.clock.now_ms() < until_ms <= LATEST_MS):
         raise InvalidInput("until must be later than now, and goes with muted: true only", field="until")
     reason = SyncReason.MUTE if muted else SyncReason.UNMUTE
-    change = Change(reason, {"m": 1 if muted else None, "mu": until_ms})
-    return await _change(app, user, conversation, lambda session: _if_different(session, change))
+    values: dict[Field[Any], Any] = {Session.muted: muted, Session.muted_until_ms: until_ms}
+    return await set_fields(app, user, conversation, reason, values)
 
 
 async def pin_session(app: Confab, user: UserId, conversation: str, priority: int | None) -> Session:
-    """Above 0 pins, higher nearer the top; 0 unpins, which doesn't move the session's writeTs. Raises InvalidInput, NotFound."""
+    """Pin a session; higher priorities are nearer the top. 0 unpins, which does not move the session's writeTs.
+
+    Raises InvalidInput, NotFound.
+    """
     if priority is None or not 0 <= priority <= HIGHEST_PRIORITY:
         raise InvalidInput(f"priority must be from 0 to {HIGHEST_PRIORITY}", field="priority")
-    reason = SyncReason.PIN if priority else SyncReason.UNPIN
 
-    def decide(session: Session) -> Change | None:
+    def decide(session: Session) -> SetFields | None:
         moves = priority > 0 and session.priority != priority
-        return _if_different(session, Change(reason, {"p": priority}, re_sorts=moves))
+        change = SetFields([session.conversation], {Session.priority: priority}, moves_write_ts=moves)
+        return change if change.is_needed(session) else None
 
-    return await _change(app, user, conversation, decide)
+    return await _change_session(app, user, conversation, SyncReason.PIN if priority else SyncReason.UNPIN, decide)
 
 
 async def set_unread(app: Confab, user: UserId, conversation: str) -> Session:
-    """A reminder to oneself, until the next change or reading; what is deleted takes none. Raises InvalidInput for a gateway,
-    NotFound."""
+    """Mark a session unread, until the next change or reading. A deleted one is left as it is.
 
-    def decide(session: Session) -> Change | None:
+    Raises InvalidInput for a gateway; NotFound.
+    """
+
+    def decide(session: Session) -> SetFields | None:
         if session.unread_status or not session.valid:
             return None
-        return Change(SyncReason.UNREAD, {"us": session.write_seq}, re_sorts=True)
+        return SetFields([session.conversation], {Session.unread_mark: session.write_seq}, moves_write_ts=True)
 
-    return await _change(app, user, conversation, decide, gateways=False)
+    return await _change_session(app, user, conversation, SyncReason.UNREAD, decide, gateways=False)
 
 
 async def assign_category(
     app: Confab, user: UserId, conversations: Sequence[str], category: str | None
 ) -> list[Session]:
-    """Files sessions under a category of the user's own making, or under none: all of them or, where one is unknown, none.
-    Raises InvalidInput, NotFound."""
+    """Put sessions into a category of the user's own, or into none: all of them or, if one is unknown, none.
+
+    Raises InvalidInput, NotFound.
+    """
     if len(conversations) > MOST_CONVERSATIONS:
         raise InvalidInput(f"at most {MOST_CONVERSATIONS} sessions at a time", field="conversationIds")
     check_category(category)
     wanted = [known_conversation(name, "conversationIds") for name in dict.fromkeys(conversations)]
     if not wanted:
         return []
-    change = Change(SyncReason.CATEGORY, {"ca": category})
 
-    async def work(held: UserLock) -> list[Session]:
-        sessions = [existing_session(held, name, "conversationIds") for name in wanted]
+    async def work(transaction: UserTransaction) -> list[Session]:
+        sessions = [existing_session(transaction, name, "conversationIds") for name in wanted]
         if any(session.is_gateway for session in sessions):
             raise InvalidInput("a subBiz can't be put into a category", field="conversationIds")
-        due = [s.conversation for s in sessions if _if_different(s, change) is not None]
-        changed = await _carry_out(app, user, held, due, change) if due else {}
+        values = {Session.category: category}
+        due = [s.conversation for s in sessions if SetFields([s.conversation], values).is_needed(s)]
+        if not due:
+            return sessions
+        changed = await commit(app, transaction, [Decision(SetFields(due, values), SyncReason.CATEGORY)])
+        missing = [name for name in due if name not in changed]
+        if missing:
+            found = await app.store.sessions.find_many(user, missing)
+            changed |= {session.conversation: session for session in found.sessions}
         return [changed.get(session.conversation, session) for session in sessions]
 
-    return await user_transaction(app, user, wanted, work)
+    return await app.store.user_transactions.run(user, wanted, work)
 
 
-def _if_different(session: Session, change: Change) -> Change | None:
-    """The change, if it makes a difference: to what is set, or by taking away the mark of being unread."""
-    rec = session.record
-    differs = any(rec.get(name) != value for name, value in change.recorded.items())
-    return change if differs or session.unread_status else None
-
-
-async def _change(
+async def set_fields(
     app: Confab,
     user: UserId,
     conversation: str,
-    decide: Callable[[Session], Change | None],
+    reason: SyncReason,
+    values: Mapping[Field[Any], Any],
     *,
     gateways: bool = True,
 ) -> Session:
-    """One session's change, decided on the session as it is under the lock."""
+    """Set fields of a session. gateways: whether it may be one. Raises InvalidInput, NotFound."""
+
+    def decide(session: Session) -> SetFields | None:
+        change = SetFields([session.conversation], values)
+        return change if change.is_needed(session) else None
+
+    return await _change_session(app, user, conversation, reason, decide, gateways=gateways)
+
+
+async def _change_session(
+    app: Confab,
+    user: UserId,
+    conversation: str,
+    reason: SyncReason,
+    decide: Callable[[Session], SetFields | None],
+    *,
+    gateways: bool = True,
+) -> Session:
+    """Change one session as decided on it under the user's lock; None: not at all."""
     wanted = known_conversation(conversation, "conversationId")
 
-    async def work(held: UserLock) -> Session:
-        session = existing_session(held, wanted, "conversationId")
+    async def work(transaction: UserTransaction) -> Session:
+        session = existing_session(transaction, wanted, "conversationId")
         if session.is_gateway and not gateways:
             raise InvalidInput("this does not apply to a subBiz", field="conversationId")
         change = decide(session)
         if change is None:
             return session
-        return (await _carry_out(app, user, held, [wanted], change))[wanted]
+        changed = await commit(app, transaction, [Decision(change, reason)])
+        return changed.get(wanted) or await load_session(app, user, wanted)
 
-    return await user_transaction(app, user, [wanted], work)
-
-
-async def _carry_out(
-    app: Confab, user: UserId, held: UserLock, conversations: Sequence[ConversationId], change: Change
-) -> dict[ConversationId, Session]:
-    """The same change of some sessions: in MongoDB, in the user's cached state, to the user's devices. Answers them as they are
-    then."""
-    store = app.store
-    times = {conversation: held.at + offset for offset, conversation in enumerate(conversations)}
-    held.in_doubt = True
-    await store.session_rows.write(user, held.fence, {c: _row_update(change, at) for c, at in times.items()})
-    gone = [name for name, value in change.fields.items() if value is None]
-    fields = {
-        "cs": conversations,
-        "f": {name: value for name, value in change.recorded.items() if value is not None},
-        "u": gone if "us" in change.fields else [*gone, "us"],
-        "w": int(change.re_sorts),
-        "at": held.at,
-        "e": log_session(change.reason, conversations),
-    }
-    (outcome,) = await apply_held(app, user, held, [("set", fields)])
-    event = SessionChanged(change.reason, outcome.sessions, outcome.total_unread)
-    announce(app, user, [(event, outcome)], times)
-    changed = {session.conversation: session for session in outcome.sessions}
-    missing = [c for c in conversations if c not in changed]
-    if missing:
-        snapshot = await store.sessions.find_many(user, missing)
-        changed |= {session.conversation: session for session in snapshot.sessions}
-    return changed
-
-
-def _row_update(change: Change, at: int) -> dict[str, Any]:
-    kept = {n: v for n, v in change.fields.items() if v is not None and (n, v) != ("p", 0)}
-    update: dict[str, Any] = {"$max": {"a": at, "w": at} if change.re_sorts else {"a": at}, "$set": kept}
-    gone = {name: "" for name in (*change.fields, "us") if name not in kept}
-    return update | {"$unset": gone} if gone else update
-
-
-async def apply_held(
-    app: Confab, user: UserId, held: UserLock, changes: Sequence[tuple[str, dict[str, Any]]]
-) -> list[ApplyResult]:
-    """Applies changes that MongoDB holds to the user's cached state, and gives the lock back.
-
-    Answers an outcome for each, or one for all where the state isn't in use. Raises Fenced.
-    """
-    store = app.store
-    answer = await store.cache.one(store.sessions.changes(user, changes, held.token))
-    if answer[0] == b"fenced":
-        raise Fenced("the lock ended before the change was applied")
-    held.given_back = True
-    return applied_each(user, answer)
-
-
-def announce(
-    app: Confab,
-    user: UserId,
-    events: Sequence[tuple[SessionChanged, ApplyResult]],
-    times: Mapping[ConversationId, int],
-) -> None:
-    """SyncSession to all of the user's connections, the one that asked included. times: of the changes in MongoDB."""
-    parcel = OutgoingEvents()
-    for event, outcome in events:
-        parcel.add(event, [(user, outcome)], told_at=times)
-    app.bus.send(parcel)
-
-
-def known_conversation(conversation: str, name: str) -> ConversationId:
-    """A well-formed id. Raises NotFound naming the argument."""
-    if kind_of(conversation) is None:
-        raise NotFound("there is no such conversation", field=name)
-    return ConversationId(conversation)
-
-
-def existing_session(held: UserLock, conversation: ConversationId, name: str) -> Session:
-    """The user's session as it is under the lock. Raises NotFound naming the argument."""
-    session = held.sessions.get(conversation)
-    if session is None or not session.exists:
-        raise NotFound("there is no such conversation", field=name)
-    return session
-
-
-async def user_transaction(
-    app: Confab, user: UserId, conversations: Sequence[ConversationId], work: Callable[[UserLock], Awaitable[T]]
-) -> T:
-    """Work under the user's lock; begun anew where the lock was lost on the way. Raises LockTimeout, Unreachable, Fenced."""
-    # Found out later, it would leave the user's state in doubt, and those who read it with nothing.
-    app.store.mongo.require_primary()
-    for attempt in range(_ATTEMPTS):
-        try:
-            async with app.store.locks.hold(user, conversations) as held:
-                return await work(held)
-        except Fenced:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError("unreachable")
+    return await app.store.user_transactions.run(user, [wanted], work)

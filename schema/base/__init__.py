@@ -1,1 +1,1 @@
-"""What every type needs: the request context, interfaces, scalars and errors."""
+"""Parts that all types use: the request context, loaders, interfaces, scalars and errors."""

@@ -11,14 +11,14 @@ from strawberry.types import Info as StrawberryInfo
 from resolvers.base.app import Confab
 from resolvers.users.callers import Caller
 from schema.base.loaders import Loaders
-from schema.base.viewers import Viewer
+from schema.base.viewers import TrackedViewer
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.engine import LiveConnection
 
 
 class ConversationObjects(Protocol):
-    """Makes the GraphQL objects of one kind of conversation. The types in `schema.root.CONVERSATION_TYPES` implement it."""
+    """Makes the GraphQL objects of one kind of conversation: implemented by the types in `CONVERSATION_TYPES`."""
 
     def load(self, context: Context, conversation: ConversationId) -> Any:
         """Return the conversation of one of the viewer's sessions, or a Deferred of it. Does not check access."""
@@ -31,33 +31,29 @@ class ConversationObjects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One operation's context: made for every operation, and for every event of a subscription that is rendered.
+    """One operation's context. One is made for every operation, and for every rendering of a subscription's event.
 
-    `connection` is the WebSocket connection; None over HTTP. `room` bounds the events that wait in the mailboxes of that
-    connection's subscriptions.
+    `connection` is the WebSocket connection; None over HTTP. `queue_budget` bounds the events that wait in the
+    mailboxes of that connection's subscriptions.
     """
 
     app: Confab
-    looking: Viewer
+    tracked_viewer: TrackedViewer
     request_id: str
     loaders: Loaders
     conversation_types: Mapping[ConversationKind, ConversationObjects]
     connection: LiveConnection | None = None
-    room: QueueBudget = field(default_factory=QueueBudget)
+    queue_budget: QueueBudget = field(default_factory=QueueBudget)
 
     @property
     def caller(self) -> Caller | None:
         """The caller that the request's token names; None without a token."""
-        return self.looking.caller
+        return self.tracked_viewer.caller
 
     @property
     def viewer(self) -> UserId:
-        """The id of the user who asks.
-
-        Raises:
-            Unauthenticated: The request has no token.
-        """
-        return self.looking.id
+        """The id of the user who asks. Raises Unauthenticated without a token."""
+        return self.tracked_viewer.id
 
     def load_conversation(self, conversation: ConversationId) -> Any:
         """Return the GraphQL object of one of the viewer's sessions' conversations, or a Deferred of it."""

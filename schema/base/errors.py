@@ -1,4 +1,4 @@
-"""How failures look to clients: GraphQL errors with extensions.code, retryable, and the field at fault."""
+"""Formats failures for clients: GraphQL errors with extensions.code, retryable, and the field at fault."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from subscriptions.transport.engine import RequestRefused
 _log = structlog.get_logger()
 
 NO_REQUEST = "-"
-"""Stands for a request's id in the log where there is none."""
+"""The request id in log entries that belong to no request."""
 
-# graphql-core tells which input is at fault in the message alone.
+# graphql-core names the input at fault only in the message.
 _AT_FAULT = re.compile(
     r"""Variable\ '\$(?P<variable>\w+)'\ has\ invalid\ value
         (?: \ at\ (?:\[\d+\])*\.(?P<inside>\w+)
@@ -50,10 +50,13 @@ class ErrorCode(Enum):
 
 
 def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
-    """An error of the response. What is nobody's fault but ours is logged, and told as INTERNAL with a correlation id."""
+    """Return an error of the response.
+
+    An unexpected exception is logged. The client gets INTERNAL with a correlation id that finds the log entry.
+    """
     formatted: dict[str, Any] = {"message": error.message}
     if error.locations:
-        formatted["locations"] = [{"line": place.line, "column": place.column} for place in error.locations]
+        formatted["locations"] = [{"line": location.line, "column": location.column} for location in error.locations]
     if error.path is not None:
         formatted["path"] = list(error.path)
     original = error.original_error
@@ -68,12 +71,12 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
                 extensions["retryAfterMs"] = original.retry_after_ms
             formatted["message"] = original.message
         case StoreError():
-            _log.warning("the store could not carry it out", request_id=request_id, reason=str(original))
-            busy = isinstance(original, LockTimeout)
+            _log.warning("store_failed", request_id=request_id, reason=str(original))
+            is_locked = isinstance(original, LockTimeout)
             formatted["message"] = (
-                "Too many changes at once, please try again."
-                if busy
-                else "The service can't answer at the moment, please try again."
+                "Too many changes at once. Try again."
+                if is_locked
+                else "The service cannot answer at the moment. Try again."
             )
             extensions = {"code": ErrorCode.UNAVAILABLE.value, "retryable": True}
         case None | GraphQLError():
@@ -84,27 +87,32 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
         case _:
             correlation_id = secrets.token_hex(8)
             _log.error(
-                "a request failed",
+                "request_failed",
                 request_id=request_id,
                 correlation_id=correlation_id,
                 path=error.path,
                 exc_info=original,
             )
-            formatted["message"] = "Something went wrong on our side."
+            formatted["message"] = "Something went wrong on the server."
             extensions = {"code": ErrorCode.INTERNAL.value, "retryable": False, "correlationId": correlation_id}
     formatted["extensions"] = extensions
     return formatted
 
 
 def refusal_by(failure: Exception) -> RequestRefused:
-    """What subscribers are told of a failure that ends their subscriptions."""
+    """Return the refusal that ends a subscription after a failure."""
     if isinstance(failure, RequestRefused):
-        # One that was raised holds on to all it passed through, and this may be raised for many.
+        # A new exception: a raised one keeps its frames alive, and this may be raised for many subscribers.
         return RequestRefused(failure.errors)
-    return RequestRefused([format_error(GraphQLError(str(failure), original_error=failure), NO_REQUEST)])
+    return refused([GraphQLError(str(failure), original_error=failure)])
+
+
+def refused(errors: list[GraphQLError]) -> RequestRefused:
+    """Return the refusal of an operation that was not started."""
+    return RequestRefused([format_error(error, NO_REQUEST) for error in errors])
 
 
 def _field_at_fault(message: str) -> str | None:
-    """The argument, or the field of an input, that a document or its variables have wrong."""
+    """Return the argument, or the field of an input, that an error message of graphql-core names."""
     found = _AT_FAULT.match(message)
     return found and (found["named"] or found["inside"] or found["argument"] or found["variable"])

@@ -10,14 +10,14 @@ from strawberry.dataloader import DataLoader
 from resolvers.base.app import Confab
 from resolvers.conversations.access import Access, access_from, may_be_in
 from resolvers.conversations.visibility import is_visible
-from resolvers.messages.history import list_up_to, newest_shown
+from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
 from resolvers.messages.revising import list_viewers
-from schema.base.viewers import Viewer
+from schema.base.viewers import TrackedViewer
 from schema.compiler import then
 from store.base.ids import ConversationId, UserId
-from store.conversations.records import Head, Member
-from store.messages.records import Message
+from store.conversations.conversation import Head, Member
+from store.messages.message import Message
 from store.sessions.session import Session
 from store.users.user import User
 
@@ -25,59 +25,64 @@ Found = tuple[Head, Member | None]
 
 
 class Loaders:
-    """Reads gathered over one operation: each kind is asked once for all that its fields need."""
+    """The data loaders of one operation. Each reads what several fields need in one batch."""
 
-    def __init__(self, app: Confab, viewer: Viewer) -> None:
+    def __init__(self, app: Confab, viewer: TrackedViewer) -> None:
         self._app = app
         self._viewer = viewer
 
-    # Each is made when it is asked first: most operations need one or two of them.
+    # Loaders are made on first use: most operations need one or two of them.
 
     @cached_property
     def users(self) -> DataLoader[UserId, User]:
+        """Users by id; a placeholder for unknown ids."""
         return DataLoader(self._load_users)
 
     @cached_property
     def conversations(self) -> DataLoader[ConversationId, Found | None]:
+        """Heads with the viewer's membership; None if there is no such conversation."""
         return DataLoader(self._load_conversations)
 
     @cached_property
     def sessions(self) -> DataLoader[ConversationId, Session | None]:
+        """The viewer's sessions by conversation."""
         return DataLoader(self._load_sessions)
 
     @cached_property
-    def _older(self) -> DataLoader[tuple[ConversationId, int], Message | None]:
-        return DataLoader(self._load_older)
+    def _messages_up_to(self) -> DataLoader[tuple[ConversationId, int], Message | None]:
+        return DataLoader(self._load_messages_up_to)
 
     @cached_property
     def progress(self) -> DataLoader[ConversationId, GroupProgress]:
+        """The delivered and read positions of a conversation's recipients."""
         return DataLoader(self._load_progress)
 
     @cached_property
     def messages(self) -> DataLoader[tuple[ConversationId, int], Message | None]:
+        """Messages by conversation and seq, without a check of access."""
         return DataLoader(self._load_messages)
 
     def user(self, user: UserId) -> User | Awaitable[User]:
-        """How a user is shown: at once where this process has met them."""
-        return self._app.store.users.known(user) or self.users.load(user)
+        """Return a user; without waiting if this process has the user in memory."""
+        return self._app.store.users.find_cached(user) or self.users.load(user)
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
         found = await self._app.store.users.find_many(users)
         return [found.get(user) or User(user, None, None, False) for user in users]
 
     async def head(self, conversation: ConversationId) -> Head | None:
-        """A conversation, whether or not the viewer may see anything of it. None where there is none."""
+        """Return the head of a conversation, without a check of access. None if there is no such conversation."""
         found = await self.conversations.load(conversation)
         return found[0] if found is not None else None
 
     async def access(self, conversation: ConversationId) -> Access | None:
-        """What the viewer may see of a conversation."""
+        """Return what the viewer may see of a conversation; None if nothing."""
         found = await self.conversations.load(conversation) if may_be_in(self._viewer.id, conversation) else None
         return access_from(*found) if found is not None else None
 
     async def may_read(self, conversation: ConversationId, seq: int) -> bool:
-        """Whether the viewer may read the message at a seq."""
-        if self._viewer.is_one_of_many:
+        """Return True if the viewer may read the message at a seq."""
+        if self._viewer.is_shared:
             return self._viewer.is_among(frozenset(await list_viewers(self._app.store, conversation, seq)))
         access = await self.access(conversation)
         return access is not None and is_visible(seq, access.ranges)
@@ -92,21 +97,21 @@ class Loaders:
         return [found.get(conversation) for conversation in conversations]
 
     def last_message(self, conversation: ConversationId) -> Awaitable[Message | None] | None:
-        """The newest message of a conversation that the viewer may read, once it is known."""
+        """Return the newest message of a conversation that the viewer may read, or an awaitable of it."""
         if not may_be_in(self._viewer.id, conversation):
             return None
 
-        def newest(found: Found | None) -> Message | Awaitable[Message | None] | None:
+        def newest_message(found: Found | None) -> Message | Awaitable[Message | None] | None:
             access = access_from(*found) if found is not None else None
-            shown = newest_shown(access) if access is not None else None
-            return self._older.load((conversation, shown)) if isinstance(shown, int) else shown
+            newest = newest_visible(access) if access is not None else None
+            return self._messages_up_to.load((conversation, newest)) if isinstance(newest, int) else newest
 
-        return then(self.conversations.load(conversation), newest)
+        return then(self.conversations.load(conversation), newest_message)
 
-    async def _load_older(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
+    async def _load_messages_up_to(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         accesses = [await self.access(conversation) for conversation, _ in places]
         found = [(access, seq) for access, (_, seq) in zip(accesses, places, strict=True) if access is not None]
-        return await list_up_to(self._app, found)
+        return await list_newest_visible(self._app, found)
 
     async def _load_progress(self, conversations: list[ConversationId]) -> list[GroupProgress]:
         found = await self._app.store.receipts.list_recipients(conversations)

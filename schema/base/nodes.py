@@ -1,4 +1,4 @@
-"""The interfaces and pages that several aggregates share."""
+"""The Node interface and the Relay page info that several subjects share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PageInfo:
 
 
 def page_info(page: Page[Any]) -> PageInfo:
-    """What Relay wants to know of a page."""
+    """Return the Relay page info of a page."""
     edges = page.edges
     return PageInfo(
         has_next_page=page.has_next,

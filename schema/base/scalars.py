@@ -66,11 +66,11 @@ CONFIG = StrawberryConfig(
         ),
         Cursor: strawberry.scalar(
             name="Cursor",
-            description="Opaque position on the caller's own clock, valid on any server of the deployment. Cursors from "
-            "syncSessions and from subscriptions are interchangeable. Session state can be caught up from a cursor up to 30 "
-            "days old. Events are replayed individually for at least the user's last 1,000 events of the last 24 hours. If a "
-            "cursor cannot be resumed exactly (too old, another user's, malformed), nothing is skipped silently: the answer "
-            "has reset: true and carries what a new client would get.",
+            description="Opaque position on the caller's own clock, valid on any server of the deployment. Cursors "
+            "from syncSessions and from subscriptions are interchangeable. Session state can be caught up from a "
+            "cursor up to 30 days old. Events are replayed individually for at least the user's last 1,000 events of "
+            "the last 24 hours. If a cursor cannot be resumed exactly (too old, another user's, malformed), nothing "
+            "is skipped silently: the answer has reset: true and carries what a new client would get.",
             serialize=str,
             parse_value=_parse_cursor,
         ),

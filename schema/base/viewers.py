@@ -1,4 +1,4 @@
-"""Who looks at what is being executed, and what of them it depended on."""
+"""The viewer: the user who asks. Records which facts about the viewer a result depends on."""
 
 from __future__ import annotations
 
@@ -13,86 +13,97 @@ from store.base.ids import UserId
 NEEDS_TOKEN = (
     "this needs a token: Authorization: Bearer <token>, as a header, on a WebSocket in the payload of connection_init"
 )
-"""What anybody is told who asks without saying who they are: a client that put the token elsewhere learns where it belongs."""
+"""The error message for requests without a token. It also says where a token belongs."""
 
 
-class Question(Protocol):
-    """Something that an execution asked about its viewer. Hashable."""
+class ViewerDependency(Protocol):
+    """A fact about the viewer that an execution used. Hashable."""
 
-    def answer(self, caller: Caller) -> Hashable:
-        """What it is for one who looks. No two whom the execution would show different things answer alike."""
+    def value_for(self, caller: Caller) -> Hashable:
+        """Return the fact for one caller. Callers with equal values get the same result."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """Who it is: everybody answers for themselves."""
+class ViewerIdentity:
+    """The viewer's id and role: different for every user."""
 
-    def answer(self, caller: Caller) -> Hashable:
+    def value_for(self, caller: Caller) -> Hashable:
+        """Return the caller's id and role."""
         return caller.user_id, caller.role
 
 
 @dataclass(frozen=True, slots=True)
-class Is:
-    """Whether it is a certain user."""
+class ViewerIsUser:
+    """True if the viewer is a certain user."""
 
     user: UserId
 
-    def answer(self, caller: Caller) -> Hashable:
+    def value_for(self, caller: Caller) -> Hashable:
+        """Compare the caller with the user."""
         return caller.user_id == self.user
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Among:
-    """Whether it is one of certain users."""
+class ViewerIsAmong:
+    """True if the viewer is one of certain users."""
 
     users: frozenset[UserId]
 
-    def answer(self, caller: Caller) -> Hashable:
+    def value_for(self, caller: Caller) -> Hashable:
+        """Look the caller up in the users."""
         return caller.user_id in self.users
 
 
-WHOLE = Whole()
+IDENTITY = ViewerIdentity()
 
 
-class Viewer:
-    """The one way for a resolver to learn who looks. All it learnt is in `asked`: the outcome is the same for everybody who
-    answers those questions alike, which is what sharing it among subscribers rests on."""
+class TrackedViewer:
+    """The only access of resolvers to the viewer. Records every fact that they use in `dependencies`.
 
-    __slots__ = ("_caller", "asked", "is_one_of_many")
+    The result is the same for all viewers with the same values of the dependencies. This is
+    why subscribers can share results.
+    """
 
-    def __init__(self, caller: Caller | None, *, is_one_of_many: bool = False) -> None:
-        """`is_one_of_many`: others will be shown the same event, so a question that many answer alike is better than asking who
-        it is."""
+    __slots__ = ("_caller", "dependencies", "is_shared")
+
+    def __init__(self, caller: Caller | None, *, is_shared: bool = False) -> None:
+        """Create a viewer.
+
+        Args:
+            caller: None without a token.
+            is_shared: Other viewers may get the same result. Resolvers then prefer facts that are equal for many
+                viewers to the viewer's identity.
+        """
         self._caller = caller
-        self.is_one_of_many = is_one_of_many
-        self.asked: dict[Question, None] = {}
+        self.is_shared = is_shared
+        self.dependencies: dict[ViewerDependency, None] = {}
 
     @property
     def caller(self) -> Caller | None:
-        """Whose token came with the request, if one did."""
-        self.asked[WHOLE] = None
+        """The caller that the request's token names; None without a token."""
+        self.dependencies[IDENTITY] = None
         return self._caller
 
     @property
     def id(self) -> UserId:
-        """Who asks. Raises Unauthenticated where nobody does."""
-        self.asked[WHOLE] = None
-        return self._known().user_id
+        """The viewer's user id. Raises Unauthenticated without a token."""
+        self.dependencies[IDENTITY] = None
+        return self._authenticated().user_id
 
-    def is_(self, user: UserId) -> bool:
-        """Whether it is this user. Raises Unauthenticated."""
-        return self._ask(Is(user))
+    def is_user(self, user: UserId) -> bool:
+        """Return True if the viewer is this user. Raises Unauthenticated without a token."""
+        return self._depend_on(ViewerIsUser(user))
 
     def is_among(self, users: frozenset[UserId]) -> bool:
-        """Whether it is one of these. Raises Unauthenticated."""
-        return self._ask(Among(users))
+        """Return True if the viewer is one of these users. Raises Unauthenticated without a token."""
+        return self._depend_on(ViewerIsAmong(users))
 
-    def _ask(self, question: Is | Among) -> bool:
-        self.asked[question] = None
-        return bool(question.answer(self._known()))
+    def _depend_on(self, dependency: ViewerIsUser | ViewerIsAmong) -> bool:
+        self.dependencies[dependency] = None
+        return bool(dependency.value_for(self._authenticated()))
 
-    def _known(self) -> Caller:
+    def _authenticated(self) -> Caller:
         if self._caller is None:
             raise Unauthenticated(NEEDS_TOKEN)
         return self._caller

@@ -27,8 +27,8 @@ class ConversationType(Enum):
 
 
 @strawberry.interface(
-    description="title: the other person's name, the name of the group or channel, the subBiz, or the start of a thread's "
-    "parent message."
+    description="title: the other person's name, the name of the group or channel, the subBiz, or the start of a "
+    "thread's parent message."
 )
 class Conversation:
     key: strawberry.Private[ConversationId]
@@ -82,11 +82,11 @@ class PrivateConversation(Conversation, Node):
 
 
 @strawberry.type(
-    description="Represents all of the caller's sessions inside one subBiz in the main list. writeTs and lastMessage are the "
-    "newest of theirs; unreadCount is the sum of those not muted. It can be pinned, muted and read (which reads all of them) "
-    "like any session. totalUnread counts the sessions inside it once. Its seqs are 0. setUnread, deleteSession and "
-    "assignCategory do not apply (INVALID_INPUT). syncSessions returns it beside the sessions inside. Followed threads are "
-    'the subBiz "@threads".'
+    description="Represents all of the caller's sessions inside one subBiz in the main list. writeTs and lastMessage "
+    "are the newest of theirs; unreadCount is the sum of those not muted. It can be pinned, muted and read (which "
+    "reads all of them) like any session. totalUnread counts the sessions inside it once. Its seqs are 0. setUnread, "
+    "deleteSession and assignCategory do not apply (INVALID_INPUT). syncSessions returns it beside the sessions "
+    'inside. Followed threads are the subBiz "@threads".'
 )
 class SubBizGateway(Conversation, Node):
     sub_biz: str

@@ -1,1 +1,1 @@
-"""The GraphQL engine: limits, cost, execution and event rendering."""
+"""Execution of operations: the engine, limits on queries, and the rendering of events for subscribers."""

@@ -1,8 +1,9 @@
-"""What subscribers are shown of an event: executed and encoded once for all who are to see the same.
+"""Renders each event once for all subscribers that get the same response.
 
-`Selection` stands for all live subscriptions of this process with the same selection, `Rendering` for what one event is to
-them. An execution's outcome holds for everybody who answers the questions it asked about its viewer as its viewer did
-(`schema.viewers`); what differs for every subscriber, the cursor, is left open in it.
+A `SharedSelection` stands for all subscriptions of this process with the same selection, a `Rendering` for one event as
+that selection shows it. The result of an execution holds for every caller with the same values of the recorded
+dependencies on the viewer (`schema.base.viewers`). Only the cursor differs for every subscriber: it is filled in
+afterwards.
 """
 
 from __future__ import annotations
@@ -14,49 +15,50 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from resolvers.live.live_streams import LiveEvent, LivePayload
+from resolvers.live.live_stream import LiveEvent, LivePayload
 from resolvers.users.callers import Caller
 from schema.base.errors import refusal_by
-from schema.base.viewers import WHOLE, Question, Viewer
-from schema.events import CURSOR, Source
+from schema.base.viewers import IDENTITY, TrackedViewer, ViewerDependency
+from schema.events.source import CURSOR, Source
 from subscriptions.transport.engine import RequestRefused, StreamEnded
 
 _log = structlog.get_logger()
 
-_HOLE = f'"{CURSOR}"'.encode()
-_AT_ONCE = 64
-"""Executions under way together for one event, where everybody is shown something else."""
+_QUOTED_CURSOR = f'"{CURSOR}"'.encode()
 
-_A_TURN = 256
-"""Subscribers told before others on the loop get their turn."""
+_MAX_CONCURRENT_EXECUTIONS = 64
+"""Concurrent executions for one event, if every subscriber gets another response."""
 
-Execute = Callable[[object, Viewer], Awaitable[bytes]]
+_NOTIFICATIONS_PER_TURN = 256
+"""Subscribers notified before other tasks of the event loop run."""
+
+Execute = Callable[[object, TrackedViewer], Awaitable[bytes]]
 """Executes the selection on a field's value, for a viewer, and encodes the response."""
 
-MessageDelta = Callable[[Any], object]
-"""What an event is as the value of the subscription's field, with CURSOR for the cursor."""
+Convert = Callable[[Any], object]
+"""Returns an event as the value of the subscription's field, with CURSOR for the cursor."""
 
 
-class Body:
-    """An encoded response, with the cursor left open wherever it was selected."""
+class ResponseTemplate:
+    """An encoded response with a placeholder wherever the cursor was selected."""
 
     __slots__ = ("_parts", "needs_cursor")
 
     def __init__(self, response: bytes) -> None:
-        self._parts = response.split(_HOLE)
+        self._parts = response.split(_QUOTED_CURSOR)
         self.needs_cursor = len(self._parts) > 1
 
-    def whole(self, cursor: str = "") -> bytes:
-        """The response to a subscriber who is to resume there."""
+    def fill(self, cursor: str = "") -> bytes:
+        """Return the response with a subscriber's cursor."""
         return f'"{cursor}"'.encode().join(self._parts)
 
 
-Outcome = Body | RequestRefused
-"""What an event is to a subscriber, or why it can't be told."""
+RenderResult = ResponseTemplate | RequestRefused
+"""An event as a subscriber sees it, or the error that ends the subscription."""
 
 
-class Selection:
-    """One selection and its variables, for as long as somebody subscribes with it."""
+class SharedSelection:
+    """One selection with its variables. Exists while a subscription uses it."""
 
     __slots__ = ("__weakref__", "_execute", "_latest", "_renderings")
 
@@ -65,216 +67,220 @@ class Selection:
         self._renderings: WeakValueDictionary[int, Rendering] = WeakValueDictionary()
         self._latest: Rendering | None = None
 
-    def rendering(self, what: LivePayload, show: MessageDelta) -> Rendering:
-        """What an event is to all who have this selection; kept for as long as one of them holds it."""
+    def rendering(self, payload: LivePayload, convert: Convert) -> Rendering:
+        """Return the rendering of an event. It is kept while a subscriber holds it."""
         latest = self._latest
-        if latest is not None and latest.what is what:
+        if latest is not None and latest.payload is payload:
             return latest
-        # A rendering holds its event, so that no other can have its id meanwhile.
-        rendering = self._renderings.get(id(what))
+        # A rendering holds its payload, so the id is not reused while the rendering exists.
+        rendering = self._renderings.get(id(payload))
         if rendering is None:
-            rendering = self._renderings[id(what)] = Rendering(what, show, self._execute)
+            rendering = self._renderings[id(payload)] = Rendering(payload, convert, self._execute)
         self._latest = rendering
         return rendering
 
 
 class ResponseWaiter(Protocol):
-    """A subscriber of a rendering."""
+    """A subscriber that waits for a rendering."""
 
     @property
-    def caller(self) -> Caller: ...
+    def caller(self) -> Caller:
+        """The subscriber's user."""
+        ...
 
-    def rendered(self, outcome: Outcome) -> None:
-        """What was waited for is there."""
+    def on_rendered(self, result: RenderResult) -> None:
+        """Take the result."""
         ...
 
 
-class _Outcomes:
-    """What executions led to that asked the same of their viewers."""
+class _ResultsByViewer:
+    """The results of executions that have the same dependencies on the viewer, by the values of these dependencies."""
 
-    __slots__ = ("_answered", "_apart", "_bodies", "_questions", "asked")
+    __slots__ = ("_depends_on_identity", "_other_dependencies", "_rendered_values", "_templates", "dependencies")
 
-    def __init__(self, asked: tuple[Question, ...]) -> None:
-        self.asked = asked
-        self._apart = WHOLE in asked
-        self._questions = tuple(question for question in asked if question is not WHOLE)
-        self._bodies: dict[Hashable, Body] = {}
-        self._answered: set[Hashable] = set()
+    def __init__(self, dependencies: tuple[ViewerDependency, ...]) -> None:
+        self.dependencies = dependencies
+        self._depends_on_identity = IDENTITY in dependencies
+        self._other_dependencies = tuple(dependency for dependency in dependencies if dependency is not IDENTITY)
+        self._templates: dict[Hashable, ResponseTemplate] = {}
+        self._rendered_values: set[Hashable] = set()
 
-    def add(self, caller: Caller, body: Body) -> None:
-        self._answered.add(self._answers(caller))
-        self._bodies[self._key(caller)] = body
+    def add(self, caller: Caller, template: ResponseTemplate) -> None:
+        self._rendered_values.add(self._values_for(caller))
+        self._templates[self._key(caller)] = template
 
-    def find(self, caller: Caller) -> Body | None:
-        return self._bodies.get(self._key(caller))
+    def find(self, caller: Caller) -> ResponseTemplate | None:
+        return self._templates.get(self._key(caller))
 
-    def sets_apart(self, caller: Caller) -> bool:
-        """Whether it is known that what they are shown is nobody else's."""
-        return self._apart and self._answers(caller) in self._answered
+    def is_individual(self, caller: Caller) -> bool:
+        """Return True if it is known that nobody else gets the same response as the caller."""
+        return self._depends_on_identity and self._values_for(caller) in self._rendered_values
 
-    def _answers(self, caller: Caller) -> Hashable:
-        return tuple([question.answer(caller) for question in self._questions])
+    def _values_for(self, caller: Caller) -> Hashable:
+        return tuple([dependency.value_for(caller) for dependency in self._other_dependencies])
 
     def _key(self, caller: Caller) -> Hashable:
-        return (self._answers(caller), WHOLE.answer(caller)) if self._apart else self._answers(caller)
+        values = self._values_for(caller)
+        return (values, IDENTITY.value_for(caller)) if self._depends_on_identity else values
 
 
 class Rendering:
-    """One event for all subscribers of a selection."""
+    """One event for all subscribers with the same selection."""
 
     __slots__ = (
         "__weakref__",
+        "_convert",
         "_execute",
-        "_for_all",
-        "_outcomes",
-        "_running",
-        "_show",
-        "_waiting",
-        "what",
+        "_result_for_all",
+        "_results",
+        "_task",
+        "_waiters",
+        "payload",
     )
 
-    def __init__(self, what: LivePayload, show: MessageDelta, execute: Execute) -> None:
-        self.what = what
-        self._show = show
+    def __init__(self, payload: LivePayload, convert: Convert, execute: Execute) -> None:
+        self.payload = payload
+        self._convert = convert
         self._execute = execute
-        self._outcomes: list[_Outcomes] = []
-        self._for_all: Body | None = None
-        self._waiting: list[ResponseWaiter] = []
-        self._running: asyncio.Task[None] | None = None
+        self._results: list[_ResultsByViewer] = []
+        self._result_for_all: ResponseTemplate | None = None
+        self._waiters: list[ResponseWaiter] = []
+        self._task: asyncio.Task[None] | None = None
 
-    def body(self, caller: Caller) -> Body | None:
-        """What it is to a subscriber; None if that is not known yet."""
-        if self._for_all is not None:
-            return self._for_all
-        for outcomes in self._outcomes:
-            body = outcomes.find(caller)
-            if body is not None:
-                return body
+    def find(self, caller: Caller) -> ResponseTemplate | None:
+        """Return the response for a subscriber; None if it has not been rendered yet."""
+        if self._result_for_all is not None:
+            return self._result_for_all
+        for results in self._results:
+            template = results.find(caller)
+            if template is not None:
+                return template
         return None
 
-    def wait(self, waiting: ResponseWaiter) -> None:
-        """Has a subscriber told what it is to them. A failure is told to those who wait, and not kept: whoever comes later has it
-        tried anew."""
-        self._waiting.append(waiting)
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
+    def add_waiter(self, waiter: ResponseWaiter) -> None:
+        """Render the event for a subscriber, and notify it.
 
-    async def _run(self) -> None:
-        """Executes for one who waits, and for the others only what that leaves open."""
+        All waiting subscribers get a failure. It is not kept: a later subscriber causes another execution.
+        """
+        self._waiters.append(waiter)
+        if self._task is None:
+            self._task = asyncio.create_task(self._render_for_waiters())
+
+    async def _render_for_waiters(self) -> None:
+        """Execute for one waiter, then for those whose response is still unknown."""
         try:
-            while self._waiting:
-                callers = {waiting.caller.user_id: waiting.caller for waiting in self._waiting}
-                alone = [c for c in callers.values() if any(outcomes.sets_apart(c) for outcomes in self._outcomes)]
-                chosen = alone[:_AT_ONCE] or [next(iter(callers.values()))]
+            while self._waiters:
+                callers = {waiter.caller.user_id: waiter.caller for waiter in self._waiters}
+                individual = [c for c in callers.values() if any(results.is_individual(c) for results in self._results)]
+                chosen = individual[:_MAX_CONCURRENT_EXECUTIONS] or [next(iter(callers.values()))]
                 failures = await asyncio.gather(*(self._render(caller) for caller in chosen))
-                await self._tell(next(filter(None, failures), None))
+                await self._notify(next(filter(None, failures), None))
         finally:
-            self._running = None
+            self._task = None
 
     async def _render(self, caller: Caller) -> RequestRefused | None:
-        viewer = Viewer(caller, is_one_of_many=True)
+        viewer = TrackedViewer(caller, is_shared=True)
         try:
-            body = Body(await self._execute(self._show(self.what), viewer))
+            template = ResponseTemplate(await self._execute(self._convert(self.payload), viewer))
         except Exception as failure:
             return refusal_by(failure)
-        asked = tuple(viewer.asked)
-        if not asked:
-            self._for_all = body
+        dependencies = tuple(viewer.dependencies)
+        if not dependencies:
+            self._result_for_all = template
             return None
-        for outcomes in self._outcomes:
-            if outcomes.asked == asked:
+        for results in self._results:
+            if results.dependencies == dependencies:
                 break
         else:
-            outcomes = _Outcomes(asked)
-            self._outcomes.append(outcomes)
-        outcomes.add(caller, body)
+            results = _ResultsByViewer(dependencies)
+            self._results.append(results)
+        results.add(caller, template)
         return None
 
-    async def _tell(self, failure: RequestRefused | None) -> None:
-        """Calls those for whom it is known now; with a failure, all of them."""
-        everybody, self._waiting = self._waiting, []
-        for index, waiting in enumerate(everybody, start=1):
-            outcome = self.body(waiting.caller) or failure
-            if outcome is None:
-                self._waiting.append(waiting)
+    async def _notify(self, failure: RequestRefused | None) -> None:
+        """Notify the waiters whose response is known; after a failure, all of them."""
+        waiters, self._waiters = self._waiters, []
+        for index, waiter in enumerate(waiters, start=1):
+            result = self.find(waiter.caller) or failure
+            if result is None:
+                self._waiters.append(waiter)
             else:
                 try:
-                    waiting.rendered(outcome)
+                    waiter.on_rendered(result)
                 except Exception:
-                    _log.exception("a subscriber failed at what it was told")
-            if index % _A_TURN == 0:
+                    _log.exception("subscriber_failed")
+            if index % _NOTIFICATIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
 
-class Responses:
+class ResponseStream:
     """A subscription's responses: each event as its selection shows it, with the subscriber's own cursor."""
 
-    __slots__ = ("_outcome", "_ready", "_rendering", "_selection", "_source", "_told", "caller")
+    __slots__ = ("_event", "_on_ready", "_rendering", "_result", "_selection", "_source", "caller")
 
-    def __init__(self, selection: Selection, source: Source, caller: Caller) -> None:
+    def __init__(self, selection: SharedSelection, source: Source, caller: Caller) -> None:
         self.caller = caller
         self._selection = selection
         self._source: Source | None = source
-        self._told: LiveEvent | None = None
+        self._event: LiveEvent | None = None
         self._rendering: Rendering | None = None
-        self._outcome: Outcome | None = None
-        self._ready: Callable[[], None] | None = None
+        self._result: RenderResult | None = None
+        self._on_ready: Callable[[], None] | None = None
 
     def on_ready(self, call: Callable[[], None]) -> None:
-        """`call` is made when `take` answered None and may have something now."""
-        self._ready = call
+        """Set the function to call when `take` has returned None and may return a response again."""
+        self._on_ready = call
         if self._source is not None:
-            self._source.stream.on_ready(self._next)
+            self._source.stream.on_ready(self._on_event)
 
-    def _next(self) -> None:
-        # What came after an event that is still being rendered has to wait for it.
-        if self._rendering is None and self._ready is not None:
-            self._ready()
+    def _on_event(self) -> None:
+        # Later events wait for the event that is being rendered.
+        if self._rendering is None and self._on_ready is not None:
+            self._on_ready()
 
-    def rendered(self, outcome: Outcome) -> None:
-        """The event that was waited for has been rendered."""
-        self._outcome = outcome
-        if self._ready is not None:
-            self._ready()
+    def on_rendered(self, result: RenderResult) -> None:
+        """Take the result for the event that is being rendered."""
+        self._result = result
+        if self._on_ready is not None:
+            self._on_ready()
 
     def take(self) -> bytes | None:
-        """The next response, encoded, if there is one. Raises StreamEnded and RequestRefused."""
+        """Return the next response, encoded; None if there is none. Raises StreamEnded and RequestRefused."""
         source = self._source
         if source is None:
             raise StreamEnded
-        if self._told is None:
+        if self._event is None:
             try:
-                self._told = source.stream.take()
+                self._event = source.stream.take()
             except Exception as failure:
                 raise refusal_by(failure) from failure
-            if self._told is None:
+            if self._event is None:
                 return None
-        told, outcome = self._told, self._outcome
-        if outcome is None:
-            outcome = self._find_body(told, source)
-            if outcome is None:
+        event, result = self._event, self._result
+        if result is None:
+            result = self._find_response(event, source)
+            if result is None:
                 return None
-        if isinstance(outcome, RequestRefused):
-            raise refusal_by(outcome)
-        self._told = self._rendering = self._outcome = None
-        if outcome.needs_cursor and told.cursor is not None:
-            return outcome.whole(source.cursor(told.cursor))
-        return outcome.whole()
+        if isinstance(result, RequestRefused):
+            raise refusal_by(result)
+        self._event = self._rendering = self._result = None
+        if result.needs_cursor and event.cursor is not None:
+            return result.fill(source.cursor(event.cursor))
+        return result.fill()
 
-    def _find_body(self, told: LiveEvent, source: Source) -> Body | None:
-        """What an event is, if it has been rendered. Otherwise this is called when it has."""
-        rendering = self._rendering
-        if rendering is not None:
+    def _find_response(self, event: LiveEvent, source: Source) -> ResponseTemplate | None:
+        """Return the response to an event if it has been rendered. Otherwise wait for `on_rendered`."""
+        if self._rendering is not None:
             return None
-        rendering = self._selection.rendering(told.what, source.show)
-        body = rendering.body(self.caller)
-        if body is None:
+        rendering = self._selection.rendering(event.payload, source.convert)
+        template = rendering.find(self.caller)
+        if template is None:
             self._rendering = rendering
-            rendering.wait(self)
-        return body
+            rendering.add_waiter(self)
+        return template
 
     def close(self) -> None:
-        """Ends it."""
+        """End the subscription."""
         if self._source is not None:
             self._source.stream.close()
-        self._source = self._told = self._rendering = self._outcome = self._ready = None
+        self._source = self._event = self._rendering = self._result = self._on_ready = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.groups import group_changes, groups
+from resolvers.groups import group_changes
+from resolvers.groups.group_creation import NewGroup, create_group
 from schema.base.context import Info
 from schema.groups.group_types import Group, GroupRole, HistoryVisibility, group_from
 
@@ -27,8 +28,8 @@ class UpdateGroupInput:
 
 
 @strawberry.input(
-    description="name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the first "
-    "group."
+    description="name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the "
+    "first group."
 )
 class CreateGroupInput:
     name: str
@@ -38,9 +39,9 @@ class CreateGroupInput:
     sub_biz: str | None = None
     idempotency_key: str | None = None
 
-    def to_new_group(self) -> groups.NewGroup:
+    def to_new_group(self) -> NewGroup:
         """Return the input with its defaults filled in."""
-        return groups.NewGroup(
+        return NewGroup(
             name=self.name,
             avatar_url=self.avatar_url,
             members=tuple(self.member_ids),
@@ -53,12 +54,12 @@ class CreateGroupInput:
 @strawberry.type
 class GroupMutations:
     @strawberry.mutation(
-        description="The creator becomes OWNER. Creator and members together, each counted once: at least 3 (GROUP_TOO_SMALL); "
-        "a group may shrink below that later. At most 5,000 members, configurable (GROUP_FULL). Everyone's session is ACTIVE "
-        "at once."
+        description="The creator becomes OWNER. Creator and members together, each counted once: at least 3 "
+        "(GROUP_TOO_SMALL); a group may shrink below that later. At most 5,000 members, configurable (GROUP_FULL). "
+        "Everyone's session is ACTIVE at once."
     )
     async def create_group(self, info: Info, input: CreateGroupInput) -> Group:
-        access = await groups.create_group(info.context.app, info.context.viewer, input.to_new_group())
+        access = await create_group(info.context.app, info.context.viewer, input.to_new_group())
         return group_from(access.head)
 
     @strawberry.mutation(description="OWNER and ADMIN. Sends GroupChanged.")
@@ -68,9 +69,9 @@ class GroupMutations:
         return group_from(access.head)
 
     @strawberry.mutation(
-        description="Any member may invite. Existing members are skipped. Whoever joins, or joins again, gets an ACTIVE "
-        "session in which everything so far counts as read and delivered, without receipts: readable as historyVisibility "
-        "says, never unread."
+        description="Any member may invite. Existing members are skipped. Whoever joins, or joins again, gets an "
+        "ACTIVE session in which everything so far counts as read and delivered, without receipts: readable as "
+        "historyVisibility says, never unread."
     )
     async def invite_members(self, info: Info, group_id: strawberry.ID, user_ids: list[strawberry.ID]) -> Group:
         access = await group_changes.invite_members(info.context.app, info.context.viewer, group_id, user_ids)
@@ -82,8 +83,8 @@ class GroupMutations:
         return group_from(access.head)
 
     @strawberry.mutation(
-        description="Anyone but the OWNER (OWNER_CANNOT_LEAVE). The session stays, frozen at the last message the member could "
-        "see; likewise for a person who is removed."
+        description="Anyone but the OWNER (OWNER_CANNOT_LEAVE). The session stays, frozen at the last message the "
+        "member could see; likewise for a person who is removed."
     )
     async def leave_group(self, info: Info, group_id: strawberry.ID) -> bool:
         await group_changes.leave_group(info.context.app, info.context.viewer, group_id)
@@ -104,16 +105,17 @@ class GroupMutations:
         return group_from(access.head)
 
     @strawberry.mutation(
-        description="OWNER only. Deletes the group record: group(id) and messages are null for everyone afterwards, the session "
-        "of every member and former member becomes INVALID (SyncSession DELETE), and the id is never used again."
+        description="OWNER only. Deletes the group record: group(id) and messages are null for everyone afterwards, "
+        "the session of every member and former member becomes INVALID (SyncSession DELETE), and the id is never used "
+        "again."
     )
     async def dismiss_group(self, info: Info, group_id: strawberry.ID) -> bool:
         await group_changes.dismiss_group(info.context.app, info.context.viewer, group_id)
         return True
 
     @strawberry.mutation(
-        description="A private conversation: PRIVATE_CANNOT_DELETE. A group, by its OWNER: status DISSOLVED, members released, "
-        "sessions INVALID, messages kept and readable to those who were in it."
+        description="A private conversation: PRIVATE_CANNOT_DELETE. A group, by its OWNER: status DISSOLVED, members "
+        "released, sessions INVALID, messages kept and readable to those who were in it."
     )
     async def delete_conversation(self, info: Info, conversation_id: strawberry.ID) -> bool:
         await group_changes.delete_conversation(info.context.app, info.context.viewer, conversation_id)

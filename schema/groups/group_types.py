@@ -15,7 +15,7 @@ from schema.compiler import then
 from schema.conversations.conversation_types import Conversation, ConversationType
 from schema.users.user_types import UserType, load_user
 from store.base.ids import ConversationId, UserId
-from store.conversations.records import Head, Member
+from store.conversations.conversation import Head, Member
 
 
 @strawberry.enum
@@ -32,8 +32,8 @@ class GroupStatus(Enum):
 
 
 @strawberry.enum(
-    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they "
-    "joined and between memberships; former members up to when they last left."
+    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came "
+    "before they joined and between memberships; former members up to when they last left."
 )
 class HistoryVisibility(Enum):
     SINCE_JOIN = "SINCE_JOIN"
@@ -141,7 +141,7 @@ def group_from(head: Head) -> Group:
         avatar_url=info.avatar_url,
         member_count=head.member_count,
         history_visibility=HistoryVisibility.FULL if info.full_history else HistoryVisibility.SINCE_JOIN,
-        status=GroupStatus.DISSOLVED if head.dissolved else GroupStatus.ACTIVE,
+        status=GroupStatus.DISSOLVED if head.has_ended else GroupStatus.ACTIVE,
         created_at=DateTime(info.created_at_ms),
     )
 

@@ -12,11 +12,11 @@ from schema.messages.message_types import MessageConnection, MessageType, find_m
 @strawberry.type
 class MessageQueries:
     @strawberry.field(
-        description="History in order of seq: the newest message is last on every page; last/before pages backwards. With "
-        "neither first nor last: the last 50. Only messages inside the caller's membership intervals, however often they "
-        "joined and left. aroundSeq: a page of `first` messages (50) with the one at, or nearest to, that seq in its middle. "
-        "fromSeq: starts there, with first. Each excludes the other, after and before. An unknown conversation, or one the "
-        "caller was never in: null."
+        description="History in order of seq: the newest message is last on every page; last/before pages backwards. "
+        "With neither first nor last: the last 50. Only messages inside the caller's membership intervals, however "
+        "often they joined and left. aroundSeq: a page of `first` messages (50) with the one at, or nearest to, that "
+        "seq in its middle. fromSeq: starts there, with first. Each excludes the other, after and before. An unknown "
+        "conversation, or one the caller was never in: null."
     )
     async def messages(
         self,
@@ -38,8 +38,8 @@ class MessageQueries:
         return await find_message(info.context, id)
 
     @strawberry.field(
-        description="Messages that reached the caller's conversations and have not been acknowledged as delivered on any of "
-        "the caller's devices (the offline queue), newest first. markRead and ackDelivered shrink it."
+        description="Messages that reached the caller's conversations and have not been acknowledged as delivered on "
+        "any of the caller's devices (the offline queue), newest first. markRead and ackDelivered shrink it."
     )
     async def offline_messages(self, info: Info, first: int | None = 50, after: str | None = None) -> MessageConnection:
         context = info.context

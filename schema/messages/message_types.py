@@ -22,13 +22,13 @@ from schema.messages.receipt_types import (
 )
 from schema.users.user_types import UserType, load_user, user_from
 from store.base.ids import ConversationId, message_id
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 
 
 @strawberry.enum(
-    description="SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from "
-    "others); takes a seq, never counts as unread, is never in offlineMessages; its sender is whoever acted, or the user acted "
-    "for; its systemEvent is CUSTOM. BOT_COMMAND: an ordinary message that bots look for."
+    description="SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT "
+    "from others); takes a seq, never counts as unread, is never in offlineMessages; its sender is whoever acted, or "
+    "the user acted for; its systemEvent is CUSTOM. BOT_COMMAND: an ordinary message that bots look for."
 )
 class ContentType(Enum):
     TEXT = MessageKind.TEXT
@@ -76,30 +76,30 @@ class MessageType(Node):
     @strawberry.field(description="The sender's own key, visible to the sender only.")
     def idempotency_key(self, info: Info) -> str | None:
         key = self.record.key
-        return key if key is not None and info.context.looking.is_(self.record.sender) else None
+        return key if key is not None and info.context.tracked_viewer.is_user(self.record.sender) else None
 
     @strawberry.field(
-        description="What the sender's tick shows: READ only when all recipients have read, DELIVERED only when all have "
-        "received; SENT where there is no recipient. deliveredCount includes those who have read. Null to everyone but the "
-        "sender, for SYSTEM messages, and in channels."
+        description="What the sender's tick shows: READ only when all recipients have read, DELIVERED only when all "
+        "have received; SENT where there is no recipient. deliveredCount includes those who have read. Null to "
+        "everyone but the sender, for SYSTEM messages, and in channels."
     )
     def delivery(self, info: Info) -> DeliveryType | None:
-        is_sender = info.context.looking.is_(self.record.sender)
+        is_sender = info.context.tracked_viewer.is_user(self.record.sender)
         if not receipts.may_see_receipts(self.record, is_sender=is_sender):
             return None
         progress = info.context.loaders.progress.load(self.record.conversation)
-        return then(progress, lambda known: delivery_from(known.of(self.record.seq)))
+        return then(progress, lambda known: delivery_from(known.summarize(self.record.seq)))
 
     @strawberry.field(
-        description="One row per recipient (members when it was sent, without the sender), in groups of any size. status "
-        "filters for exactly that one. Null to everyone but the sender, and in channels."
+        description="One row per recipient (members when it was sent, without the sender), in groups of any size. "
+        "status filters for exactly that one. Null to everyone but the sender, and in channels."
     )
     async def receipts(
         self, info: Info, first: int | None = 50, after: str | None = None, status: ReceiptStatus | None = None
     ) -> ReceiptConnection | None:
         context = info.context
         status_name = status.name if status is not None else None
-        is_sender = context.looking.is_(self.record.sender)
+        is_sender = context.tracked_viewer.is_user(self.record.sender)
         page = await receipts.list_receipts(context.app, self.record, first, after, status_name, is_sender=is_sender)
         return receipt_connection(page) if page is not None else None
 

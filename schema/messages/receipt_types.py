@@ -13,7 +13,8 @@ from schema.base.nodes import PageInfo, page_info
 from schema.base.scalars import DateTime
 from schema.users.user_types import UserType, load_user
 from store.base.ids import UserId
-from store.receipts.receipt_store import Receipt, ReceiptKind
+from store.receipts.receipt_marks import ReceiptKind
+from store.receipts.receipt_store import Receipt
 
 
 @strawberry.enum

@@ -1,1 +1,4 @@
-"""sendMessage: its input, its payload and the mutation. Apart from `schema.messages`, as its payload holds a session too."""
+"""The mutation sendMessage.
+
+It is not in `schema.messages`, because its payload has a session, and sessions have messages.
+"""

@@ -6,6 +6,7 @@ import strawberry
 
 from resolvers.base.errors import Unavailable
 from resolvers.messages import sending
+from resolvers.messages.new_messages import NewMessage
 from schema.base.context import Info
 from schema.compiler import then
 from schema.messages.message_types import ContentType, MessageType, message_from
@@ -22,8 +23,8 @@ class SendMessageInput:
     conversation_id: strawberry.ID | None = None
     sub_biz: str | None = strawberry.field(default=None, description="With toUserId only; [a-z0-9-]{1,32}.")
     content: str = strawberry.field(
-        description="1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it may be "
-        "empty. A message to oneself: INVALID_INPUT."
+        description="1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it "
+        "may be empty. A message to oneself: INVALID_INPUT."
     )
     content_type: ContentType | None = ContentType.TEXT
     mentions: list[strawberry.ID] | None = strawberry.field(
@@ -32,17 +33,17 @@ class SendMessageInput:
     )
     mention_all: bool | None = strawberry.field(
         default=False,
-        description="In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: "
-        "INVALID_INPUT.",
+        description="In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private "
+        "conversation: INVALID_INPUT.",
     )
     reply_to_id: strawberry.ID | None = strawberry.field(
         default=None, description="A message of the same conversation that the sender can see (INVALID_INPUT)."
     )
     idempotency_key: str | None = None
 
-    def to_new_message(self) -> sending.NewMessage:
+    def to_new_message(self) -> NewMessage:
         """Return the input with its defaults filled in."""
-        return sending.NewMessage(
+        return NewMessage(
             to_user=self.to_user_id,
             conversation=self.conversation_id,
             content=self.content,
@@ -83,11 +84,11 @@ def _sender_session(session: Session | None) -> SessionType:
 @strawberry.type
 class SendingMutations:
     @strawberry.mutation(
-        description="Durable (majority, journaled) before it is answered. Sending marks the conversation as read: the sender's "
-        "readSeq becomes the message's seq and others receive receipts, without a SyncSession or ReceiptAdvanced to the "
-        "sender. idempotencyKey: 1 to 128 characters, kept for 24 hours per sender across all conversations. The same key "
-        "with the same input answers the original message with replayed: true and stores nothing; with any other input: "
-        "IDEMPOTENCY_CONFLICT."
+        description="Durable (majority, journaled) before it is answered. Sending marks the conversation as read: the "
+        "sender's readSeq becomes the message's seq and others receive receipts, without a SyncSession or "
+        "ReceiptAdvanced to the sender. idempotencyKey: 1 to 128 characters, kept for 24 hours per sender across all "
+        "conversations. The same key with the same input answers the original message with replayed: true and stores "
+        "nothing; with any other input: IDEMPOTENCY_CONFLICT."
     )
     async def send_message(self, info: Info, input: SendMessageInput) -> SendMessagePayload:
         result = await sending.send_message(info.context.app, info.context.viewer, input.to_new_message())

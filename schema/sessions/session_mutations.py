@@ -13,26 +13,27 @@ from schema.sessions.session_types import SessionType, session_from
 @strawberry.type
 class SessionMutations:
     @strawberry.mutation(
-        description="Clears unreadCount, sets readSeq to writeSeq (or to upToSeq if that is lower; never backwards), clears the "
-        "offline queue up to there, and notifies the senders. upToSeq beyond writeSeq means writeSeq; below 0: INVALID_INPUT."
+        description="Clears unreadCount, sets readSeq to writeSeq (or to upToSeq if that is lower; never backwards), "
+        "clears the offline queue up to there, and notifies the senders. upToSeq beyond writeSeq means writeSeq; "
+        "below 0: INVALID_INPUT."
     )
     async def mark_read(self, info: Info, conversation_id: strawberry.ID, up_to_seq: int | None = None) -> SessionType:
         context = info.context
         return session_from(await reading.mark_read(context.app, context.viewer, conversation_id, up_to_seq))
 
     @strawberry.mutation(
-        description="Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; beyond "
-        "writeSeq means writeSeq. While the caller is INVISIBLE, senders learn of it only with the next markRead or when the "
-        "caller is visible again."
+        description="Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; "
+        "beyond writeSeq means writeSeq. While the caller is INVISIBLE, senders learn of it only with the next "
+        "markRead or when the caller is visible again."
     )
     async def ack_delivered(self, info: Info, conversation_id: strawberry.ID, up_to_seq: int) -> SessionType:
         context = info.context
         return session_from(await receiving.ack_delivered(context.app, context.viewer, conversation_id, up_to_seq))
 
     @strawberry.mutation(
-        description="Soft delete of the caller's own view: status INVALID, unread cleared without receipts; history stays. The "
-        "next message that is not SYSTEM revives it with its priority, mute and category. hard: true also forgets those. Other "
-        "devices receive the tombstone."
+        description="Soft delete of the caller's own view: status INVALID, unread cleared without receipts; history "
+        "stays. The next message that is not SYSTEM revives it with its priority, mute and category. hard: true also "
+        "forgets those. Other devices receive the tombstone."
     )
     async def delete_session(
         self, info: Info, conversation_id: strawberry.ID, hard: bool | None = False
@@ -42,8 +43,9 @@ class SessionMutations:
         return session_from(deleted)
 
     @strawberry.mutation(
-        description="Muting removes the session's unreadCount from totalUnread; unmuting adds it back. until: the mute ends by "
-        "itself at that time (SyncSession UNMUTE). until in the past, or together with muted: false: INVALID_INPUT."
+        description="Muting removes the session's unreadCount from totalUnread; unmuting adds it back. until: the "
+        "mute ends by itself at that time (SyncSession UNMUTE). until in the past, or together with muted: false: "
+        "INVALID_INPUT."
     )
     async def mute_session(
         self, info: Info, conversation_id: strawberry.ID, muted: bool, until: DateTime | None = None
@@ -55,15 +57,16 @@ class SessionMutations:
         return session_from(changed)
 
     @strawberry.mutation(
-        description="priority 0 to 1000. Above 0 pins the session (higher is nearer the top) and moves writeTs and activeTs; 0 "
-        "unpins and moves activeTs."
+        description="priority 0 to 1000. Above 0 pins the session (higher is nearer the top) and moves writeTs and "
+        "activeTs; 0 unpins and moves activeTs."
     )
     async def pin_session(self, info: Info, conversation_id: strawberry.ID, priority: int | None = 1) -> SessionType:
         context = info.context
         return session_from(await session_changes.pin_session(context.app, context.viewer, conversation_id, priority))
 
     @strawberry.mutation(
-        description="A personal reminder: sets unreadStatus and moves writeTs and activeTs; readSeq and unreadCount stay."
+        description="A personal reminder: sets unreadStatus and moves writeTs and activeTs; readSeq and unreadCount "
+        "stay."
     )
     async def set_unread(self, info: Info, conversation_id: strawberry.ID) -> SessionType:
         return session_from(await session_changes.set_unread(info.context.app, info.context.viewer, conversation_id))

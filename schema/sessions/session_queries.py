@@ -22,9 +22,10 @@ from schema.sessions.session_types import (
 @strawberry.type
 class SessionQueries:
     @strawberry.field(
-        description="The session list in display order: pinned first by priority, then by writeTs, newest first. Sessions "
-        "inside a subBiz are not in the main list (subBiz: null); one gateway session represents them. INVALID sessions are "
-        "left out. categoryId alone lists everything filed under that category, including sessions inside a subBiz."
+        description="The session list in display order: pinned first by priority, then by writeTs, newest first. "
+        "Sessions inside a subBiz are not in the main list (subBiz: null); one gateway session represents them. "
+        "INVALID sessions are left out. categoryId alone lists everything filed under that category, including "
+        "sessions inside a subBiz."
     )
     async def sessions(
         self,
@@ -50,9 +51,9 @@ class SessionQueries:
         return await find_session(info.context, conversation_id)
 
     @strawberry.field(
-        description="Incremental synchronisation: every session whose activeTs moved past the cursor, oldest change first, "
-        "including sessions that became read, muted or INVALID. Without a cursor: all valid sessions. Page until hasMore is "
-        "false. The cost depends on how much changed, not on how many sessions the user has."
+        description="Incremental synchronisation: every session whose activeTs moved past the cursor, oldest change "
+        "first, including sessions that became read, muted or INVALID. Without a cursor: all valid sessions. Page "
+        "until hasMore is false. The cost depends on how much changed, not on how many sessions the user has."
     )
     async def sync_sessions(self, info: Info, since: Cursor | None = None, first: int | None = 100) -> SessionDelta:
         context = info.context

@@ -39,12 +39,12 @@ class SessionType(Node):
     read_seq: int
     delivered_seq: int
     unread_count: int = strawberry.field(
-        description="Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled message "
-        "counts until it is read."
+        description="Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled "
+        "message counts until it is read."
     )
     unread_mention_count: int = strawberry.field(
-        description="Of those, the ones that mention the user, a role of theirs, or everybody. The newest 1,000 unread messages "
-        "are counted."
+        description="Of those, the ones that mention the user, a role of theirs, or everybody. The newest 1,000 "
+        "unread messages are counted."
     )
     unread_status: bool = strawberry.field(description="Set by setUnread: show a dot without a number.")
     mute_status: bool
@@ -65,8 +65,8 @@ class SessionType(Node):
     peer_read_seq: int | None
 
     @strawberry.field(
-        description="For an INVALID session: still answers id, type and last title. For a dismissed group: status DISSOLVED "
-        "and its last owner."
+        description="For an INVALID session: still answers id, type and last title. For a dismissed group: status "
+        "DISSOLVED and its last owner."
     )
     def conversation(self, info: Info) -> ConversationRef:
         return info.context.load_conversation(self.key)

@@ -14,8 +14,8 @@ from store.users.user import User
 @strawberry.type
 class UserMutations:
     @strawberry.mutation(
-        description="Role service or admin only. A user also comes into being with their first authenticated request; the "
-        "token's name and picture fill what is not set."
+        description="Role service or admin only. A user also comes into being with their first authenticated request; "
+        "the token's name and picture fill what is not set."
     )
     async def upsert_users(self, info: Info, input: list[UserInput]) -> list[UserType]:
         caller = info.context.caller

@@ -1,1 +1,1 @@
-"""Authentication: tokens, keys and who may connect."""
+"""Authentication: tokens, keys, revocation, and the tokens of WebSockets."""

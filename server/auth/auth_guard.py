@@ -1,4 +1,4 @@
-"""Who may come in, and stay: tokens that are good and were not revoked, and the end of what lasts on one that is so no more."""
+"""Authenticates callers, and closes their connections when their token stops being valid."""
 
 from __future__ import annotations
 
@@ -16,77 +16,78 @@ from subscriptions.transport.close_codes import FORBIDDEN, Close
 
 _log = structlog.get_logger(__name__)
 
-JUDGED_EVERY = 150.0
-"""Seconds between two looks whether the keys are still in force that the tokens of live connections were signed with."""
+RECHECK_SECONDS = 150.0
+"""Interval at which the keys that signed the tokens of open connections are checked again."""
 
 REVOKED = FORBIDDEN.because("Token revoked")
 KEY_WITHDRAWN = FORBIDDEN.because("The token's key was withdrawn")
 
 CloseWhere = Callable[[Callable[[object], bool], Close], None]
-"""Ends, at once and like this, whatever lasts on behalf of those callers for whom the first argument answers True."""
+"""Closes at once every connection of the callers for which the first argument returns True."""
 
 
 class AuthGuard:
-    """Judges tokens when somebody comes, and again for as long as they stay."""
+    """Checks tokens when clients connect, and again while they stay connected."""
 
     def __init__(self, authenticator: Authenticator, revocations: Revocations) -> None:
         self._authenticator = authenticator
         self._revocations = revocations
-        self._endings: list[CloseWhere] = []
-        self._task: asyncio.Task[None] | None = None
-        revocations.on_news(self._end_revoked)
+        self._closers: list[CloseWhere] = []
+        self._recheck_task: asyncio.Task[None] | None = None
+        revocations.on_change(self._close_revoked)
 
     async def authenticate(self, token: str) -> Caller:
-        """The caller a token speaks for. Whoever keeps them past a wait, to let them stay, asks `check` again.
+        """Return the caller of a token.
 
-        Raises Unauthenticated with the reason, fit to be shown, and Unavailable while it can't be judged.
+        Code that waits before it admits the caller calls `check` again afterwards. Raises Unauthenticated with a reason
+        that may be sent to the client, and Unavailable while the token cannot be checked.
         """
         caller = await self._authenticator.authenticate(token)
         self.check(caller)
         return caller
 
     def check(self, caller: Caller) -> None:
-        """Raises Unauthenticated for a caller who would be refused by now, Unavailable while that is not known."""
+        """Raise Unauthenticated if the caller's token is no longer valid, and Unavailable while that is unknown."""
         if not self._revocations.is_known:
-            raise Unavailable("Which tokens were revoked is not known yet, please try again.")
+            raise Unavailable("The list of revoked tokens is not loaded yet, please try again.")
         if self._is_revoked(caller):
             raise Unauthenticated("The token was revoked.")
         if self._authenticator.is_withdrawn(caller):
-            raise Unauthenticated("The token is signed with a key that is not known here.")
+            raise Unauthenticated("The token is signed with a key that this server does not know.")
 
-    def watch(self, close_where: CloseWhere) -> None:
-        """Has `close_where` end what lasts on tokens that are not good any more, whenever there are such."""
-        self._endings.append(close_where)
+    def close_with(self, close_where: CloseWhere) -> None:
+        """Register a function that closes connections whose token is no longer valid."""
+        self._closers.append(close_where)
 
-    async def open(self) -> None:
-        """Begins to judge again, now and then."""
-        self._task = asyncio.create_task(self._keep_judging())
+    async def start(self) -> None:
+        """Start to check the keys of open connections periodically."""
+        self._recheck_task = asyncio.create_task(self._recheck_forever())
 
-    async def close(self) -> None:
-        """Stops."""
-        if self._task is not None:
-            await end_tasks([self._task])
+    async def stop(self) -> None:
+        """Stop the periodic check."""
+        if self._recheck_task is not None:
+            await end_tasks([self._recheck_task])
 
-    async def judge_again(self) -> None:
-        """Reads the keys anew, and ends what lasts on a token that would be refused by now."""
+    async def recheck(self) -> None:
+        """Fetch the keys again, and close the connections whose token is no longer valid."""
         await self._authenticator.refresh_keys()
-        self._end(self._authenticator.is_withdrawn, KEY_WITHDRAWN)
-        self._end_revoked()
+        self._close(self._authenticator.is_withdrawn, KEY_WITHDRAWN)
+        self._close_revoked()
 
-    async def _keep_judging(self) -> None:
+    async def _recheck_forever(self) -> None:
         while True:
-            await asyncio.sleep(JUDGED_EVERY)
+            await asyncio.sleep(RECHECK_SECONDS)
             try:
-                await self.judge_again()
+                await self.recheck()
             except Exception:
-                _log.exception("live connections could not be judged again")
+                _log.exception("token_recheck_failed")
 
-    def _end_revoked(self) -> None:
-        self._end(self._is_revoked, REVOKED)
+    def _close_revoked(self) -> None:
+        self._close(self._is_revoked, REVOKED)
 
-    def _end(self, is_over: Callable[[Caller], bool], close: Close) -> None:
-        for close_where in self._endings:
-            close_where(lambda caller: isinstance(caller, Caller) and is_over(caller), close)
+    def _close(self, is_invalid: Callable[[Caller], bool], close: Close) -> None:
+        for close_where in self._closers:
+            close_where(lambda caller: isinstance(caller, Caller) and is_invalid(caller), close)
 
     def _is_revoked(self, caller: Caller) -> bool:
         return self._revocations.is_revoked(caller.user_id, caller.issued_at)

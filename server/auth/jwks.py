@@ -1,4 +1,4 @@
-"""The public keys that tokens are checked against: a JWK set behind an address or in a file, kept fresh."""
+"""Public keys for checking tokens: a JWK set from a URL or a file, fetched again periodically."""
 
 from __future__ import annotations
 
@@ -20,28 +20,27 @@ log = structlog.get_logger(__name__)
 Clock = Callable[[], float]
 """Seconds since the epoch."""
 
-FRESH_FOR = 300.0
-"""Seconds after which the set is fetched again, in the background."""
+REFRESH_SECONDS = 300.0
+"""Age at which the set is fetched again, in the background."""
 
-PAUSE = 10.0
-"""Seconds between two fetches at the least, however many unknown key ids are tried and however often it fails."""
+MIN_FETCH_INTERVAL_SECONDS = 10.0
+"""Minimum time between two fetches, also after failures and for unknown key ids."""
 
-TIMEOUT = 5.0
-"""Seconds that one fetch may take."""
+FETCH_TIMEOUT_SECONDS = 5.0
 
 ALGORITHMS = {("RSA", None): "RS256", ("EC", "P-256"): "ES256", ("OKP", "Ed25519"): "EdDSA"}
-"""The one algorithm a key of each type (kty, crv) may verify. What is not here verifies nothing."""
+"""Algorithm that a key of each type (kty, crv) may verify. Keys of other types are ignored."""
 
 _PUBLIC_MEMBERS = ("kty", "crv", "n", "e", "x", "y")
 
 
 class JwksError(Exception):
-    """What was read is no JWK set with a key of use."""
+    """Raised when a document is not a JWK set with a usable key."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key and what it is known by. Two are equal where they are the same key under the same name."""
+    """A public key and its key id. Two are equal if key and key id are equal."""
 
     kid: str | None
     algorithm: str
@@ -50,9 +49,9 @@ class PublicKey:
 
 
 def parse_jwks(document: bytes) -> tuple[PublicKey, ...]:
-    """The signing keys of a JWK set. Others in it (encryption, symmetric, weak, unknown) are passed over.
+    """Return the signing keys of a JWK set. Encryption, symmetric, weak and unknown keys are ignored.
 
-    Raises JwksError where none is left.
+    Raises JwksError if no key remains.
     """
     try:
         members = orjson.loads(document)["keys"]
@@ -85,9 +84,9 @@ def _public_key(member: Any) -> PublicKey | None:
 
 
 class KeySet:
-    """The keys of one JWK set. Concurrent callers share one fetch.
+    """Keys of one JWK set. Concurrent callers share one fetch.
 
-    Keys once read stay in force while the set cannot be fetched. `load` gives the document, or raises whatever it may.
+    While the set cannot be fetched, the keys read last stay in force. `load` returns the document, or raises any error.
     """
 
     def __init__(self, load: Callable[[], Awaitable[bytes]], clock: Clock) -> None:
@@ -99,12 +98,12 @@ class KeySet:
         self._fetch: asyncio.Task[None] | None = None
 
     async def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
-        """The key a token's header names; without a kid the only one for the algorithm.
+        """Return the key that a token's header names; without a kid, the only key for the algorithm.
 
-        An unknown kid makes the set be fetched again, at most every PAUSE seconds. Raises Unavailable
-        where no set could be had so far.
+        An unknown kid causes another fetch, at most every MIN_FETCH_INTERVAL_SECONDS. Raises Unavailable if no set
+        has been fetched yet.
         """
-        if self._keys and self._clock() - self._read_at > FRESH_FOR:
+        if self._keys and self._clock() - self._read_at > REFRESH_SECONDS:
             self._start_fetch()
         key = self._pick(kid, algorithm)
         if key is None:
@@ -113,25 +112,25 @@ class KeySet:
                 await asyncio.shield(fetch)
                 key = self._pick(kid, algorithm)
         if not self._keys:
-            raise Unavailable("The keys that tokens are checked against cannot be fetched just now.")
+            raise Unavailable("The keys for checking tokens cannot be fetched at the moment, please try again.")
         return key
 
-    def holds(self, key: PublicKey) -> bool:
-        """Whether a key is one of the set's, as it was last read."""
+    def contains(self, key: PublicKey) -> bool:
+        """Return whether a key is in the set as last read."""
         return key in self._keys
 
     async def refresh(self) -> None:
-        """Reads a set that is in use anew, unless that was tried less than PAUSE seconds ago."""
+        """Read a set that is in use again, unless that was tried less than MIN_FETCH_INTERVAL_SECONDS ago."""
         fetch = self._start_fetch() if self._keys else None
         if fetch is not None:
             await asyncio.shield(fetch)
 
     def _pick(self, kid: str | None, algorithm: str) -> PublicKey | None:
-        fitting = [key for key in self._keys if key.algorithm == algorithm and (kid is None or key.kid == kid)]
-        return fitting[0] if len(fitting) == 1 else None
+        matching = [key for key in self._keys if key.algorithm == algorithm and (kid is None or key.kid == kid)]
+        return matching[0] if len(matching) == 1 else None
 
     def _start_fetch(self) -> asyncio.Task[None] | None:
-        if self._fetch is None and self._clock() - self._tried_at >= PAUSE:
+        if self._fetch is None and self._clock() - self._tried_at >= MIN_FETCH_INTERVAL_SECONDS:
             self._tried_at = self._clock()
             self._fetch = asyncio.create_task(self._refresh())
         return self._fetch
@@ -141,27 +140,30 @@ class KeySet:
             self._keys = parse_jwks(await self._load())
             self._read_at = self._clock()
         except Exception as error:
-            # Whatever the other side did: the keys at hand go on, and the next try comes after PAUSE.
+            # The current keys stay in force. The next fetch is at least MIN_FETCH_INTERVAL_SECONDS later.
             log.warning("jwks_fetch_failed", reason=f"{type(error).__name__}: {error}", keys=len(self._keys))
         finally:
             self._fetch = None
 
 
-def from_url(url: str) -> Callable[[], Awaitable[bytes]]:
-    """Loads the document by HTTP. Redirects are not followed: the address set is the one trusted."""
+def load_from_url(url: str) -> Callable[[], Awaitable[bytes]]:
+    """Return a function that loads the document over HTTP.
+
+    It does not follow redirects: only the given URL is trusted.
+    """
 
     def fetch() -> bytes:
-        return httpx.get(url, timeout=TIMEOUT).raise_for_status().content
+        return httpx.get(url, timeout=FETCH_TIMEOUT_SECONDS).raise_for_status().content
 
     async def load() -> bytes:
-        # Setting up TLS takes tens of milliseconds, which the event loop must not spend.
+        # Setting up TLS takes tens of milliseconds and would block the event loop.
         return await asyncio.to_thread(fetch)
 
     return load
 
 
-def from_file(path: Path) -> Callable[[], Awaitable[bytes]]:
-    """Loads the document from a file, which may be replaced while the server runs."""
+def load_from_file(path: Path) -> Callable[[], Awaitable[bytes]]:
+    """Return a function that loads the document from a file. The file may be replaced while the server runs."""
 
     async def load() -> bytes:
         return await asyncio.to_thread(path.read_bytes)

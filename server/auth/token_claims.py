@@ -1,4 +1,4 @@
-"""What a verified token says: its claims, checked one by one."""
+"""Checks the claims of a verified token."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from resolvers.base.errors import Unauthenticated
 from resolvers.users.callers import Caller, CallerRole
 from store.base.ids import UserId, is_user_id
 
-LEEWAY = 5.0
-"""Seconds by which the issuer's clock may differ from ours."""
+LEEWAY_SECONDS = 5.0
+"""Tolerated difference between the issuer's clock and this server's."""
 
 LAST_SECOND = 253_402_300_799.0
-"""The last one of the year 9999: what a DateTime can still say."""
+"""Last second of the year 9999, the latest time that a DateTime can represent."""
 
 
 def caller_of(claims: dict[str, Any], now: float, *, audience: str | None, issuer: str | None) -> Caller:
-    """Who the claims of a verified token speak for at a time. `audience` and `issuer` None: any will do.
+    """Return the caller of a verified token at the time `now`. With `audience` or `issuer` None, any value is accepted.
 
-    Raises Unauthenticated with what is amiss, and nothing of what the claims say.
+    Raises Unauthenticated with a reason that does not contain the claims' values.
     """
     expires_at = _time_claim(claims, "exp")
     if expires_at is None:
         raise Unauthenticated("The token has no exp claim.")
-    if expires_at + LEEWAY <= now:
+    if expires_at + LEEWAY_SECONDS <= now:
         raise Unauthenticated("The token has expired.")
     issued_at = _time_claim(claims, "iat")
     for name, since in (("nbf", _time_claim(claims, "nbf")), ("iat", issued_at)):
-        if (since or 0) - LEEWAY > now:
-            raise Unauthenticated(f"The token is not valid yet (its {name} claim lies ahead).")
+        if (since or 0) - LEEWAY_SECONDS > now:
+            raise Unauthenticated(f"The token is not valid yet (its {name} claim is in the future).")
     _check_destination(claims, audience, issuer)
     user = claims.get("sub")
     if user is None:
         raise Unauthenticated("The token has no sub claim.")
     if not isinstance(user, str) or not is_user_id(user):
         raise Unauthenticated(
-            "The token's sub claim is no user id: 1 to 64 letters, digits, '.', '@' or '-', a letter or digit first."
+            "The token's sub claim is not a user id: 1 to 64 letters, digits, '.', '@' or '-', a letter or digit first."
         )
     return Caller(
         UserId(user),
@@ -49,28 +49,28 @@ def caller_of(claims: dict[str, Any], now: float, *, audience: str | None, issue
 
 def _check_destination(claims: dict[str, Any], audience: str | None, issuer: str | None) -> None:
     if issuer is not None and claims.get("iss") != issuer:
-        raise Unauthenticated("The token comes from another issuer (its iss claim).")
+        raise Unauthenticated("The token comes from another issuer (iss claim).")
     if audience is None:
         return
     named = claims.get("aud")
     if audience not in (named if isinstance(named, list) else [named]):
-        raise Unauthenticated("The token is meant for another audience (its aud claim).")
+        raise Unauthenticated("The token is for another audience (aud claim).")
 
 
 def _time_claim(claims: dict[str, Any], name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    # bool is an int to Python, not to JSON; NaN and what no calendar reaches fail the comparison.
+    # bool is an int in Python but not in JSON. NaN and times after LAST_SECOND fail the comparison.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LAST_SECOND:
-        raise Unauthenticated(f"The token's {name} claim is no time in seconds.")
+        raise Unauthenticated(f"The token's {name} claim is not a time in seconds.")
     return float(value)
 
 
 def _text_claim(claims: dict[str, Any], name: str) -> str | None:
     value = claims.get(name)
     if value is not None and not isinstance(value, str):
-        raise Unauthenticated(f"The token's {name} claim is no text.")
+        raise Unauthenticated(f"The token's {name} claim is not a text.")
     return value or None
 
 
@@ -81,4 +81,4 @@ def _role(claims: dict[str, Any]) -> CallerRole:
     try:
         return CallerRole(value)
     except ValueError as error:
-        raise Unauthenticated("The token's role claim is none of user, service and admin.") from error
+        raise Unauthenticated("The token's role claim should be user, service or admin.") from error

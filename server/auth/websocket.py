@@ -1,4 +1,4 @@
-"""Who opens a WebSocket: the same token as over HTTP, in the payload of connection_init."""
+"""Authentication of WebSockets: the token is in the payload of connection_init."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from subscriptions.transport.websocket import Authenticate, Authenticated, Conne
 OVERLOADED = TRY_AGAIN_LATER.because("Try again later: overloaded")
 
 
-def socket_authenticate(
+def websocket_authenticator(
     authenticate: Callable[[str], Awaitable[Caller]],
     sign_in: Callable[[Caller], Awaitable[None]],
-    shedding: LoadShedding,
-    count: Callable[[Caller], None] = lambda caller: None,
+    load_shedding: LoadShedding,
+    count_connection: Callable[[Caller], None] = lambda caller: None,
 ) -> Authenticate:
-    """Judges the payload of a connection_init by its `Authorization` (or `authorization`): "Bearer <token>".
+    """Return a function that authenticates the payload of a connection_init.
 
-    Without one the connection is nobody's. A token that is refused closes with 4403 and the reason: clients come
-    back after that, perhaps with a new token. Counts as an operation: one too many closes with 1013, and so does one that can't be judged at the moment. `count` raises RateLimited
-    for users who open too many: 1013, with when to come back.
+    The token is in `Authorization` or `authorization`, as "Bearer <token>". Without it the connection is anonymous.
+
+    Close codes:
+        4403: the token is refused; the reason says why. Clients reconnect, possibly with a new token.
+        1013: the process is overloaded, the token cannot be checked at the moment, or `count_connection` raised
+            RateLimited because the user opens too many connections. In the last case the reason says when to retry.
+
+    Authenticating counts as an operation.
     """
 
-    async def judge(payload: Json | None) -> Authenticated:
+    async def authenticate_payload(payload: Json | None) -> Authenticated:
         header = (payload or {}).get("Authorization", (payload or {}).get("authorization"))
         try:
             if header is not None and not isinstance(header, str):
@@ -36,24 +41,24 @@ def socket_authenticate(
             token = bearer_token(header)
             if token is None:
                 return Authenticated(None)
-            if not shedding.enter():
-                shedding.shed.connections += 1
+            if not load_shedding.enter():
+                load_shedding.refused.connections += 1
                 raise ConnectionRefusedByAuth(OVERLOADED)
             try:
                 caller = await authenticate(token)
-                count(caller)
+                count_connection(caller)
                 await sign_in(caller)
-                # Signing in may have taken a while, and what is revoked ends none but the connections that are there.
+                # A revocation during sign_in has closed only the connections that existed by then.
                 caller = await authenticate(token)
             finally:
-                shedding.leave()
-        except Unauthenticated as refused:
-            raise ConnectionRefusedByAuth(FORBIDDEN.because(refused.message)) from refused
-        except Unavailable as away:
-            raise ConnectionRefusedByAuth(TRY_AGAIN_LATER) from away
-        except RateLimited as often:
-            later = f"Try again later: too many connections were opened; retry in {often.retry_after_ms} ms"
-            raise ConnectionRefusedByAuth(TRY_AGAIN_LATER.because(later)) from often
+                load_shedding.leave()
+        except Unauthenticated as refusal:
+            raise ConnectionRefusedByAuth(FORBIDDEN.because(refusal.message)) from refusal
+        except Unavailable as unavailable:
+            raise ConnectionRefusedByAuth(TRY_AGAIN_LATER) from unavailable
+        except RateLimited as limited:
+            reason = f"Try again later: too many connections were opened; retry in {limited.retry_after_ms} ms"
+            raise ConnectionRefusedByAuth(TRY_AGAIN_LATER.because(reason)) from limited
         return Authenticated(caller, caller.expires_at, caller.user_id)
 
-    return judge
+    return authenticate_payload

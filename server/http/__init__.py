@@ -1,1 +1,1 @@
-"""GraphQL over HTTP, static pages and request logs."""
+"""HTTP: parsing requests, forming responses, origins, request log, static pages."""

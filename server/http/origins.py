@@ -1,7 +1,7 @@
-"""Which pages in a browser may call the API, and by which names it may be called (ADR 24).
+"""Checks which web pages call the API, and under which host name (ADR 24).
 
-A browser says of every WebSocket, and of every request but plain GET, which page opened it: `Origin`. Programs that are no browsers
-send none, and are not asked for one.
+Browsers send the header `Origin` with every WebSocket handshake and with every request except plain GET. Other programs
+do not send it, and are not required to.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.http.request import MediaType
 from server.http.response import ResponseFormat
-from subscriptions.transport.engine import error
+from subscriptions.transport.engine import make_error
 
 log = structlog.get_logger(__name__)
 
-_FOREIGN = "Pages of this origin may not call this server: CONFAB_CORS_ORIGINS names those that may."
-_MISCALLED = "This server is not to be called by this name: CONFAB_ALLOWED_HOSTS names those that do."
-_USUAL_PORTS = {b"http": b":80", b"https": b":443"}
-_NO_CLOSE_CODE = {"type": "websocket.close"}
-"""Before the socket is accepted: the handshake is answered with 403."""
+_ORIGIN_REFUSED = "Pages of this origin may not call this server. Add the origin to CONFAB_CORS_ORIGINS."
+_HOST_REFUSED = "This server does not answer to this host name. Add the name to CONFAB_ALLOWED_HOSTS."
+_DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
+_REFUSE_HANDSHAKE = {"type": "websocket.close"}
+"""Closing a WebSocket before accepting it makes the server answer the handshake with 403."""
 
 
 class OriginGuard:
-    """An ASGI application in front of another one, which is spared what comes from foreign pages: 403.
+    """ASGI middleware that answers requests of foreign pages with 403.
 
-    A page is foreign whose origin is neither the server's own, by the name it is called by, nor among `origins`. With `hosts` the server
-    answers to these names alone, to localhost, and to addresses: a page whose own name was made to lead here is foreign too.
+    A page is foreign if its origin is neither the server's own, according to the Host header, nor in `origins`. With
+    `hosts`, the server answers only to these names, to localhost and to IP addresses. This also refuses pages whose own
+    host name was made to resolve to this server (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, origins: Iterable[str], hosts: Iterable[str] | None = None) -> None:
@@ -38,17 +39,18 @@ class OriginGuard:
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
         refusal = self._refusal(scope)
         if refusal is None:
             await self._app(scope, receive, send)
             return
-        # A browser shows its page nothing of the answer.
-        log.info("refused", reason=refusal, origin=_header(scope, b"origin"), host=_header(scope, b"host"))
+        # Browsers hide the response from the page, so the reason is logged.
+        log.info("origin_refused", reason=refusal, origin=_header(scope, b"origin"), host=_header(scope, b"host"))
         if scope["type"] == "websocket":
-            await send(_NO_CLOSE_CODE)
+            await send(_REFUSE_HANDSHAKE)
         else:
-            body = {"errors": [error(refusal, "FORBIDDEN")]}
-            await ResponseFormat.of(MediaType.JSON).answer(body, 403)(scope, receive, send)
+            body = {"errors": [make_error(refusal, "FORBIDDEN")]}
+            await ResponseFormat.of(MediaType.JSON).respond(body, 403)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str | None:
         host, origins = b"", []
@@ -57,29 +59,29 @@ class OriginGuard:
                 origins.append(value.lower())
             elif name == b"host":
                 host = value.lower()
-        if self._hosts is not None and not _is_called(host.decode("latin-1"), self._hosts):
-            return _MISCALLED
+        if self._hosts is not None and not _is_allowed_host(host.decode("latin-1"), self._hosts):
+            return _HOST_REFUSED
         for origin in origins:
             if not _is_own(origin, host) and origin not in self._origins:
-                return _FOREIGN
+                return _ORIGIN_REFUSED
         return None
 
 
 def _header(scope: Scope, wanted: bytes) -> str | None:
-    """What it says, as far as that fits into a log."""
+    """Return the header's value, cut to 256 bytes for the log."""
     return next((value[:256].decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
 
 
 def _is_own(origin: bytes, host: bytes) -> bool:
     scheme, _, authority = origin.partition(b"://")
-    if scheme not in _USUAL_PORTS or not host:
+    if scheme not in _DEFAULT_PORTS or not host:
         return False
-    # Browsers leave it out of both; a proxy may have written it into Host.
-    usual = _USUAL_PORTS[scheme]
-    return authority.removesuffix(usual) == host.removesuffix(usual)
+    # Browsers omit the default port in both headers, but a proxy may have added it to Host.
+    default_port = _DEFAULT_PORTS[scheme]
+    return authority.removesuffix(default_port) == host.removesuffix(default_port)
 
 
-def _is_called(host: str, names: set[str]) -> bool:
+def _is_allowed_host(host: str, names: set[str]) -> bool:
     name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
     if name in names or name == "localhost" or name.endswith(".localhost"):
         return True

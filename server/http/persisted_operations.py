@@ -1,4 +1,4 @@
-"""Registered operations: documents that requests name by an id, or that alone are served (ADR 29)."""
+"""Persisted operations: documents that requests name by an id, or the only ones that are served (ADR 29)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from resolvers.base.errors import Forbidden, InvalidInput
-from schema.execution.known_documents import reasons_against
+from schema.execution.document_validation import validate_document
 from schema.execution.query_limits import QueryLimits
 from server.settings import Settings, SettingsError, variable
 from subscriptions.transport.engine import (
@@ -20,15 +20,15 @@ from subscriptions.transport.engine import (
     GraphQLEngine,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
-    error,
+    make_error,
 )
 
 NOT_FOUND = "PersistedQueryNotFound"
-"""Clients that send hashes look for this very message: they send the text then."""
+"""Clients that send hashes look for exactly this message, and then send the text."""
 
-NOT_REGISTERED = "This operation is not one of those that are registered here, which alone are served."
+NOT_PERSISTED = "This server runs persisted operations only, and this operation is not one of them."
 
 _APOLLO = "apollo-persisted-query-manifest"
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})\Z")
@@ -36,53 +36,56 @@ _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})\Z")
 
 @dataclass(frozen=True, slots=True)
 class PersistedOperations:
-    """What is registered: texts by id. `only`: nothing else is served."""
+    """Documents by id. With `only`, no other operations are served."""
 
     texts: Mapping[str, str]
     only: bool
 
 
 class PersistedOperationsEngine:
-    """A GraphQLEngine around another, in front of which ids become the texts they stand for."""
+    """A GraphQLEngine in front of another one. Replaces ids of documents by their texts."""
 
-    def __init__(self, engine: GraphQLEngine, registered: PersistedOperations) -> None:
+    def __init__(self, engine: GraphQLEngine, operations: PersistedOperations) -> None:
         self._engine = engine
-        self._texts = registered.texts
-        self._served = frozenset(registered.texts.values()) if registered.only else None
+        self._texts = operations.texts
+        self._allowed = frozenset(operations.texts.values()) if operations.only else None
 
-    def prepare(self, request: GraphQLRequest) -> Prepared:
-        """See GraphQLEngine. An id that stands for nothing: INVALID_INPUT; a text that is not served: FORBIDDEN."""
+    def prepare(self, request: GraphQLRequest) -> OperationHandle:
+        """See GraphQLEngine. Refuses unknown ids with INVALID_INPUT, and other documents with FORBIDDEN."""
         if request.document_id is not None:
             text = self._texts.get(request.document_id)
             if text is None:
-                raise RequestRefused([error(NOT_FOUND, InvalidInput.code)])
+                raise RequestRefused([make_error(NOT_FOUND, InvalidInput.code)])
             request = GraphQLRequest(text, request.variables, request.operation_name)
-        elif self._served is not None and request.query not in self._served:
-            raise RequestRefused([error(NOT_REGISTERED, Forbidden.code)])
+        elif self._allowed is not None and request.query not in self._allowed:
+            raise RequestRefused([make_error(NOT_PERSISTED, Forbidden.code)])
         return self._engine.prepare(request)
 
-    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
+    async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""
         return await self._engine.execute(prepared, request, context)
 
-    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
+    async def subscribe(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> EventStream:
         """See GraphQLEngine."""
         return await self._engine.subscribe(prepared, request, context)
 
 
 def load_persisted_operations(settings: Settings) -> PersistedOperations | None:
-    """The operations of the file that the settings name; None where they name none.
+    """Return the operations of the file in the settings, or None without a file.
 
-    Raises SettingsError, a sentence for each document that could never be served, and for each id that is not what it looks like.
+    Raises SettingsError with a sentence for each document that could never be served, and for each id that looks like a
+    hash of its document but is not.
     """
     if settings.operations_file is None:
         return None
     texts = _read(settings.operations_file)
     limits = QueryLimits(max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases)
-    problems = [reason for id, text in texts.items() for reason in _problems(id, text, limits)]
+    problems = [reason for id, text in texts.items() for reason in _find_problems(id, text, limits)]
     if problems:
         raise SettingsError([f"{variable('operations_file')}: {reason}" for reason in problems])
-    # The appendix of GraphQL over HTTP writes hashes with a prefix, clients of Apollo's without.
+    # The appendix of GraphQL over HTTP prefixes hashes. Apollo's clients do not.
     hashes = {found[1]: text for id, text in texts.items() if (found := _SHA256.match(id))}
     prefixed = {f"sha256:{digest}": text for digest, text in hashes.items()}
     return PersistedOperations(texts | hashes | prefixed, settings.operations_only)
@@ -90,40 +93,40 @@ def load_persisted_operations(settings: Settings) -> PersistedOperations | None:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_repeats)
+        found = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_refuse_duplicates)
     except (OSError, ValueError, RecursionError) as failure:
-        raise SettingsError([f"{variable('operations_file')} holds no JSON that can be read: {failure}."]) from failure
+        raise SettingsError([f"{variable('operations_file')} is not valid JSON: {failure}."]) from failure
     try:
         if isinstance(found, dict) and found.get("format") == _APOLLO:
             if found.get("version") != 1:
-                raise ValueError("this version of Apollo's manifest is not known here")
-            found = _without_repeats([(operation["id"], operation["body"]) for operation in found["operations"]])
+                raise ValueError("this version of Apollo's manifest is not supported")
+            found = _refuse_duplicates([(operation["id"], operation["body"]) for operation in found["operations"]])
         if not isinstance(found, dict) or not all(isinstance(part, str) for pair in found.items() for part in pair):
             raise TypeError
         if not found:
             raise ValueError("it is empty")
     except (KeyError, TypeError) as failure:
-        expected = "should hold an object of documents by their ids, or Apollo's manifest"
+        expected = "should contain an object of documents by id, or Apollo's manifest"
         raise SettingsError([f"{variable('operations_file')} {expected}."]) from failure
     except ValueError as failure:
-        raise SettingsError([f"{variable('operations_file')} is of no use: {failure}."]) from failure
+        raise SettingsError([f"{variable('operations_file')} cannot be used: {failure}."]) from failure
     return found
 
 
-def _without_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    held: dict[Any, Any] = {}
+def _refuse_duplicates(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    merged: dict[Any, Any] = {}
     for name, value in pairs:
-        if held.setdefault(name, value) != value:
-            raise ValueError(f"{name} stands there twice, for different things")
-    return held
+        if merged.setdefault(name, value) != value:
+            raise ValueError(f"{name} appears twice with different values")
+    return merged
 
 
-def _problems(id: str, text: str, limits: QueryLimits) -> list[str]:
+def _find_problems(id: str, text: str, limits: QueryLimits) -> list[str]:
     if not id:
         return ["an id is empty."]
     problems = []
     digest = _SHA256.match(id)
-    # A lone surrogate is legal in JSON, and no hash is that of a text with one.
+    # JSON may contain lone surrogates. They cannot be encoded, so no hash matches such a text.
     if digest and hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest() != digest[1]:
-        problems.append(f"{id} looks like a SHA-256 hash, and is not that of its text.")
-    return [*problems, *(f"{id}: {reason}" for reason in reasons_against(text, limits))]
+        problems.append(f"{id} looks like a SHA-256 hash, but is not the hash of its text.")
+    return [*problems, *(f"{id}: {reason}" for reason in validate_document(text, limits))]

@@ -1,4 +1,4 @@
-"""What a GraphQL request over HTTP asks, and in which form it wants the answer. No engine, no authentication."""
+"""Parses GraphQL requests over HTTP, and negotiates the media type of the response."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from starlette.requests import ClientDisconnect, Request
 from subscriptions.transport.engine import GraphQLRequest, Json, OperationKind
 from subscriptions.transport.graphql_request import InvalidRequest, graphql_request
 
-# What orjson would turn into a float, and so into another number.
+# orjson would turn such a number into a float and lose digits.
 _LONG_NUMBER = re.compile(rb"\d{19}")
-_LONGEST_ID = 256
-_USUAL_LENGTH = 256
+_MAX_OPERATION_ID_LENGTH = 256
+_MAX_CACHED_ACCEPT_LENGTH = 256
 BODY_SECONDS = 30.0
-"""For the body of a request to come, once it has begun."""
+"""Time limit for receiving a body after its first chunk."""
 
 _TOO_LARGE = "The body has more than {limit} bytes."
 
 
 class MediaType(StrEnum):
-    """The two forms of answer. GRAPHQL tells a failed request by the status, JSON (older clients) by its body."""
+    """Media types of responses. GRAPHQL signals failed requests by the status, JSON (older clients) in the body."""
 
     GRAPHQL = "application/graphql-response+json"
     JSON = "application/json"
@@ -37,15 +37,15 @@ class MediaType(StrEnum):
 EVENT_STREAM = "text/event-stream"
 
 TOKEN_HEADER = "x-graphql-event-stream-token"
-"""Which event stream a request is about; the URL's `token` says the same."""
+"""Header with the token of an event stream. The URL parameter `token` is equivalent."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptPreferences:
-    """What an Accept header asks for. `media_type` None: neither of the two will do.
+    """Preferences of an Accept header. `media_type` None means that neither media type is accepted.
 
-    Server-sent events have to be named to be accepted: clients that take anything don't expect an answer without end.
-    They are preferred where nothing else that is named is wanted as much.
+    Server-sent events are accepted only if they are named: clients that accept anything do not expect an endless
+    response. They are preferred if no other named type has the same quality.
     """
 
     media_type: MediaType | None
@@ -58,7 +58,7 @@ _JSON = AcceptPreferences(MediaType.JSON)
 
 
 class BadRequest(Exception):
-    """What came is no GraphQL request that is answered here. INVALID_INPUT to the client."""
+    """Raised for invalid requests over HTTP. Clients get INVALID_INPUT."""
 
     def __init__(
         self, message: str, *, status: int = 400, field: str | None = None, headers: Mapping[str, str] | None = None
@@ -70,13 +70,15 @@ class BadRequest(Exception):
         self.headers = dict(headers or {})
 
 
-def preferences(accept: str | None) -> AcceptPreferences:
-    """Negotiate (RFC 9110, 12.5.1). Without a preference the answer is application/json, as the GraphQL over HTTP
-    specification has it for clients that came before it."""
+def parse_accept(accept: str | None) -> AcceptPreferences:
+    """Parse an Accept header (RFC 9110, 12.5.1).
+
+    Without a preference the response is application/json, as GraphQL over HTTP specifies for older clients.
+    """
     if accept is None:
         return _JSON
-    # The same few headers come again and again; one that is as long as a client likes is nothing to remember.
-    return _negotiate(accept) if len(accept) <= _USUAL_LENGTH else _negotiate.__wrapped__(accept)
+    # Most clients send one of a few short headers. Long headers are not cached, to bound memory.
+    return _negotiate(accept) if len(accept) <= _MAX_CACHED_ACCEPT_LENGTH else _negotiate.__wrapped__(accept)
 
 
 @lru_cache(maxsize=256)
@@ -85,15 +87,15 @@ def _negotiate(accept: str) -> AcceptPreferences:
         return _JSON
     ranges = _media_ranges(accept)
     graphql = _quality(ranges, "application", "graphql-response+json")
-    plain = _quality(ranges, "application", "json")
+    json_quality = _quality(ranges, "application", "json")
     named = MediaType.GRAPHQL.value in ranges
-    if max(graphql, plain) <= 0:
+    if max(graphql, json_quality) <= 0:
         media_type = None
-    elif graphql > plain or (graphql == plain and named):
+    elif graphql > json_quality or (graphql == json_quality and named):
         media_type = MediaType.GRAPHQL
     else:
         media_type = MediaType.JSON
-    best = max(graphql, plain)
+    best = max(graphql, json_quality)
     html = ranges.get("text/html", 0.0)
     events = ranges.get(EVENT_STREAM, 0.0)
     return AcceptPreferences(
@@ -130,9 +132,9 @@ def _quality(ranges: dict[str, float], kind: str, subtype: str) -> float:
 
 
 async def read_parameters(request: Request, max_body_bytes: int) -> Json:
-    """The parameters of a request: in the body of a POST, else in the URL. What they are is not checked yet.
+    """Return the parameters of a request, unchecked: from the body of a POST, else from the URL.
 
-    Raises BadRequest, having read no more than max_body_bytes and one chunk.
+    Reads at most `max_body_bytes` and one chunk. Raises BadRequest.
     """
     if request.method == "POST":
         return await _read_body_parameters(request, max_body_bytes)
@@ -144,7 +146,7 @@ async def _read_body_parameters(request: Request, max_body_bytes: int) -> Json:
     body = await _read_body(request, max_body_bytes)
     if not body:
         raise BadRequest("The body is empty: send a JSON object with the query.")
-    return _checked(parse_json(body, "The body"))
+    return _check_parameters(parse_json(body, "The body"))
 
 
 def _read_url_parameters(request: Request) -> Json:
@@ -167,7 +169,7 @@ def _check_content_type(request: Request) -> None:
 
 def _check_media_type(content_type: str) -> None:
     media_type, *parameters = (part.strip().lower() for part in content_type.split(";"))
-    # Nothing but JSON: what a form on another site can send stays out.
+    # JSON only: HTML forms of other sites cannot send it.
     if media_type != MediaType.JSON.value:
         raise BadRequest("Send the request as Content-Type: application/json.", status=415)
     for parameter in parameters:
@@ -181,84 +183,84 @@ async def _read_body(request: Request, limit: int) -> bytes:
     if declared.isdecimal() and int(declared) > limit:
         raise BadRequest(_TOO_LARGE.format(limit=limit), status=413)
     body: bytes | bytearray = b""
-    late, until = None, 0.0
+    timeout, deadline = None, 0.0
     while True:
-        if late is None:
+        if timeout is None:
             message = await request.receive()
         else:
             try:
-                async with late:
+                async with timeout:
                     message = await request.receive()
             except TimeoutError:
-                raise BadRequest(f"The body did not come within {BODY_SECONDS:g} s.", status=408) from None
+                raise BadRequest(f"The body did not arrive within {BODY_SECONDS:g} s.", status=408) from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk: bytes = message.get("body", b"")
-        body = _appended(body, chunk) if body else chunk
+        body = _append(body, chunk) if body else chunk
         if len(body) > limit:
             raise BadRequest(_TOO_LARGE.format(limit=limit), status=413)
         if not message.get("more_body", False):
             return bytes(body)
-        until = until or asyncio.get_running_loop().time() + BODY_SECONDS
-        late = asyncio.timeout_at(until)
+        deadline = deadline or asyncio.get_running_loop().time() + BODY_SECONDS
+        timeout = asyncio.timeout_at(deadline)
 
 
-def _appended(body: bytes | bytearray, chunk: bytes) -> bytearray:
+def _append(body: bytes | bytearray, chunk: bytes) -> bytearray:
     body = body if isinstance(body, bytearray) else bytearray(body)
     body += chunk
     return body
 
 
-def parse_json(text: bytes, what: str, field: str | None = None) -> Any:
-    """The value of a JSON text, numbers of any length exact. Raises BadRequest."""
+def parse_json(text: bytes, name: str, field: str | None = None) -> Any:
+    """Return the value of a JSON text, with exact numbers of any length. Raises BadRequest with the text's `name`."""
     try:
         value = orjson.loads(text)
         return json.loads(text) if _LONG_NUMBER.search(text) else value
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"{what} is no JSON that can be read.", field=field) from error
+        raise BadRequest(f"{name} is not valid JSON.", field=field) from error
 
 
 def check_method(request: Request, kind: OperationKind) -> None:
-    """Raises BadRequest for a mutation that comes by anything but POST."""
+    """Raise BadRequest for a mutation that is not sent by POST."""
     if kind == "mutation" and request.method != "POST":
-        raise BadRequest("Mutations are served by POST only.", status=405, headers={"allow": "POST"})
+        raise BadRequest("Send mutations by POST.", status=405, headers={"allow": "POST"})
 
 
 def stream_token(request: Request) -> str | None:
-    """The token of the event stream that the request is about, if it is about one."""
+    """Return the token of the event stream that the request names, or None."""
     token = request.headers.get(TOKEN_HEADER)
     if not token and request.scope["query_string"]:
         token = request.query_params.get("token")
     return token or None
 
 
-def operation_id_of(parameters: Json) -> str:
-    """By which id the events of an operation on an event stream are to be told. Raises BadRequest."""
+def parse_operation_id(parameters: Json) -> str:
+    """Return the id that the events of an operation will have on the stream. Raises BadRequest."""
     id = (parameters.get("extensions") or {}).get("operationId")
-    return _operation_id(id, "extensions.operationId")
+    return _check_operation_id(id, "extensions.operationId")
 
 
-def operation_to_stop(request: Request) -> str:
-    """The id of the operation that a DELETE ends. Raises BadRequest."""
-    return _operation_id(request.query_params.get("operationId"), "operationId")
+def parse_operation_to_stop(request: Request) -> str:
+    """Return the id of the operation that a DELETE ends. Raises BadRequest."""
+    return _check_operation_id(request.query_params.get("operationId"), "operationId")
 
 
-def _operation_id(id: object, field: str) -> str:
-    if not isinstance(id, str) or not 0 < len(id) <= _LONGEST_ID:
-        raise BadRequest(f"{field} should be a string of 1 to {_LONGEST_ID} characters.", field=field)
+def _check_operation_id(id: object, field: str) -> str:
+    if not isinstance(id, str) or not 0 < len(id) <= _MAX_OPERATION_ID_LENGTH:
+        raise BadRequest(f"{field} should be a string of 1 to {_MAX_OPERATION_ID_LENGTH} characters.", field=field)
     return id
 
 
-def _checked(parameters: Any) -> Json:
+def _check_parameters(parameters: Any) -> Json:
     if isinstance(parameters, list):
-        raise BadRequest("Batches are not answered: send one JSON object a request.")
+        raise BadRequest("Batches are not supported: send one JSON object per request.")
     if not isinstance(parameters, dict):
         raise BadRequest("The body should be a JSON object with the query.")
     return parameters
 
 
-def request_of(parameters: Json) -> GraphQLRequest:
-    """The request that the parameters make. Raises BadRequest."""
+def parse_graphql_request(parameters: Json) -> GraphQLRequest:
+    """Return the GraphQL request with these parameters. Raises BadRequest."""
     try:
         return graphql_request(parameters)
     except InvalidRequest as invalid:

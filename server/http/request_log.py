@@ -1,4 +1,4 @@
-"""Every request's id, and the one line in the log that it leaves."""
+"""Gives each request an id, and logs one line when it has been answered."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from structlog.contextvars import bind_contextvars, clear_contextvars
 
 REQUEST_ID_HEADER = "x-request-id"
 REQUEST_ID_KEY = "confab.request_id"
-"""Where the ASGI scope holds the request's id."""
+"""Key of the request id in the ASGI scope."""
 
 STATUS_KEY = "confab.status"
-"""Where the scope holds the status of an answer that did not go by way of ASGI's messages."""
+"""Key of the status in the ASGI scope, for responses that are not sent as ASGI messages."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z")
 _HEADER = REQUEST_ID_HEADER.encode()
@@ -27,15 +27,15 @@ log = structlog.get_logger(__name__)
 
 
 def new_request_id() -> str:
-    """An id no other request has."""
+    """Return a new unique id."""
     return secrets.token_hex(8)
 
 
 class RequestLogMiddleware:
-    """ASGI middleware: gives each request its id and writes one line when it has been answered.
+    """ASGI middleware that gives each request an id, and logs one line when it has been answered.
 
-    A well-formed x-request-id of the client's is kept, and every answer carries one. Everything logged meanwhile
-    carries it too. What is bound to structlog's context while answering (user, operation) is in the line.
+    A well-formed x-request-id of the client is kept. Every response has that header, and every log line of the request
+    has the id. Values bound to structlog's context during the request (user, operation) are in the line too.
     """
 
     def __init__(self, app: ASGIApp, new_id: Callable[[], str] = new_request_id) -> None:
@@ -43,22 +43,23 @@ class RequestLogMiddleware:
         self._new_id = new_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Log the request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        request_id = offered_id(scope) or self._new_id()
+        request_id = client_request_id(scope) or self._new_id()
         scope[REQUEST_ID_KEY] = request_id
         bind_contextvars(request_id=request_id)
         try:
             if scope["type"] == "http":
-                await self._answer(scope, receive, send, request_id)
+                await self._call_and_log(scope, receive, send, request_id)
             else:
                 await self._app(scope, receive, send)
         finally:
             clear_contextvars()
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        # As proxies log it: the client went away, nothing was answered.
+    async def _call_and_log(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        # The client disconnected before a response. Proxies log the same status.
         status = 499
         started = time.perf_counter()
 
@@ -88,10 +89,10 @@ class RequestLogMiddleware:
                 log.info("request", **line)
 
 
-def offered_id(scope: Scope) -> str | None:
-    """The client's own id for its request, if it sent a well-formed one."""
+def client_request_id(scope: Scope) -> str | None:
+    """Return the x-request-id that the client sent, if it is well-formed."""
     for name, value in scope["headers"]:
         if name == _HEADER:
-            offered = value.decode("latin-1")
-            return offered if _REQUEST_ID.match(offered) else None
+            request_id = value.decode("latin-1")
+            return request_id if _REQUEST_ID.match(request_id) else None
     return None

@@ -1,4 +1,4 @@
-"""The pages that Confab shows in a browser, as `make web` has built them: the playground (GraphiQL) and the demo."""
+"""Web pages that `make web` builds: the playground (GraphiQL) and the demo."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ DEMO_PATH = "/demo"
 DEMO_ASSETS = "/demo/assets"
 
 STATIC = Path(__file__).parents[1] / "static"
-"""Where the build puts a folder for each page: index.html, and files whose names change with their content."""
+"""Output folder of the build. Each page has a folder with index.html, and files whose names contain a content hash."""
 
-_FOR_EVER = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
+_CACHE_FOREVER = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
 _NOT_BUILT = """<!doctype html>
 <html lang="en">
   <head>
@@ -32,7 +32,8 @@ _NOT_BUILT = """<!doctype html>
     <main>
       <h1>This page has not been built yet</h1>
       <p>Confab itself is running: the API answers <code>POST /graphql</code>, and WebSockets there.</p>
-      <p>Pages are built with Node.js 20 or newer and npm. Install them, run <code>make web</code> and load this page again.</p>
+      <p>Pages are built with Node.js 20 or newer and npm.
+      Install them, run <code>make web</code> and load this page again.</p>
     </main>
   </body>
 </html>
@@ -40,10 +41,10 @@ _NOT_BUILT = """<!doctype html>
 
 
 class StaticPage:
-    """One page and its files, from a folder that the build fills; it may do so while the server runs.
+    """A page and its files, read from a folder that the build fills. It may be rebuilt while the server runs.
 
-    Nothing is loaded from any other host: the browser is told to refuse that. Pages of others may not frame it; with `framed` it may frame
-    itself.
+    The content security policy forbids loading anything from other hosts. Foreign pages may not frame the page; with
+    `framed` it may frame itself.
     """
 
     def __init__(self, folder: Path, assets_path: str, *, framed: bool = False) -> None:
@@ -52,7 +53,7 @@ class StaticPage:
         self._headers = _headers("'self'" if framed else "'none'", "SAMEORIGIN" if framed else "DENY")
 
     def page(self, _request: Request) -> Response:
-        """The page, or one that says how to build it (503)."""
+        """Return the page, or a page that explains how to build it (503)."""
         try:
             html = (self._folder / "index.html").read_text(encoding="utf-8")
         except OSError:
@@ -60,32 +61,32 @@ class StaticPage:
         return HTMLResponse(html, headers=self._headers)
 
     def routes(self) -> list[Route]:
-        """The page's files, for browsers to keep for ever."""
+        """Return the routes of the page's files. Browsers may cache them forever."""
         return [Route(f"{self._assets_path}/{{name}}", self._file)]
 
     async def _file(self, request: Request) -> Response:
         path = self._folder / request.path_params["name"]
-        # A name is one part of a path (`{name}` takes no slash), so nothing above the folder can be named but itself.
+        # `{name}` matches no slash, so the path cannot leave the folder.
         if path.name.startswith(".") or path.suffix == ".html" or not _is_file(path):
             raise HTTPException(404)
-        return FileResponse(path, headers=_FOR_EVER)
+        return FileResponse(path, headers=_CACHE_FOREVER)
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError:
-        # Names that are too long for any file.
+        # The name is too long for the file system.
         return False
 
 
 def playground() -> StaticPage:
-    """GraphiQL, which browsers get at the API's own address."""
+    """Return GraphiQL. Browsers get it at the address of the API."""
     return StaticPage(STATIC / "playground", PLAYGROUND_ASSETS)
 
 
 def demo_routes() -> list[Route]:
-    """The demo: a chat in the browser."""
+    """Return the routes of the demo, a chat in the browser."""
     built = StaticPage(STATIC / "demo", DEMO_ASSETS, framed=True)
 
     async def page(request: Request) -> Response:
@@ -104,7 +105,7 @@ def _headers(frames: str, legacy_frames: str) -> dict[str, str]:
         "img-src 'self' data:",
         "connect-src 'self'",
         "worker-src 'self' blob:",
-        # The demo shows two devices side by side: itself, twice.
+        # The demo shows two devices next to each other: it frames itself twice.
         f"frame-src {frames}",
         f"frame-ancestors {frames}",
         "base-uri 'none'",

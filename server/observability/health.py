@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether it should be sent requests."""
+"""Liveness and readiness endpoints."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ from starlette.routing import Route
 log = structlog.get_logger(__name__)
 
 Check = Callable[[], Awaitable[Mapping[str, str | None]]]
-"""Each dependency by name: None where it can be reached, else the reason in a few words."""
+"""Returns each dependency by name: None if it is ready, otherwise a short reason."""
 
-PATIENCE = 5.0
-"""Seconds after which a check that gave no answer counts as failed."""
+CHECK_TIMEOUT_SECONDS = 5.0
+"""Time after which a check without a result has failed."""
 
 _HEADERS = {"cache-control": "no-store"}
 
 
 def health_routes(check: Check) -> list[Route]:
-    """/healthz answers 200 while the process can answer at all. /readyz answers 503, with the reasons, while
-    something it depends on cannot be reached. / leads to the API."""
+    """Return the routes /healthz, /readyz and /.
+
+    /healthz answers 200 while the process answers at all. /readyz answers 503 with the reasons while a dependency is
+    not ready. / redirects to the API.
+    """
 
     async def healthz(_request: Request) -> Response:
         return JSONResponse({"status": "ok"}, headers=_HEADERS)
 
     async def readyz(_request: Request) -> Response:
         try:
-            async with asyncio.timeout(PATIENCE):
-                found = await check()
+            async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
+                checks = await check()
         except TimeoutError:
-            found = {"check": f"no answer within {PATIENCE:g} s"}
+            checks = {"check": f"no answer within {CHECK_TIMEOUT_SECONDS:g} s"}
         except Exception:
             log.exception("readiness_check_failed")
-            found = {"check": "failed, see the log"}
-        ready = not any(found.values())
+            checks = {"check": "failed, see the log"}
+        ready = not any(checks.values())
         body = {
             "status": "ready" if ready else "unready",
-            "checks": {name: reason or "ok" for name, reason in found.items()},
+            "checks": {name: reason or "ok" for name, reason in checks.items()},
         }
         return JSONResponse(body, 200 if ready else 503, headers=_HEADERS)
 

@@ -1,4 +1,4 @@
-"""Structured logs: one line per event, as JSON or for people; ours, uvicorn's and every library's alike."""
+"""Structured logs: one line per event, as JSON or text, for Confab, uvicorn and all libraries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECRET_TEXTS = re.compile(
     re.IGNORECASE,
 )
 
-_FACTS: tuple[Processor, ...] = (
+_COMMON_PROCESSORS: tuple[Processor, ...] = (
     merge_contextvars,
     structlog.stdlib.add_logger_name,
     structlog.processors.add_log_level,
@@ -37,21 +37,21 @@ _FACTS: tuple[Processor, ...] = (
 
 
 def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
-    """Send every log line of the process to stream (stderr unless given), as the settings say.
+    """Send every log line of the process to `stream`, by default stderr, in the format of the settings.
 
-    Start uvicorn with log_config=None, or it puts its own handlers back.
+    Start uvicorn with log_config=None: otherwise it restores its own handlers.
     """
     target = stream or sys.stderr
-    rendering = _rendering(settings, target.isatty())
-    # Not by way of the standard library: that would make the line per request four times as dear.
+    renderers = _renderers(settings, target.isatty())
+    # Bypasses the standard library, which would make the line per request four times as expensive.
     structlog.configure(
-        processors=[*_FACTS, structlog.processors.StackInfoRenderer(), *rendering],
-        logger_factory=lambda *names: _NamedLogger(names[0] if names else _caller(), target),
+        processors=[*_COMMON_PROCESSORS, structlog.processors.StackInfoRenderer(), *renderers],
+        logger_factory=lambda *names: _NamedLogger(names[0] if names else _calling_module(), target),
         wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
         cache_logger_on_first_use=False,
     )
-    _configure_libraries(settings, target, rendering)
-    # A client that goes away cancels what was computed for it; what graphql-core had not begun by then is no defect.
+    _configure_libraries(settings, target, renderers)
+    # A disconnect cancels the operation. Coroutines that graphql-core had not started by then are not a defect.
     warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
 
 
@@ -61,8 +61,8 @@ class _NamedLogger(structlog.WriteLogger):
         self.name = name
 
 
-def _caller() -> str:
-    """The module that asked for a logger without naming it."""
+def _calling_module() -> str:
+    """Return the module that requested a logger without a name."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -72,12 +72,12 @@ def _caller() -> str:
     return "confab"
 
 
-def _configure_libraries(settings: Settings, target: TextIO, rendering: list[Processor]) -> None:
+def _configure_libraries(settings: Settings, target: TextIO, renderers: list[Processor]) -> None:
     handler = logging.StreamHandler(target)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*_FACTS, structlog.stdlib.ExtraAdder()],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _without_colours, *rendering],
+            foreign_pre_chain=[*_COMMON_PROCESSORS, structlog.stdlib.ExtraAdder()],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _drop_color_message, *renderers],
         )
     )
     root = logging.getLogger()
@@ -87,27 +87,30 @@ def _configure_libraries(settings: Settings, target: TextIO, rendering: list[Pro
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    # The line per request is ours, with the request's id.
+    # RequestLogMiddleware logs requests, with their id.
     logging.getLogger("uvicorn.access").disabled = True
     for name in ("httpx", "httpcore", "pymongo", "websockets", "asyncio"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
-    logging.getLogger("asyncio").addFilter(_is_news)
+    logging.getLogger("asyncio").addFilter(_is_relevant)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Not where a database was away: of several that an operation waited for, one told it so, and no one asks the others."""
+def _is_relevant(record: logging.LogRecord) -> bool:
+    """Filter out exceptions that were never retrieved because a database was unreachable.
+
+    If several tasks of an operation fail, the operation retrieves only the first exception.
+    """
     error = record.exc_info[1] if record.exc_info else None
     return not (isinstance(error, StoreError) and "never retrieved" in record.getMessage())
 
 
-def _rendering(settings: Settings, colors: bool) -> list[Processor]:
+def _renderers(settings: Settings, colors: bool) -> list[Processor]:
     if settings.log_format == "console":
         renderer: Processor = structlog.dev.ConsoleRenderer(
             colors=colors, exception_formatter=structlog.dev.plain_traceback
         )
     else:
         renderer = structlog.processors.JSONRenderer(serializer=_to_json)
-    # Tracebacks become text first, so that they are redacted too.
+    # Tracebacks are formatted first, so that they are redacted too.
     return [structlog.processors.format_exc_info, redact, renderer]
 
 
@@ -115,18 +118,18 @@ def _to_json(value: Any, **_: Any) -> str:
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
     except orjson.JSONEncodeError:
-        # Numbers past 64 bits and lone surrogates: a line is never lost for what is in it.
+        # Numbers above 64 bits and lone surrogates: fall back, so that no line is lost.
         return json.dumps(value)
 
 
-def _without_colours(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    event.pop("color_message", None)  # uvicorn's second copy of the event
+def _drop_color_message(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    event.pop("color_message", None)  # uvicorn's colored copy of the event
     return event
 
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """A structlog processor: hides what is called a secret, and what looks like a token or a URL's password."""
-    return {key: "***" if _is_secret(key) else _redacted(value) for key, value in event.items()}
+    """Hide fields with secret names, and values that look like tokens or URLs with passwords. A structlog processor."""
+    return {key: "***" if _is_secret(key) else _redact_value(value) for key, value in event.items()}
 
 
 @lru_cache(maxsize=1024)
@@ -134,22 +137,22 @@ def _is_secret(key: object) -> bool:
     return _SECRET_KEYS.search(str(key)) is not None
 
 
-def _redacted(value: Any) -> Any:
+def _redact_value(value: Any) -> Any:
     if isinstance(value, str):
         lower = value.lower()
-        # Looking for these first takes a tenth of the time, and nearly no text has one of them.
+        # These checks take a tenth of the time of the regular expression, and rarely match.
         suspicious = "://" in lower or "bearer" in lower or "eyj" in lower
-        return _SECRET_TEXTS.sub(_without_secret, value) if suspicious else value
+        return _SECRET_TEXTS.sub(_mask, value) if suspicious else value
     if isinstance(value, MutableMapping):
         return redact(None, "", value)
     if isinstance(value, list | tuple):
-        return [_redacted(item) for item in value]
+        return [_redact_value(item) for item in value]
     if value is None or isinstance(value, int | float):
         return value
-    return _redacted(repr(value))
+    return _redact_value(repr(value))
 
 
-def _without_secret(match: re.Match[str]) -> str:
+def _mask(match: re.Match[str]) -> str:
     if match["url"]:
         return f"{match['url']}***@"
     return f"{match['scheme'] or ''}***"

@@ -1,7 +1,7 @@
-"""What a process tells Prometheus about itself. Read when it is asked for; what counts along the way are plain numbers elsewhere.
+"""Metrics for Prometheus. They are collected on request from plain counters of the other parts.
 
-Labels come from closed lists: root fields of the schema, error codes, names of stages. Never a user, a conversation, a document's
-own name.
+Label values come from closed lists: root fields of the schema, error codes, names of stages. They never contain users,
+conversations or names of operations.
 """
 
 from __future__ import annotations
@@ -22,134 +22,128 @@ from server.overload.operation_meter import OperationMeter
 from store.base.counters import SECONDS, Histogram, HitCounter
 from store.base.errors import StoreError, failures
 
-_AGE_EVERY = 10.0
-"""Seconds for which the outboxes' age is not asked for again: it is the same on all servers."""
+_AGE_CACHE_SECONDS = 10.0
+"""Time for which the age of the outboxes is cached. It is the same on all servers."""
 
-_AGE_PATIENCE = 1.0
+_AGE_TIMEOUT_SECONDS = 1.0
 
 
 @dataclass(slots=True)
 class MetricSources:
-    """What is told of."""
+    """Sources of the metrics."""
 
     app: Confab
     operations: OperationMeter
-    shedding: LoadShedding
-    connections: Callable[[], int]
-    """WebSockets."""
-    streams: Callable[[], int]
-    """Event streams."""
-    migrated: Callable[[], int]
-    """Rows."""
-    loop_late: Histogram = field(default_factory=lambda: Histogram(SECONDS))
+    load_shedding: LoadShedding
+    websocket_count: Callable[[], int]
+    stream_count: Callable[[], int]
+    migrated_row_count: Callable[[], int]
+    loop_delay: Histogram = field(default_factory=lambda: Histogram(SECONDS))
 
 
 class Metrics(Collector):
-    """All figures of a process, in Prometheus's text format."""
+    """All metrics of a process, in Prometheus's text format."""
 
-    def __init__(self, parts: MetricSources) -> None:
-        self._parts = parts
+    def __init__(self, sources: MetricSources) -> None:
+        self._sources = sources
         self._age_ms: int | None = None
-        self._age_at = -_AGE_EVERY
+        self._age_at = -_AGE_CACHE_SECONDS
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
-        parts.shedding.on_tick = parts.loop_late.observe
+        sources.load_shedding.on_tick = sources.loop_delay.observe
 
     async def text(self) -> bytes:
-        """Never fails: what can't be asked is left out."""
+        """Return the metrics. Never fails: metrics that cannot be read are omitted."""
         now = time.monotonic()
-        if now - self._age_at >= _AGE_EVERY:
+        if now - self._age_at >= _AGE_CACHE_SECONDS:
             self._age_at = now
             try:
-                async with asyncio.timeout(_AGE_PATIENCE):
-                    self._age_ms = await self._parts.app.store.messages.outbox_age_ms()
+                async with asyncio.timeout(_AGE_TIMEOUT_SECONDS):
+                    self._age_ms = await self._sources.app.store.outbox.oldest_age_ms()
             except (StoreError, TimeoutError):
                 self._age_ms = None
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
         """See prometheus_client."""
-        yield from self._operations()
-        yield from self._taking_on()
-        yield from self._writing()
-        yield from self._databases()
-        yield from self._listening()
-        migrated = self._parts.migrated()
-        yield CounterMetricFamily(
-            "confab_migrated_rows", "Rows that this process brought to a new form.", value=migrated
-        )
+        yield from self._collect_operations()
+        yield from self._collect_load()
+        yield from self._collect_writes()
+        yield from self._collect_databases()
+        yield from self._collect_connections()
+        migrated = self._sources.migrated_row_count()
+        yield CounterMetricFamily("confab_migrated_rows", "Rows that this process migrated.", value=migrated)
         info = GaugeMetricFamily("confab_info", "Always 1.", labels=["version"])
         info.add_metric([version("confab")], 1)
         yield info
 
-    def _operations(self) -> Iterator[Metric]:
-        meter = self._parts.operations
+    def _collect_operations(self) -> Iterator[Metric]:
+        meter = self._sources.operations
         ended = CounterMetricFamily(
-            "confab_operations", "Operations that ended, by their first error code.", labels=["field", "kind", "code"]
+            "confab_operations", "Operations that ended, by first error code.", labels=["field", "kind", "code"]
         )
         for (root, kind, code), count in meter.ended.items():
             ended.add_metric([root, kind, code], count)
         yield ended
         seconds = HistogramMetricFamily(
             "confab_operation_seconds",
-            "From the document until the result; a subscription's until it listens.",
+            "Duration of operations; of subscriptions until they receive events.",
             labels=["field", "kind"],
         )
         for (root, kind), histogram in meter.seconds.items():
             seconds.add_metric([root, kind], _buckets(histogram), histogram.total)
         yield seconds
 
-    def _taking_on(self) -> Iterator[Metric]:
-        shedding = self._parts.shedding
-        yield _gauge("confab_operations_under_way", "Operations begun and not ended.", shedding.under_way)
-        yield _gauge("confab_operations_limit", "How many may be under way now.", shedding.limit)
-        shed = {"operation": shedding.shed.operations, "connection": shedding.shed.connections}
-        yield _counters("confab_shed", "Refused because the process has too much to do.", "what", shed)
-        yield _histogram("confab_loop_late_seconds", "How late the event loop calls.", self._parts.loop_late)
+    def _collect_load(self) -> Iterator[Metric]:
+        load_shedding = self._sources.load_shedding
+        yield _gauge("confab_operations_under_way", "Running operations.", load_shedding.running)
+        yield _gauge("confab_operations_limit", "Operations that may run at the moment.", load_shedding.limit)
+        refused = load_shedding.refused
+        shed = {"operation": refused.operations, "connection": refused.connections}
+        yield _counters("confab_shed", "Refused because the process is overloaded.", "what", shed)
+        yield _histogram("confab_loop_late_seconds", "Delay of the event loop.", self._sources.loop_delay)
 
-    def _writing(self) -> Iterator[Metric]:
-        app = self._parts.app
-        messages = app.store.messages
-        yield _histogram("confab_commit_messages", "Messages that were stored together.", messages.commit_sizes)
-        yield _histogram("confab_commit_seconds", "What storing them took.", messages.commit_seconds)
-        depths = dict(zip(("commit", "show", "lane", "all"), app.delivery.depths, strict=True))
-        yield _gauges("confab_messages_waiting", "Messages on their way, by what they wait for.", "stage", depths)
-        after = {"bus": app.bus.under_way, "receipts": app.receipts.under_way}
-        yield _gauges("confab_after_answer", "What is still to be done for operations that were answered.", "of", after)
+    def _collect_writes(self) -> Iterator[Metric]:
+        app = self._sources.app
+        commits = app.store.commits
+        yield _histogram("confab_commit_messages", "Messages per group commit.", commits.sizes)
+        yield _histogram("confab_commit_seconds", "Duration of group commits.", commits.seconds)
+        depths = dict(zip(("commit", "fanout", "large_group", "all"), app.delivery.depths, strict=True))
+        yield _gauges("confab_messages_waiting", "In-flight messages by the stage they wait for.", "stage", depths)
+        left = {"bus": app.bus.under_way, "receipts": app.receipts.under_way}
+        yield _gauges("confab_after_answer", "Work left over from answered operations.", "of", left)
         if self._age_ms is not None:
             yield _gauge(
                 "confab_outbox_age_seconds",
-                "Age of the oldest message of the deployment that is not delivered.",
+                "Age of the oldest undelivered message of the deployment.",
                 self._age_ms / 1000,
             )
 
-    def _databases(self) -> Iterator[Metric]:
-        store = self._parts.app.store
+    def _collect_databases(self) -> Iterator[Metric]:
+        store = self._sources.app.store
         trips = {"mongodb": store.mongo.trips, "redis": store.cache.trips, "redis_aside": store.cache.background_trips}
-        yield _counters(
-            "confab_round_trips", "Round trips that were waited for; aside: after the answer.", "database", trips
-        )
+        yield _counters("confab_round_trips", "Round trips. aside: after the response.", "database", trips)
         failed = {database: failures[database] for database in ("mongodb", "redis")}
-        yield _counters("confab_database_failures", "Calls that failed.", "database", failed)
-        yield _gauge("confab_redis_waiting", "Callers whose commands were not sent yet.", store.cache.queued)
-        looked: dict[str, HitCounter] = {
+        yield _counters("confab_database_failures", "Failed calls.", "database", failed)
+        yield _gauge("confab_redis_waiting", "Callers whose commands are not sent yet.", store.cache.queued)
+        counters: dict[str, HitCounter] = {
             "state": store.sessions.looked,
             "head": store.conversations.heads,
             "group": store.conversations.groups,
         }
-        cache = CounterMetricFamily("confab_cache", "Reads of what Redis may hold.", labels=["of", "outcome"])
-        for name, found in looked.items():
-            cache.add_metric([name, "hit"], found.hits)
-            cache.add_metric([name, "miss"], found.misses)
+        cache = CounterMetricFamily("confab_cache", "Lookups of cached state in Redis.", labels=["of", "outcome"])
+        for name, counter in counters.items():
+            cache.add_metric([name, "hit"], counter.hits)
+            cache.add_metric([name, "miss"], counter.misses)
         yield cache
 
-    def _listening(self) -> Iterator[Metric]:
-        hub = self._parts.app.hub
-        open_now = {"websocket": self._parts.connections(), "event_stream": self._parts.streams()}
-        yield _gauges("confab_connections", "Connections that last.", "of", open_now)
-        yield _gauge("confab_subscriptions", "Subscribers to events.", hub.mailboxes)
-        yield CounterMetricFamily("confab_resets", "How often a client was told to begin anew.", value=hub.resets)
+    def _collect_connections(self) -> Iterator[Metric]:
+        hub = self._sources.app.hub
+        counts = {"websocket": self._sources.websocket_count(), "event_stream": self._sources.stream_count()}
+        yield _gauges("confab_connections", "Open connections.", "of", counts)
+        yield _gauge("confab_subscriptions", "Open subscriptions.", hub.mailboxes)
+        yield CounterMetricFamily("confab_resets", "Times that a client was sent reset.", value=hub.resets)
 
 
 def _gauge(name: str, help_text: str, value: float) -> Metric:
@@ -157,14 +151,14 @@ def _gauge(name: str, help_text: str, value: float) -> Metric:
 
 
 def _gauges(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    return _filled(GaugeMetricFamily(name, help_text, labels=[label]), values)
+    return _fill(GaugeMetricFamily(name, help_text, labels=[label]), values)
 
 
 def _counters(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    return _filled(CounterMetricFamily(name, help_text, labels=[label]), values)
+    return _fill(CounterMetricFamily(name, help_text, labels=[label]), values)
 
 
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, values: Mapping[str, float]) -> Metric:
+def _fill(family: GaugeMetricFamily | CounterMetricFamily, values: Mapping[str, float]) -> Metric:
     for value, count in values.items():
         family.add_metric([value], count)
     return family

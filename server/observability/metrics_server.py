@@ -1,4 +1,4 @@
-"""Where Prometheus asks: an address of its own, which is nobody else's. `GET /metrics`, and nothing else."""
+"""Server for Prometheus on a separate address. It answers `GET /metrics` only."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from server.observability.metrics import Metrics
 PATH = "/metrics"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _HEAD_BYTES = 16_384
-_PATIENCE_SECONDS = 10.0
-_AT_ONCE = 8
+_TIMEOUT_SECONDS = 10.0
+_MAX_REQUESTS = 8
 _PORTS = 65_536
 
 log = structlog.get_logger(__name__)
 
 
 class MetricsServer:
-    """As little of HTTP/1.1 as that takes: one request a connection."""
+    """Minimal HTTP/1.1 server: one request per connection."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._asking = 0
+        self._requests = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end."""
-        self._asking += 1
+        """Serve one connection until its end."""
+        self._requests += 1
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 writer.write(await self._answer(reader))
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
-            self._asking -= 1
+            self._requests -= 1
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        if self._asking > _AT_ONCE:
-            return _response("503 Service Unavailable", b"too many ask\n")
+        if self._requests > _MAX_REQUESTS:
+            return _response("503 Service Unavailable", b"too many requests\n")
         head = await reader.readuntil(b"\r\n\r\n")
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
@@ -63,12 +63,14 @@ def _response(status: str, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def serving_metrics(metrics: Metrics, host: str, port: int, ports: int) -> AsyncIterator[int]:
-    """Serves for the time of the block, on the first of so many ports that is free. Answers which; 0: none was, which is logged and
-    keeps nobody from being served."""
+async def serve_metrics(metrics: Metrics, host: str, port: int, port_count: int) -> AsyncIterator[int]:
+    """Serve metrics for the duration of the block, on the first free port of `port_count` ports from `port` on.
+
+    Returns the port, or 0 if none is free. That is logged, and does not stop the server.
+    """
     server = MetricsServer(metrics)
     listener, taken = None, 0
-    for number in range(port, min(port + ports, _PORTS)):
+    for number in range(port, min(port + port_count, _PORTS)):
         try:
             listener = await asyncio.start_server(server.serve, host, number, limit=_HEAD_BYTES)
         except OSError as error:
@@ -79,10 +81,10 @@ async def serving_metrics(metrics: Metrics, host: str, port: int, ports: int) ->
             taken = int(listener.sockets[0].getsockname()[1])
             break
     else:
-        log.error("metrics_not_served", host=host, port=port, ports=ports, reason="no port is free")
+        log.error("metrics_not_served", host=host, port=port, port_count=port_count, reason="no port is free")
     try:
         if listener is not None:
-            log.info("serving_metrics", host=host, port=taken)
+            log.info("metrics_served", host=host, port=taken)
         yield taken
     finally:
         if listener is not None:

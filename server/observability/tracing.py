@@ -1,7 +1,7 @@
-"""Traces, where a collector is named: spans of operations, of commits, of round trips to Redis and of commands to MongoDB.
+"""Traces with OpenTelemetry: spans of operations, commits, round trips to Redis and commands to MongoDB.
 
-They tell names and sizes: no text of a message, no variable, no token, no id of a user or conversation. Off, nothing of this is
-loaded, and nothing costs anything: what is traced is wrapped when the process starts, or is not.
+Spans contain names and sizes. They never contain message text, variables, tokens, or ids of users and conversations.
+If tracing is off, this module is not imported and costs nothing: traced methods are wrapped at startup.
 """
 
 from __future__ import annotations
@@ -26,32 +26,34 @@ from subscriptions.transport.engine import (
     GraphQLEngine,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
 )
 
-_SCRIPTS_NAMED = 5
+_MAX_SCRIPT_NAMES = 5
 
 
 class TracedEngine:
-    """A GraphQLEngine around another: a span for each operation."""
+    """A GraphQLEngine in front of another one. Creates a span for each operation."""
 
     def __init__(self, engine: GraphQLEngine, tracer: Tracer) -> None:
         self._engine = engine
         self._tracer = tracer
 
-    def prepare(self, request: GraphQLRequest) -> Prepared:
+    def prepare(self, request: GraphQLRequest) -> OperationHandle:
         """See GraphQLEngine."""
         return self._engine.prepare(request)
 
-    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
+    async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""
         with self._span(prepared) as end:
             response = await self._engine.execute(prepared, request, context)
             end(code_of(response))
             return response
 
-    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
+    async def subscribe(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> EventStream:
         """See GraphQLEngine."""
         with self._span(prepared) as end:
             stream = await self._engine.subscribe(prepared, request, context)
@@ -59,10 +61,10 @@ class TracedEngine:
             return stream
 
     @contextmanager
-    def _span(self, prepared: Prepared) -> Iterator[Callable[[str], None]]:
+    def _span(self, prepared: OperationHandle) -> Iterator[Callable[[str], None]]:
         attributes = {"graphql.operation.type": prepared.kind, "confab.field": prepared.root}
         name = f"{prepared.kind} {prepared.root}"
-        # What went wrong is told by its code: an exception's text may hold what somebody wrote.
+        # Only the error code is recorded: the text of an exception may contain user content.
         with self._tracer.start_as_current_span(
             name, kind=SpanKind.SERVER, attributes=attributes, record_exception=False, set_status_on_exception=False
         ) as span:
@@ -85,29 +87,29 @@ class TracedEngine:
                 raise
 
 
-def tracing(settings: Settings) -> TracerProvider | None:
-    """Where spans go, by setting; None where nobody named a collector. To be shut down in the end."""
+def create_tracer_provider(settings: Settings) -> TracerProvider | None:
+    """Return a provider that sends spans to the collector of the settings, or None. Shut it down at the end."""
     if settings.otel_endpoint is None:
         return None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     exporter = OTLPSpanExporter(endpoint=f"{settings.otel_endpoint.rstrip('/')}/v1/traces")
-    return provider_to(exporter, settings.otel_sample_ratio)
+    return provider_for(exporter, settings.otel_sample_ratio)
 
 
-def provider_to(exporter: SpanExporter, sample: float) -> TracerProvider:
-    """A share of all traces to this exporter, by a thread of its own."""
+def provider_for(exporter: SpanExporter, sample_ratio: float) -> TracerProvider:
+    """Return a provider that exports a ratio of all traces in a background thread."""
     resource = Resource.create({"service.name": "confab"})
-    provider = TracerProvider(resource=resource, sampler=ParentBased(TraceIdRatioBased(sample)))
+    provider = TracerProvider(resource=resource, sampler=ParentBased(TraceIdRatioBased(sample_ratio)))
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
 
-def trace_parts(app: Confab, tracer: Tracer) -> None:
-    """Spans for commits, round trips to Redis and MongoDB's commands of this process from now on."""
+def trace_stores(app: Confab, tracer: Tracer) -> None:
+    """Create spans for commits, round trips to Redis and commands to MongoDB from now on."""
     store = app.store
-    _wrap(store.messages, "commit", tracer, "commit", lambda batch, *_: {"confab.messages": len(batch)})
-    _wrap(store.cache, "attempt", tracer, "redis", _of_calls, kind=SpanKind.CLIENT)
+    _wrap(store.commits, "commit", tracer, "commit", lambda batch, *_: {"confab.messages": len(batch)})
+    _wrap(store.cache, "attempt", tracer, "redis", _describe_calls, kind=SpanKind.CLIENT)
     for method in (
         "find",
         "find_one",
@@ -120,15 +122,15 @@ def trace_parts(app: Confab, tracer: Tracer) -> None:
         "update_one",
         "find_one_and_update",
     ):
-        _wrap(store.mongo, method, tracer, f"mongodb {method}", _of_collection, kind=SpanKind.CLIENT)
+        _wrap(store.mongo, method, tracer, f"mongodb {method}", _describe_collection, kind=SpanKind.CLIENT)
 
 
-def _of_calls(calls: Any, *_: Any) -> dict[str, Any]:
-    names = list(dict.fromkeys(call.name for call in calls))[:_SCRIPTS_NAMED]
+def _describe_calls(calls: Any, *_: Any) -> dict[str, Any]:
+    names = list(dict.fromkeys(call.name for call in calls))[:_MAX_SCRIPT_NAMES]
     return {"db.system": "redis", "confab.calls": len(calls), "confab.scripts": names}
 
 
-def _of_collection(collection: str, *_: Any) -> dict[str, Any]:
+def _describe_collection(collection: str, *_: Any) -> dict[str, Any]:
     return {"db.system": "mongodb", "db.collection.name": collection}
 
 
@@ -141,15 +143,15 @@ def _wrap(
     *,
     kind: SpanKind = SpanKind.INTERNAL,
 ) -> None:
-    """The method of this one object, in a span. It is replaced, so that it costs nothing where nobody traces."""
-    plain: Callable[..., Awaitable[Any]] = getattr(owner, method)
+    """Replace a method of one object by a version with a span."""
+    original: Callable[..., Awaitable[Any]] = getattr(owner, method)
 
-    async def traced(*given: Any, **named: Any) -> Any:
+    async def traced(*args: Any, **kwargs: Any) -> Any:
         with tracer.start_as_current_span(
-            name, kind=kind, attributes=describe(*given), record_exception=False, set_status_on_exception=False
+            name, kind=kind, attributes=describe(*args), record_exception=False, set_status_on_exception=False
         ) as span:
             try:
-                return await plain(*given, **named)
+                return await original(*args, **kwargs)
             except Exception as error:
                 span.set_status(Status(StatusCode.ERROR, type(error).__name__))
                 raise

@@ -1,4 +1,4 @@
-"""The engine as the transports are given it: no more operations at a time than the process can take, and none for ever."""
+"""Limits how many operations run at once, and how long each may take."""
 
 from __future__ import annotations
 
@@ -16,78 +16,77 @@ from subscriptions.transport.engine import (
     GraphQLEngine,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
-    error,
+    make_error,
 )
 
-OVERLOADED = "The server has more to do than it can, please try again."
+OVERLOADED = "The server is overloaded, please try again."
+_TIMED_OUT = "The operation took too long, please try again."
 _LEFT = "LEFT"
-"""How an operation ended for whose outcome nobody waited."""
-
-_TOO_LATE = "The service takes too long, please try again."
+"""Result of an operation whose client disconnected."""
 
 
 class Overloaded(RequestRefused):
-    """The process has too much to do. Whoever asked may come back in a second."""
+    """Raised when the process is overloaded. Clients may retry after a second."""
 
 
 def _unavailable(message: str) -> list[Json]:
-    return [error(message, Unavailable.code, retryable=Unavailable.retryable)]
+    return [make_error(message, Unavailable.code, retryable=Unavailable.retryable)]
 
 
 class AdmissionControl:
-    """A GraphQLEngine in front of another. What is refused is told as UNAVAILABLE.
+    """A GraphQLEngine in front of another one. Refuses operations with UNAVAILABLE while the process is overloaded.
 
-    A mutation that takes too long goes on to its end, as one does whose client has gone: with an idempotencyKey it is safe to
-    try again. Events of subscriptions don't count: what makes them was counted.
+    A mutation that takes too long, or whose client disconnects, runs to its end. With an idempotencyKey it is safe to
+    retry. Events of subscriptions do not count: the operations that cause them were counted.
     """
 
     def __init__(
         self,
         engine: GraphQLEngine,
-        shedding: LoadShedding,
+        load_shedding: LoadShedding,
         mutations: ShieldedMutations,
-        seconds: float,
+        timeout_seconds: float,
         meter: OperationMeter | None = None,
     ) -> None:
-        """seconds: what an operation may take in all, until the client is told something. All are counted at the meter."""
+        """Create an engine that answers each operation within `timeout_seconds`, and counts it in `meter`."""
         self._engine = engine
-        self._shedding = shedding
+        self._load_shedding = load_shedding
         self._mutations = mutations
-        self._deadlines = Deadlines(seconds)
+        self._deadlines = Deadlines(timeout_seconds)
         self._meter = meter or OperationMeter()
 
-    def prepare(self, request: GraphQLRequest) -> Prepared:
-        """See GraphQLEngine. Where the process is full the document is not even parsed."""
-        if self._shedding.is_full:
-            raise self._refused()
+    def prepare(self, request: GraphQLRequest) -> OperationHandle:
+        """See GraphQLEngine. An overloaded process refuses the document without parsing it."""
+        if self._load_shedding.is_full:
+            raise self._refuse()
         try:
             return self._engine.prepare(request)
         except RequestRefused as refusal:
-            self._meter.refuse(code_of_errors(refusal.errors))
+            self._meter.record_refusal(code_of_errors(refusal.errors))
             raise
 
-    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
+    async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""
-        if not self._shedding.enter():
-            raise self._refused()
+        if not self._load_shedding.enter():
+            raise self._refuse()
         is_mutation = prepared.kind == "mutation"
         began, code = time.perf_counter(), _LEFT
         try:
             with self._deadlines.begin():
                 execution = self._engine.execute(prepared, request, context)
                 if is_mutation:
-                    work = self._mutations.begin(execution)
-                    work.add_done_callback(self._leave)
-                    response = await asyncio.shield(work)
+                    task = self._mutations.start(execution)
+                    task.add_done_callback(self._leave)
+                    response = await asyncio.shield(task)
                 else:
                     response = await execution
             code = code_of(response)
             return response
         except TimeoutError:
             code = Unavailable.code
-            return {"data": None, "errors": _unavailable(_TOO_LATE)}
+            return {"data": None, "errors": _unavailable(_TIMED_OUT)}
         except RequestRefused as refusal:
             code = code_of_errors(refusal.errors)
             raise
@@ -96,25 +95,27 @@ class AdmissionControl:
             raise
         finally:
             if not is_mutation:
-                self._shedding.leave()
-            self._meter.take(prepared.root, prepared.kind, code, time.perf_counter() - began)
+                self._load_shedding.leave()
+            self._meter.record(prepared.root, prepared.kind, code, time.perf_counter() - began)
 
-    def _leave(self, _ended: object) -> None:
-        self._shedding.leave()
+    def _leave(self, _task: object) -> None:
+        self._load_shedding.leave()
 
-    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
+    async def subscribe(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> EventStream:
         """See GraphQLEngine."""
-        if not self._shedding.enter():
-            raise self._refused()
+        if not self._load_shedding.enter():
+            raise self._refuse()
         began, code = time.perf_counter(), _LEFT
         try:
             with self._deadlines.begin():
                 stream = await self._engine.subscribe(prepared, request, context)
             code = OK
             return stream
-        except TimeoutError as late:
+        except TimeoutError as timeout:
             code = Unavailable.code
-            raise RequestRefused(_unavailable(_TOO_LATE)) from late
+            raise RequestRefused(_unavailable(_TIMED_OUT)) from timeout
         except RequestRefused as refusal:
             code = code_of_errors(refusal.errors)
             raise
@@ -122,9 +123,9 @@ class AdmissionControl:
             code = "INTERNAL"
             raise
         finally:
-            self._shedding.leave()
-            self._meter.take(prepared.root, prepared.kind, code, time.perf_counter() - began)
+            self._load_shedding.leave()
+            self._meter.record(prepared.root, prepared.kind, code, time.perf_counter() - began)
 
-    def _refused(self) -> Overloaded:
-        self._shedding.shed.operations += 1
+    def _refuse(self) -> Overloaded:
+        self._load_shedding.refused.operations += 1
         return Overloaded(_unavailable(OVERLOADED))

@@ -1,4 +1,4 @@
-"""How long operations may take, at the price of an entry in a dict each: a timer for each costs ten times as much."""
+"""Time limits for operations. One costs an entry in a dict: a timer for each operation would cost ten times as much."""
 
 from __future__ import annotations
 
@@ -7,42 +7,45 @@ from types import TracebackType
 
 
 class Deadlines:
-    """All of a process have the same length, so those that began first end first, and one timer does for them."""
+    """Deadlines of one process. All have the same length, so the oldest ends first and one timer serves all."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._waiting: dict[Deadline, float] = {}
+        self._due_times: dict[Deadline, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> Deadline:
-        """For a block: `with deadlines.begin()`. Raises TimeoutError from it where it took too long; what it waited for was cancelled."""
+        """Return a context manager: `with deadlines.begin()`.
+
+        If the block takes too long, what it awaits is cancelled and the block raises TimeoutError.
+        """
         return Deadline(self)
 
     def add(self, deadline: Deadline) -> None:
-        """Its time runs from now on."""
+        """Start the time of a deadline."""
         loop = asyncio.get_running_loop()
-        self._waiting[deadline] = loop.time() + self._seconds
+        self._due_times[deadline] = loop.time() + self._seconds
         if self._timer is None:
-            self._timer = loop.call_later(self._seconds, self._look)
+            self._timer = loop.call_later(self._seconds, self._expire_due)
 
     def remove(self, deadline: Deadline) -> None:
-        """It was in time, or was not."""
-        self._waiting.pop(deadline, None)
+        """Forget a deadline. Idempotent."""
+        self._due_times.pop(deadline, None)
 
-    def _look(self) -> None:
+    def _expire_due(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for deadline, due in list(self._waiting.items()):
+        for deadline, due in list(self._due_times.items()):
             if due > now:
-                self._timer = loop.call_at(due, self._look)
+                self._timer = loop.call_at(due, self._expire_due)
                 return
-            del self._waiting[deadline]
+            del self._due_times[deadline]
             deadline.expire()
 
 
 class Deadline:
-    """One block's. As `asyncio.timeout`, and to be left in the task that entered it."""
+    """Time limit of one block. Works like `asyncio.timeout`; the task that enters it also leaves it."""
 
     __slots__ = ("_cancelling", "_deadlines", "_expired", "_task")
 
@@ -55,7 +58,7 @@ class Deadline:
         self._cancelling = task.cancelling()
 
     def expire(self) -> None:
-        """Time is up."""
+        """Cancel the block."""
         self._expired = True
         self._task.cancel()
 

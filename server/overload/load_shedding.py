@@ -1,7 +1,7 @@
-"""How much a process takes on: so many operations at a time that it still answers them soon (ADR 25).
+"""Limits the number of operations at once, so that the process still answers each soon (ADR 25).
 
-What it can't take is refused at once and cheaply, so that what it does take is served at its best rate. How late the event loop
-is tells how much that is: whatever a process has too much of, its loop has no time for.
+More operations are refused at once and cheaply, so that the admitted ones run at the best rate. The limit follows the
+delay of the event loop: any kind of overload delays the loop.
 """
 
 from __future__ import annotations
@@ -15,162 +15,168 @@ from dataclasses import dataclass
 import structlog
 
 LOAD_SHEDDING_STATE = "confab.load_shedding"
-"""Key in the lifespan's state for the application's Shedding, where its server finds it."""
+"""Key of the application's LoadShedding in the lifespan state, where the HTTP server finds it."""
 
 TICK_SECONDS = 0.02
-"""How often one looks how late the loop is."""
+"""Interval at which the loop's delay is measured."""
 
 WINDOW_SECONDS = 0.1
-"""Over which the loop has to be late each time, three times at least: one long step (a large group, garbage) is no overload."""
+"""The loop is late only if all measurements in this time are late. One long step (a large group, garbage collection) is
+not an overload."""
 
-_LOOKS = 3
+_MIN_TICKS_PER_WINDOW = 3
 
 LATE_SECONDS = 0.05
-"""What every step of an operation may wait for its turn. An operation has about ten."""
+"""Acceptable delay of each step of an operation. An operation has about ten steps."""
 
 LONG_SECONDS = 0.75
-"""What operations may take where so many are under way that they wait for each other, if not for the loop then for a database."""
+"""Acceptable duration of an operation. Longer means that operations wait for each other, for example for a database."""
 
 VERY_LATE_SECONDS = 0.25
-"""Past this nobody new is let in: a WebSocket costs as much as several operations, and brings more of them."""
+"""Loop delay above which new WebSockets are refused. One costs as much as several operations, and starts more."""
 
 LONGEST_STEP_SECONDS = 1.0
-"""Nor within a step of the loop that takes longer: thousands may knock in one."""
+"""Duration of a step of the loop above which new WebSockets are refused. Thousands may connect in one step."""
 
-LEAST_OPERATIONS = 64
-"""Under way at once, however late the loop is: what goes to the databases together costs least."""
+MIN_OPERATIONS = 64
+"""Operations that are admitted however late the loop is: batched database calls cost least."""
 
-MOST_BEHIND = 20_000
-"""What is still to be done for operations that were answered (the rest of large groups, receipts, frames to other servers): more of that,
-and nothing new is taken until it is done."""
+MAX_BACKLOG = 20_000
+"""Work left over from answered operations (large groups, receipts, frames to other servers). With more of it nothing is
+admitted."""
 
-_LESS, _MORE = 0.85, 1.05
-_KEPT = 0.7
-_SAY_SECONDS = 5.0
+_DECREASE, _INCREASE = 0.85, 1.05
+_SMOOTHING = 0.7
+_LOG_INTERVAL_SECONDS = 5.0
 
 HANDSHAKE_REFUSED = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 )
-"""To who wants to open a WebSocket: browsers and clients take it for a connection that was lost, and come back."""
+"""Response to a refused WebSocket handshake. Browsers and clients treat it as a lost connection, and reconnect."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class RefusalCounts:
-    """What was refused so far."""
+    """Numbers of refused operations and connections."""
 
     operations: int = 0
     connections: int = 0
 
 
 class LoadShedding:
-    """What a process has under way, and whether it takes more. `open` before use, `close` in the end.
+    """Counts running operations, and decides whether another one is admitted.
 
-    Whoever begins an operation asks `enter`, and calls `leave` when it has ended.
+    Call `enter` before an operation and `leave` after it. Call `open` before use and `close` at the end.
     """
 
-    def __init__(self, most: int, least: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`most` operations under way while the loop is in time, never fewer than `least`. clock: seconds; unlike the loop's
-        it goes on within a step."""
-        self._most = most
-        self._least = min(least, most)
+    def __init__(self, max_operations: int, min_operations: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create a limit between `min_operations` and `max_operations`.
+
+        `clock` returns seconds. Unlike the loop's clock it advances within a step.
+        """
+        self._max = max_operations
+        self._min = min(min_operations, max_operations)
         self._clock = clock
         self._due = clock() + TICK_SECONDS
         self._window_ends = self._due + WINDOW_SECONDS
-        self._least_late = math.inf
-        self._looks = 0
-        self._standing = 0.0
+        self._window_delay = math.inf
+        self._ticks = 0
+        self._delay = 0.0
         self._ended = 0
         self._rate = math.inf
         self._window_began = self._due
-        self._few_at = self._due
+        self._below_min_at = self._due
         self._timer: asyncio.TimerHandle | None = None
-        self._said = RefusalCounts()
-        self._say_at = 0.0
-        self.limit = most
-        """Operations that may be under way now."""
-        self.under_way = 0
-        self.shed = RefusalCounts()
-        self.behind: Callable[[], int] = lambda: 0
-        """How much is still to be done for operations that were answered."""
-        self._is_behind = False
-        self.on_tick: Callable[[float], None] = lambda late: None
-        """Told how late (seconds) the loop was, each time one looked."""
+        self._logged = RefusalCounts()
+        self._log_at = 0.0
+        self.limit = max_operations
+        """Operations that may run at the moment."""
+        self.running = 0
+        self.refused = RefusalCounts()
+        self.backlog: Callable[[], int] = lambda: 0
+        """Returns the amount of work left over from answered operations."""
+        self._has_backlog = False
+        self.on_tick: Callable[[float], None] = lambda delay: None
+        """Called with the loop's delay in seconds after each measurement."""
 
     def open(self) -> None:
-        """Begins to look at the loop."""
+        """Start to measure the loop's delay."""
         self._due = self._clock() + TICK_SECONDS
         self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def close(self) -> None:
-        """Stops."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
 
     @property
     def is_full(self) -> bool:
-        """Whether another operation would be refused."""
-        return self.under_way >= self.limit or self._is_behind
+        """True if another operation would be refused."""
+        return self.running >= self.limit or self._has_backlog
 
     def enter(self) -> bool:
-        """Counts an operation in. False: it is to be refused, and was not counted."""
+        """Admit an operation. Returns False, and does not count it, if it has to be refused."""
         if self.is_full:
             return False
-        self.under_way += 1
+        self.running += 1
         return True
 
     def leave(self) -> None:
-        """One that was counted in has ended."""
-        self.under_way -= 1
+        """Report the end of an admitted operation."""
+        self.running -= 1
         self._ended += 1
 
     def refuse_connection(self) -> bool:
-        """Whether somebody who wants to connect is to be refused; counted then. Also told within a step that takes long."""
-        refused = self._standing > VERY_LATE_SECONDS or self._clock() - self._due > LONGEST_STEP_SECONDS
-        self.shed.connections += refused
+        """Return whether a new connection has to be refused, and count it if so. Also detects a long current step."""
+        refused = self._delay > VERY_LATE_SECONDS or self._clock() - self._due > LONGEST_STEP_SECONDS
+        self.refused.connections += refused
         return refused
 
     def _tick(self) -> None:
         loop, now = asyncio.get_running_loop(), self._clock()
-        self.look(now)
+        self.measure(now)
         self._timer = loop.call_later(TICK_SECONDS, self._tick)
 
-    def look(self, now: float) -> None:
-        """The loop's turn has come, at this time of the clock."""
-        late = max(0.0, now - self._due)
+    def measure(self, now: float) -> None:
+        """Measure the loop's delay at a time of the clock, and adapt the limit at the end of each window."""
+        delay = max(0.0, now - self._due)
         self._due = now + TICK_SECONDS
-        self._least_late = min(self._least_late, late)
-        self._looks += 1
-        self._is_behind = self.behind() > MOST_BEHIND
-        if self.under_way <= self._least:
-            self._few_at = now
-        self.on_tick(late)
-        if now < self._window_ends or self._looks < _LOOKS:
+        self._window_delay = min(self._window_delay, delay)
+        self._ticks += 1
+        self._has_backlog = self.backlog() > MAX_BACKLOG
+        if self.running <= self._min:
+            self._below_min_at = now
+        self.on_tick(delay)
+        if now < self._window_ends or self._ticks < _MIN_TICKS_PER_WINDOW:
             return
-        self._standing, self._least_late = self._least_late, math.inf
-        self._looks = 0
-        takes = self._takes(now)
-        if self.under_way > self._least and (self._standing > LATE_SECONDS or takes > LONG_SECONDS):
-            self.limit = max(self._least, int(min(self.limit, self.under_way) * _LESS))
-        elif self.limit < self._most:
-            self.limit = min(self._most, int(self.limit * _MORE) + 1)
+        self._delay, self._window_delay = self._window_delay, math.inf
+        self._ticks = 0
+        duration = self._estimate_duration(now)
+        if self.running > self._min and (self._delay > LATE_SECONDS or duration > LONG_SECONDS):
+            self.limit = max(self._min, int(min(self.limit, self.running) * _DECREASE))
+        elif self.limit < self._max:
+            self.limit = min(self._max, int(self.limit * _INCREASE) + 1)
         self._window_began, self._window_ends, self._ended = now, now + WINDOW_SECONDS, 0
-        self._say(now)
+        self._log_refusals(now)
 
-    def _takes(self, now: float) -> float:
-        """Seconds that an operation takes, as so many are under way and so many end. They end in batches, so it is smoothed. None
-        has taken longer than many have been under way: where all began at once, none has ended yet."""
+    def _estimate_duration(self, now: float) -> float:
+        """Estimate how many seconds an operation takes from the number that run and the rate at which they end.
+
+        Operations end in batches, so the rate is smoothed. The estimate is never longer than more than the minimum have
+        been running: of operations that began together none may have ended yet.
+        """
         rate = self._ended / (now - self._window_began)
-        self._rate = rate if self._rate == math.inf else _KEPT * self._rate + (1 - _KEPT) * rate
-        takes = self.under_way / self._rate if self._rate else math.inf
-        return min(takes, now - self._few_at)
+        self._rate = rate if self._rate == math.inf else _SMOOTHING * self._rate + (1 - _SMOOTHING) * rate
+        duration = self.running / self._rate if self._rate else math.inf
+        return min(duration, now - self._below_min_at)
 
-    def _say(self, now: float) -> None:
-        """A line for many that were refused: one each would cost more than they do."""
-        operations = self.shed.operations - self._said.operations
-        connections = self.shed.connections - self._said.connections
-        if (operations or connections) and now >= self._say_at:
-            log.warning("shedding", operations=operations, connections=connections, limit=self.limit)
-            self._said = RefusalCounts(self.shed.operations, self.shed.connections)
-            self._say_at = now + _SAY_SECONDS
+    def _log_refusals(self, now: float) -> None:
+        """Log refusals together: a line for each would cost more than the refusal."""
+        operations = self.refused.operations - self._logged.operations
+        connections = self.refused.connections - self._logged.connections
+        if (operations or connections) and now >= self._log_at:
+            log.warning("load_shed", operations=operations, connections=connections, limit=self.limit)
+            self._logged = RefusalCounts(self.refused.operations, self.refused.connections)
+            self._log_at = now + _LOG_INTERVAL_SECONDS

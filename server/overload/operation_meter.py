@@ -1,4 +1,4 @@
-"""How many operations there were, how they ended, and how long they took."""
+"""Counts operations by result, and measures their duration."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ from store.base.counters import SECONDS, Histogram
 from subscriptions.transport.engine import Json, OperationKind
 
 OK = "OK"
-NEVER_BEGAN = "none"
-"""Stands for the root field of what was refused before it was known."""
+UNKNOWN = "none"
+"""Root field and kind of an operation that was refused before they were known."""
 
 
 class OperationMeter:
-    """Of one process. By root field, of which there are as many as in the schema, by kind, and by how they ended: OK, or the first of
-    the codes."""
+    """Counters of one process by root field, operation kind, and result: OK or the first error code.
+
+    There are as many root fields as in the schema.
+    """
 
     def __init__(self) -> None:
         self.ended: Counter[tuple[str, OperationKind | str, str]] = Counter()
         self.seconds: defaultdict[tuple[str, OperationKind | str], Histogram] = defaultdict(lambda: Histogram(SECONDS))
 
-    def take(self, root: str, kind: OperationKind, code: str, seconds: float) -> None:
-        """One that ended."""
+    def record(self, root: str, kind: OperationKind, code: str, seconds: float) -> None:
+        """Count an operation that ended."""
         self.ended[root, kind, code] += 1
         self.seconds[root, kind].observe(seconds)
 
-    def refuse(self, code: str) -> None:
-        """One that never began."""
-        self.ended[NEVER_BEGAN, NEVER_BEGAN, code] += 1
+    def record_refusal(self, code: str) -> None:
+        """Count an operation that was refused before it began."""
+        self.ended[UNKNOWN, UNKNOWN, code] += 1
 
 
 def code_of(response: Json) -> str:
-    """How an operation with this response ended."""
+    """Return OK, or the first error code of a response."""
     errors = response.get("errors")
     return code_of_errors(errors) if errors else OK
 
 
 def code_of_errors(errors: list[Json]) -> str:
-    """The first one's code."""
+    """Return the code of the first error."""
     extensions = errors[0].get("extensions") if errors else None
     return str((extensions or {}).get("code", "INTERNAL"))

@@ -1,4 +1,4 @@
-"""Mutations that have begun run to their end, also when the client has gone."""
+"""Mutations run to their end once they have begun, even if the client has disconnected."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from subscriptions.transport.engine import Json
 
 
 class ShieldedMutations:
-    """Those at work, over HTTP and server-sent events."""
+    """Running mutations of requests over HTTP and event streams."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Json]] = set()
 
-    def begin(self, execution: Coroutine[Any, Any, Json]) -> asyncio.Task[Json]:
-        """A task of its own. Whoever waits for it shields it."""
+    def start(self, execution: Coroutine[Any, Any, Json]) -> asyncio.Task[Json]:
+        """Run a mutation in its own task. Callers that wait for the task shield it from cancellation."""
         task = asyncio.create_task(execution)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
@@ -25,9 +25,9 @@ class ShieldedMutations:
     def _forget(self, task: asyncio.Task[Json]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # Where nobody waits any more, it counts as seen.
+            task.exception()  # Marks the exception as retrieved: the client may have disconnected.
 
-    async def end(self) -> None:
-        """Waits for them. They go on where the wait is cancelled."""
+    async def wait(self) -> None:
+        """Wait for all running mutations. They continue if the wait is cancelled."""
         if self._tasks:
             await asyncio.wait(self._tasks)

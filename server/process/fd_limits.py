@@ -1,4 +1,4 @@
-"""How many connections the system lets a process have: each is an open file."""
+"""Limits on open files (file descriptors). Each connection is one."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import structlog
 
 try:
     import resource
-except ImportError:  # Not on Windows, which has no such limit.
+except ImportError:  # Windows has no such limit.
     resource = None  # type: ignore[assignment]
 
 log = structlog.get_logger(__name__)
 
-RESERVED = 500
-"""Files that are no WebSocket and no event stream: both databases, HTTP requests, logs. Without any left, not even those would work."""
+RESERVED_FILES = 500
+"""Files kept free for databases, HTTP requests and logs, which would fail without any."""
 
 
 def max_sockets(*wanted: int) -> list[int]:
-    """How many of the `wanted` sockets of each kind may be open at once, having raised what this process may open if need be. Where
-    that is not enough for all, each kind has its share."""
+    """Return how many sockets of each kind may be open at once. Raises the process's limit on open files if necessary.
+
+    If the limit is too low for all wanted sockets, each kind gets a proportional share.
+    """
     if resource is None:
         return list(wanted)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = sum(wanted) + RESERVED
+    needed = sum(wanted) + RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
-        # Some systems allow less than the hard limit they tell.
+        # Some systems allow less than their hard limit.
         raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
@@ -32,7 +34,7 @@ def max_sockets(*wanted: int) -> list[int]:
             pass
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return list(wanted)
-    room = max(1, soft - RESERVED)
-    shares = [max(1, room * each // sum(wanted)) for each in wanted]
-    log.info("fewer_sockets_than_set", wanted=wanted, room=shares, open_files=soft)
+    available = max(1, soft - RESERVED_FILES)
+    shares = [max(1, available * count // sum(wanted)) for count in wanted]
+    log.info("socket_limits_reduced", wanted=wanted, allowed=shares, open_files=soft)
     return shares

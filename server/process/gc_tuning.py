@@ -1,15 +1,16 @@
-"""How often Python looks for garbage."""
+"""Tuning of Python's garbage collector."""
 
 from __future__ import annotations
 
 import gc
 
-_AFTER = 10_000
-"""Objects made and not freed until it looks; 700 unless told. A message makes hundreds that its end frees by itself."""
+_ALLOCATIONS_BEFORE_COLLECTION = 10_000
+"""Number of new objects that triggers a collection. Python's default is 700, but a message creates hundreds of objects
+that reference counting frees."""
 
 
 def tune_garbage_collection() -> None:
-    """To be called once a process has loaded what it needs, which is not looked through again."""
+    """Exclude loaded objects from collection, and collect less often. Call it after the process has loaded its code."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_AFTER, 10, 10)
+    gc.set_threshold(_ALLOCATIONS_BEFORE_COLLECTION, 10, 10)

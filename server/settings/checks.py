@@ -40,7 +40,9 @@ def find_contradictions(settings: Settings) -> list[str]:
             "CONFAB_OTEL_ENDPOINT is set, but OpenTelemetry is not installed: run pip install 'confab[otel]'."
         )
     if settings.operations_only and settings.operations_file is None:
-        problems.append("CONFAB_OPERATIONS_ONLY is set without CONFAB_OPERATIONS_FILE: set both or neither.")
+        problems.append(
+            "CONFAB_OPERATIONS_ONLY is set without CONFAB_OPERATIONS_FILE: name a file of persisted operations."
+        )
     return problems + _refuse_development_secret(settings, "jwt_secret")
 
 

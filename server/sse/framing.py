@@ -1,4 +1,4 @@
-"""Server-sent events as npm `graphql-sse` has them (its PROTOCOL.md): what stands in a text/event-stream."""
+"""Format of server-sent events, as in the PROTOCOL.md of npm `graphql-sse`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from server.http.request import EVENT_STREAM
 from server.http.response import HEADERS
 
 COMMENT = b":\n\n"
-"""Says nothing. It makes proxies pass on the headers at once, and keeps them from taking the stream for dead."""
+"""An empty comment. Makes proxies forward the headers at once, and keeps them from closing an idle stream."""
 
 STREAM_HEADERS = {
     **HEADERS,
     "content-type": f"{EVENT_STREAM}; charset=utf-8",
-    # Asks nginx, and those who took that over, not to hold events back until a buffer is full.
+    # Tells nginx and compatible proxies not to buffer events.
     "x-accel-buffering": "no",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """One operation's events: those of a stream that is its alone, or with its id among others."""
+    """Format of one operation's events, with or without an operation id."""
 
     head: bytes
     tail: bytes
@@ -30,7 +30,7 @@ class Framing:
 
     @classmethod
     def of(cls, operation_id: str | None) -> Framing:
-        """None: the stream is the operation's alone."""
+        """Return the format for an operation. None means that the stream has a single operation."""
         if operation_id is None:
             return cls(b"event: next\ndata: ", b"\n\n", b"event: complete\ndata:\n\n")
         id = orjson.dumps(operation_id)
@@ -39,5 +39,5 @@ class Framing:
         )
 
     def next(self, response: bytes) -> bytes:
-        """One response, which is JSON on one line."""
+        """Format one response, which is JSON on one line."""
         return b"%b%b%b" % (self.head, response, self.tail)

@@ -1,11 +1,11 @@
-"""Operations whose responses go into an event stream: a subscription, or a query or mutation with its one response."""
+"""Operations of event streams: subscriptions, and queries and mutations with a single response."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from server.http.response import is_worth_another_try
+from server.http.response import should_retry
 from server.overload.shielded_mutations import ShieldedMutations
 from subscriptions.transport.engine import (
     ConnectionContext,
@@ -13,50 +13,51 @@ from subscriptions.transport.engine import (
     GraphQLEngine,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
     StreamEnded,
     encode,
 )
 
 
-async def begin(
+async def start_operation(
     engine: GraphQLEngine,
-    prepared: Prepared,
+    prepared: OperationHandle,
     request: GraphQLRequest,
     context: ConnectionContext,
     mutations: ShieldedMutations,
 ) -> EventStream:
-    """Starts an operation. A subscription is attached once this returns; where it is refused, that is its one response.
+    """Start an operation. A subscription receives events from the moment this returns.
 
-    Raises RequestRefused where clients should try again.
+    A refused subscription is returned as a stream with the errors as its single response. Raises RequestRefused if
+    clients should retry.
     """
     if prepared.kind == "subscription":
         try:
             return await engine.subscribe(prepared, request, context)
         except RequestRefused as refusal:
-            if is_worth_another_try(refusal.errors):
+            if should_retry(refusal.errors):
                 raise
-            return refused(refusal.errors)
+            return error_stream(refusal.errors)
     execution = engine.execute(prepared, request, context)
     if prepared.kind == "mutation":
-        return SingleResponseStream(mutations.begin(execution), abandoned=lambda: None)
+        return SingleResponseStream(mutations.start(execution), on_close=lambda: None)
     query = asyncio.create_task(execution)
-    query.add_done_callback(_seen)
-    return SingleResponseStream(query, abandoned=query.cancel)
+    query.add_done_callback(_retrieve_exception)
+    return SingleResponseStream(query, on_close=query.cancel)
 
 
 class SingleResponseStream:
-    """An EventStream of a single response, once that is there."""
+    """An EventStream with a single response."""
 
-    def __init__(self, response: asyncio.Future[Json], abandoned: Callable[[], object]) -> None:
-        """`abandoned` is called when nobody wants it any more."""
+    def __init__(self, response: asyncio.Future[Json], on_close: Callable[[], object]) -> None:
+        """Create the stream of a response. `on_close` is called when the stream is closed."""
         self._response = response
-        self._abandoned = abandoned
+        self._on_close = on_close
         self._taken = False
 
     def take(self) -> bytes | None:
-        """See EventStream. Raises what the execution raised."""
+        """See EventStream. Raises the exception of the execution."""
         if self._taken:
             raise StreamEnded
         if not self._response.done():
@@ -70,16 +71,16 @@ class SingleResponseStream:
 
     def close(self) -> None:
         """See EventStream."""
-        self._abandoned()
+        self._on_close()
 
 
-def refused(errors: list[Json]) -> EventStream:
-    """The response of an operation that never began."""
+def error_stream(errors: list[Json]) -> EventStream:
+    """Return a stream with the errors of an operation that did not begin."""
     response: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
     response.set_result({"errors": errors})
-    return SingleResponseStream(response, abandoned=lambda: None)
+    return SingleResponseStream(response, on_close=lambda: None)
 
 
-def _seen(task: asyncio.Task[Json]) -> None:
+def _retrieve_exception(task: asyncio.Task[Json]) -> None:
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Requests for event streams, and about those that have a token: what each does, and what it is answered."""
+"""HTTP requests that open event streams, and requests about a stream with a token."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from resolvers.users.callers import Caller
 from server.http.request import (
     BadRequest,
     check_method,
-    operation_id_of,
-    operation_to_stop,
+    parse_graphql_request,
+    parse_operation_id,
+    parse_operation_to_stop,
     read_parameters,
-    request_of,
     stream_token,
 )
 from server.http.request_log import REQUEST_ID_KEY
 from server.http.response import HEADERS, ResponseFormat, retry_after
 from server.overload.shielded_mutations import ShieldedMutations
-from server.sse.operations import begin, refused
+from server.sse.operations import error_stream, start_operation
 from server.sse.single_connection import SingleConnections
 from server.sse.stream import SSEStream
 from server.sse.stream_registry import SSEStreamRegistry
@@ -31,22 +31,23 @@ from subscriptions.transport.engine import (
     ConnectionContext,
     GraphQLEngine,
     GraphQLRequest,
-    Prepared,
+    OperationHandle,
     RequestRefused,
-    error,
+    make_error,
 )
 
 
 class StreamRequests:
-    """Both modes of npm `graphql-sse`. In distinct connections mode an operation is answered by a stream of its own; in single
-    connection mode there are requests of four kinds:
+    """Handles both modes of npm `graphql-sse`.
 
-    | request                                    | does                             | answers   |
-    |--------------------------------------------|----------------------------------|-----------|
-    | PUT                                        | reserves a stream                | 201 token |
-    | GET, POST with token, accepting events     | opens it, once, within a minute  | 200       |
-    | GET, POST with token and an operation's id | starts the operation             | 202       |
-    | DELETE with token and an operation's id    | ends it                          | 200       |
+    In distinct connections mode each operation has its own stream. In single connection mode there are four requests:
+
+    | request                                   | effect                                 | response  |
+    |-------------------------------------------|----------------------------------------|-----------|
+    | PUT                                       | reserves a stream                      | 201 token |
+    | GET, POST with token, accepting events    | opens the stream, once, in one minute  | 200       |
+    | GET, POST with token and operation id     | starts the operation                   | 202       |
+    | DELETE with token and operation id        | ends the operation                     | 200       |
     """
 
     def __init__(
@@ -64,59 +65,70 @@ class StreamRequests:
         self._mutations = mutations
         self._max_body_bytes = max_body_bytes
 
-    # --- distinct connections mode
+    # Distinct connections mode
 
-    async def begin(self, prepared: Prepared, asked: GraphQLRequest, context: ConnectionContext) -> SSEStream:
-        """A stream for one operation, which is started once there is room for it. Raises RequestRefused and ConfabError
-        where clients should try again."""
-        stream = self._streams.open(_caller_of(context))
+    async def open_stream(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> SSEStream:
+        """Start an operation, and return its stream. Raises RequestRefused and ConfabError if clients should retry."""
+        stream = self._streams.open(_get_caller(context))
         try:
             operation = stream.reserve(None, context.request_id)
-            context = replace(context, room=stream.room)
-            stream.attach(operation, await begin(self._engine, prepared, asked, context, self._mutations))
+            context = replace(context, queue_budget=stream.queue_budget)
+            responses = await start_operation(self._engine, prepared, request, context, self._mutations)
+            stream.attach(operation, responses)
         except BaseException:
             stream.close()
             raise
         return stream
 
-    def tell(self, refusal: RequestRefused, context: ConnectionContext) -> SSEStream:
-        """A stream that says why an operation never began: of any other answer a browser's EventSource shows its page
-        nothing."""
-        stream = self._streams.open(_caller_of(context))
-        stream.attach(stream.reserve(None), refused(refusal.errors))
+    def open_error_stream(self, refusal: RequestRefused, context: ConnectionContext) -> SSEStream:
+        """Return a stream with the errors of a refused operation.
+
+        A browser's EventSource hides every other response from the page.
+        """
+        stream = self._streams.open(_get_caller(context))
+        stream.attach(stream.reserve(None), error_stream(refusal.errors))
         return stream
 
-    # --- single connection mode
+    # Single connection mode
 
-    async def answer(self, request: Request, caller: Caller | None, form: ResponseFormat, *, opens: bool) -> ASGIApp:
-        """The answer to one of them. opens: it accepts events. Raises BadRequest, RequestRefused, ConfabError and StoreError."""
+    async def handle(
+        self, request: Request, caller: Caller | None, response_format: ResponseFormat, *, opens_stream: bool
+    ) -> ASGIApp:
+        """Return the response to a request about a stream.
+
+        `opens_stream` says that the request accepts events. Raises BadRequest, RequestRefused, ConfabError, StoreError.
+        """
         if caller is None:
-            refusal = "An event stream with a token is somebody's: Authorization: Bearer <token>."
-            raise RequestRefused([error(refusal, "UNAUTHENTICATED")])
+            refusal = "Event streams with a token need authentication. Send Authorization: Bearer <token>."
+            raise RequestRefused([make_error(refusal, "UNAUTHENTICATED")])
         if request.method == "PUT":
             reserved = await self._single.reserve(caller)
             return Response(reserved, 201, headers=HEADERS, media_type="text/plain")
         token = stream_token(request)
         if token is None:
-            raise NotFound("There is no event stream without a token.")
+            raise NotFound("Name the event stream by its token.")
         if request.method == "DELETE":
-            outcome = await self._single.stop(token, caller, operation_to_stop(request))
+            outcome = await self._single.stop_operation(token, caller, parse_operation_to_stop(request))
         elif request.method == "HEAD":
             raise BadRequest("Use GET or POST.", status=405, headers={"allow": "GET, POST, PUT, DELETE"})
-        elif opens:
+        elif opens_stream:
             return await self._single.open(token, caller)
         else:
             parameters = await read_parameters(request, self._max_body_bytes)
-            asked, operation = request_of(parameters), operation_id_of(parameters)
-            prepared = self._engine.prepare(asked)
-            bind_contextvars(operation=asked.operation_name or prepared.kind)
+            graphql_request, operation = parse_graphql_request(parameters), parse_operation_id(parameters)
+            prepared = self._engine.prepare(graphql_request)
+            bind_contextvars(operation=graphql_request.operation_name or prepared.kind)
             check_method(request, prepared.kind)
             request_id = str(request.scope.get(REQUEST_ID_KEY, ""))
-            outcome = await self._single.perform(token, caller, operation, parameters, request_id)
+            outcome = await self._single.start_operation(token, caller, operation, parameters, request_id)
         if "errors" in outcome:
-            return form.answer({"errors": outcome["errors"]}, outcome["status"], retry_after(outcome["errors"]))
+            return response_format.respond(
+                {"errors": outcome["errors"]}, outcome["status"], retry_after(outcome["errors"])
+            )
         return Response(status_code=outcome["status"], headers=HEADERS)
 
 
-def _caller_of(context: ConnectionContext) -> Caller | None:
+def _get_caller(context: ConnectionContext) -> Caller | None:
     return context.caller if isinstance(context.caller, Caller) else None

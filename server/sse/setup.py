@@ -1,4 +1,4 @@
-"""A process's event streams, put together from its parts and settings."""
+"""Builds the event streams of a process from services and settings."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ async def open_event_streams(
     *,
     check: Callable[[Caller], None] = lambda caller: None,
 ) -> AsyncIterator[tuple[SSEStreamRegistry, StreamRequests]]:
-    """The streams and what answers requests for them, at work for the time of the block. What is open then is ended.
+    """Run event streams for the duration of the block, and close the open ones at its end.
 
-    `max_streams` at once. `check`: see SSEStreams.
+    Returns the registry of streams and the handler of their requests. `check`: see SSEStreamRegistry.
     """
     limits = StreamLimits(
         max_streams=max_streams,
         max_streams_per_user=settings.sse_max_streams_per_user,
         max_operations=settings.ws_max_subscriptions,
-        queue=settings.ws_max_queued_events,
+        max_queued_events=settings.ws_max_queued_events,
     )
     store = services.app.store
 
-    def count(caller: Caller) -> None:
+    def count_stream(caller: Caller) -> None:
         check_rate(store.rate_limits.connections, caller.user_id)
 
-    streams = SSEStreamRegistry(limits, check=check, count=count)
+    streams = SSEStreamRegistry(limits, check=check, count=count_stream)
     single = SingleConnections(
         engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls
     )
@@ -51,4 +51,4 @@ async def open_event_streams(
         yield streams, StreamRequests(engine, streams, single, mutations, max_body_bytes=settings.max_body_bytes)
     finally:
         await streams.drain()
-        await single.close()
+        await single.stop()

@@ -1,4 +1,4 @@
-"""One text/event-stream response: the responses of its operations, as fast as the client takes them."""
+"""One text/event-stream response: sends the responses of its operations as fast as the client reads them."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.engine import EventStream, RequestRefused, StreamEnded, encode
 
 _CHUNK_BYTES = 65_536
-_EXPIRY_RECHECK = 3600.0
-"""Seconds after which a far expiry is compared with the clock again: clocks are set now and then."""
+_EXPIRY_RECHECK_SECONDS = 3600.0
+"""Interval at which a later expiry is compared with the clock again, because clocks may be adjusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Bounds on event streams. Times in seconds."""
+    """Limits of event streams."""
 
     max_streams: int = 5_000
     """Streams of a process."""
     max_streams_per_user: int = 100
-    """Of those, one user's."""
+    """Streams of one user in a process."""
     max_operations: int = 100
-    """Operations at work at the same time on one stream."""
-    keep_alive: float = 12.0
-    """Silence after which a comment is sent."""
-    queue: int = 1_000
-    """Events that wait for a client that is behind, over all operations of a stream. One more, and it is told to catch up instead."""
-    send_timeout: float = 10.0
-    """For the client to make room for what is sent."""
-    behind_timeout: float = 30.0
-    """For a client that was told to catch up to have done so."""
-    close_timeout: float = 2.0
-    """For the client to make room for the end."""
-    grace: float = 10.0
-    """For queries and mutations at work when a stream is ended."""
-    silence: float = 0.3
-    """Before an end that is not the client's. An operation may have begun just now, and npm graphql-sse waits for ever
-    where it hears so only after the end."""
+    """Operations that run at once on one stream."""
+    keep_alive_seconds: float = 12.0
+    """Idle time after which a comment is sent."""
+    max_queued_events: int = 1_000
+    """Events that wait for the client, over all operations of a stream. If there are more, the client has to sync."""
+    send_timeout_seconds: float = 10.0
+    """Time limit for the client to accept a chunk."""
+    sync_timeout_seconds: float = 30.0
+    """Time limit for a client that has to sync to do so."""
+    close_timeout_seconds: float = 2.0
+    """Time limit for the client to accept the end of the stream."""
+    grace_seconds: float = 10.0
+    """Time limit for running queries and mutations when a stream is ended."""
+    end_delay_seconds: float = 0.3
+    """Delay before the server ends a stream. An operation may have just begun: npm graphql-sse waits forever if the
+    response to its request arrives after the end of the stream."""
     drain_seconds: float = 5.0
-    """Over which many streams are ended when the server stops."""
+    """Time over which many streams are ended at shutdown."""
     drain_batch: int = 100
-    """Streams ended at once then, at least."""
-    drain_pause: float = 0.2
-    """Between two batches, give or take a half."""
+    """Minimum number of streams ended at once."""
+    drain_pause_seconds: float = 0.2
+    """Average time between two batches; each pause is 50 to 150 % of it."""
 
 
 class OperationExists(Exception):
-    """The id is that of an operation at work."""
+    """Raised for the id of a running operation."""
 
 
 class StreamEnding(Exception):
-    """The stream begins no more operations."""
+    """Raised when the stream is ending and starts no more operations."""
 
 
 class TooManyOperations(Exception):
-    """The stream has as many operations at work as it may."""
+    """Raised when the stream runs the maximum number of operations."""
 
 
 class StreamOperation:
-    """An operation of a stream. `responses` is None while it is being started."""
+    """An operation of a stream. `responses` is None until it has started."""
 
     def __init__(self, id: str | None, request_id: str) -> None:
         self.id = id
@@ -77,10 +77,10 @@ class StreamOperation:
 
 
 class SSEStream:
-    """The ASGI application that answers a request with an event stream.
+    """ASGI application that answers a request with an event stream.
 
-    It holds nothing but the chunk being sent: what the client has not taken waits in the operations' own bounded
-    queues. A client that takes nothing for `send_timeout` is cut off. However it ends, its operations are closed.
+    Memory is bounded: the stream holds only the chunk being sent; events wait in the bounded queues of the operations.
+    A client that reads nothing for `send_timeout_seconds` is disconnected. The operations are closed at the end.
     """
 
     def __init__(
@@ -90,17 +90,19 @@ class SSEStream:
         clock: Callable[[], float],
         on_end: Callable[[SSEStream], None],
         *,
-        lasting: bool,
+        persistent: bool,
     ) -> None:
-        """`clock` answers seconds since the epoch. lasting: it goes on when no operation is at work, and does not
-        say `complete` but for operations with an id."""
+        """Create a stream. `clock` returns seconds since the epoch.
+
+        A `persistent` stream continues while no operation runs, and sends `complete` only for operations with an id.
+        """
         self.caller = caller
-        self.room = QueueBudget(limits.queue)
-        """For what its subscriptions have waiting."""
+        self.queue_budget = QueueBudget(limits.max_queued_events)
+        """Budget for the queued events of its subscriptions."""
         self._limits = limits
         self._clock = clock
         self._on_end = on_end
-        self._lasting = lasting
+        self._persistent = persistent
         self._loop = asyncio.get_running_loop()
         self._operations: dict[str | None, StreamOperation] = {}
         self._ready: dict[StreamOperation, None] = {}
@@ -113,32 +115,33 @@ class SSEStream:
         self._interrupt = asyncio.timeout(None)
         self._abort: Callable[[], None] | None = None
 
-    # --- operations
+    # Operations
 
     def reserve(self, id: str | None, request_id: str = "") -> StreamOperation:
-        """Room for an operation that is about to start. Raises OperationExists, TooManyOperations and
-        StreamEnding."""
+        """Register an operation before it starts. Raises OperationExists, TooManyOperations and StreamEnding."""
         if self.is_ending:
             raise StreamEnding
         if id in self._operations:
             raise OperationExists
         if len(self._operations) >= self._limits.max_operations:
-            raise TooManyOperations(f"An event stream may have {self._limits.max_operations} operations at work.")
+            raise TooManyOperations(
+                f"An event stream may have {self._limits.max_operations} operations at once. Stop one first."
+            )
         operation = self._operations[id] = StreamOperation(id, request_id)
         return operation
 
     def attach(self, operation: StreamOperation, responses: EventStream) -> bool:
-        """Sends an operation's responses from now on. False where it was stopped, or the stream ended, meanwhile."""
+        """Start to send an operation's responses. Returns False if it was stopped, or the stream ended, meanwhile."""
         if self._operations.get(operation.id) is not operation:
             responses.close()
             return False
         operation.responses = responses
-        responses.on_ready(lambda: self._mark(operation))
-        self._mark(operation)
+        responses.on_ready(lambda: self._mark_ready(operation))
+        self._mark_ready(operation)
         return True
 
     def stop(self, id: str | None) -> None:
-        """Ends an operation, without a word; nothing if there is none by that id."""
+        """End an operation without sending anything. Does nothing for an unknown id."""
         operation = self._operations.pop(id, None)
         if operation is not None:
             self._ready.pop(operation, None)
@@ -146,45 +149,47 @@ class SSEStream:
                 operation.responses.close()
 
     def release(self, operation: StreamOperation) -> None:
-        """Gives back the room of an operation that did not start."""
+        """Remove an operation that did not start."""
         if self._operations.get(operation.id) is operation:
             self.stop(operation.id)
 
-    def _mark(self, operation: StreamOperation) -> None:
+    def _mark_ready(self, operation: StreamOperation) -> None:
         if self._operations.get(operation.id) is operation:
             self._ready[operation] = None
             self._wake.set()
 
-    # --- its end
+    # Ending
 
     @property
     def is_ending(self) -> bool:
-        """It begins no more operations."""
+        """True if the stream starts no more operations."""
         return self._ending or self._closed
 
     def end(self) -> None:
-        """Ends subscriptions at once, and the response soon, without `complete` for them: clients come back. Queries and
-        mutations at work are answered first. Idempotent."""
+        """End the subscriptions at once, and the response after running queries and mutations were answered.
+
+        Subscriptions get no `complete`, so clients reconnect. Idempotent.
+        """
         if self.is_ending:
             return
         self._ending = True
         for operation in list(self._operations.values()):
             if not isinstance(operation.responses, SingleResponseStream):
                 self.stop(operation.id)
-        self._after(self._limits.close_timeout, "hurry", self._hurry)
-        self._after(self._limits.grace, "grace", self._finish)
+        self._after(self._limits.close_timeout_seconds, "close", self._check_closing)
+        self._after(self._limits.grace_seconds, "grace", self._finish)
         self._wake.set()
 
-    def _hurry(self) -> None:
+    def _check_closing(self) -> None:
         if self._sending_since is not None:
-            self._cut_off()
+            self._disconnect()
 
     def _finish(self) -> None:
         self._over = True
         self._wake.set()
 
     def close(self) -> None:
-        """Lets go of everything. Idempotent. For whoever opened it and does not call it."""
+        """Release everything. Idempotent. Call it if the stream was opened but not run."""
         if self._closed:
             return
         self._closed = True
@@ -194,11 +199,11 @@ class SSEStream:
             self.stop(id)
         self._on_end(self)
 
-    def _cut_off(self) -> None:
+    def _disconnect(self) -> None:
         self._gone = True
         if self._abort is not None:
             self._abort()
-        # Where the server can't drop the connection, or not at once, the sending is given up all the same.
+        # Stop sending, also if the server cannot drop the connection at once.
         if not self._closed:
             self._interrupt.reschedule(self._loop.time())
 
@@ -210,25 +215,25 @@ class SSEStream:
         if remaining <= 0:
             self.end()
         else:
-            self._after(min(remaining, _EXPIRY_RECHECK), "expiry", self._expire)
+            self._after(min(remaining, _EXPIRY_RECHECK_SECONDS), "expiry", self._expire)
 
-    # --- the response
+    # The response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers the request, to the end."""
+        """Send the response until its end."""
         self._abort = scope.get("extensions", {}).get(ABORT_EXTENSION)
-        listening = asyncio.create_task(self._listen(receive))
+        disconnect_task = asyncio.create_task(self._await_disconnect(receive))
         try:
             async with self._interrupt:
                 await self._respond(send)
         except (TimeoutError, OSError):
-            # Cut off, or gone: servers may say the latter by an OSError.
+            # Disconnected by this stream, or by the client: some servers signal that with an OSError.
             pass
         finally:
-            listening.cancel()
+            disconnect_task.cancel()
             self.close()
 
-    async def _listen(self, receive: Receive) -> None:
+    async def _await_disconnect(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         self._gone = self._over = True
@@ -239,41 +244,41 @@ class SSEStream:
         headers = [(name.encode(), value.encode()) for name, value in STREAM_HEADERS.items()]
         await self._send(send, {"type": "http.response.start", "status": 200, "headers": headers})
         chunk = COMMENT
-        self._after(self._limits.keep_alive, "keep_alive", self._keep_alive)
+        self._after(self._limits.keep_alive_seconds, "keep_alive", self._keep_alive)
         while not self._over:
             if chunk:
                 await self._send(send, {"type": "http.response.body", "body": chunk, "more_body": True})
-                # A socket that takes everything pauses nowhere: give others their turn.
+                # Sending does not yield while the socket accepts data. Let other tasks run.
                 await asyncio.sleep(0)
-            elif not self._operations and (self._ending or not self._lasting):
+            elif not self._operations and (self._ending or not self._persistent):
                 break
             else:
                 await self._wake.wait()
             self._wake.clear()
-            chunk = b"" if self._over else self._gather()
+            chunk = b"" if self._over else self._next_chunk()
         if self._ending and not self._gone:
-            await asyncio.sleep(self._limits.silence)
+            await asyncio.sleep(self._limits.end_delay_seconds)
         if not self._gone:
             await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, send: Send, message: Message) -> None:
         self._sending_since = self._loop.time()
         if "send" not in self._timers:
-            self._after(self._limits.send_timeout, "send", self._check_sending)
+            self._after(self._limits.send_timeout_seconds, "send", self._check_sending)
         try:
             await send(message)
         finally:
             self._sending_since = None
         self._written_at = self._loop.time()
 
-    def _gather(self) -> bytes:
-        """What there is to send, each operation in turn, up to a chunk."""
+    def _next_chunk(self) -> bytes:
+        """Return the next events, taken from each operation in turn, up to the size of a chunk."""
         events = []
         size = 0
         while self._ready and size < _CHUNK_BYTES:
             operation = next(iter(self._ready))
             del self._ready[operation]
-            event = self._event(operation)
+            event = self._next_event(operation)
             if event is not None:
                 events.append(event)
                 size += len(event)
@@ -282,15 +287,15 @@ class SSEStream:
         self._comment_due = False
         return b"".join(events)
 
-    def _event(self, operation: StreamOperation) -> bytes | None:
+    def _next_event(self, operation: StreamOperation) -> bytes | None:
         assert operation.responses is not None
         framing = operation.framing
         try:
             response = operation.responses.take()
         except StreamEnded:
             last = b""
-        except RequestRefused as refused:
-            last = framing.next(encode({"errors": refused.errors}))
+        except RequestRefused as refusal:
+            last = framing.next(encode({"errors": refusal.errors}))
         except Exception:
             last = framing.next(encode({"errors": [internal_error(operation.request_id)]}))
         else:
@@ -301,32 +306,32 @@ class SSEStream:
         self.stop(operation.id)
         return last + framing.complete
 
-    # --- timers
+    # Timers
 
     def _keep_alive(self) -> None:
-        rest = self._written_at + self._limits.keep_alive - self._loop.time()
-        if rest <= 0:
+        remaining = self._written_at + self._limits.keep_alive_seconds - self._loop.time()
+        if remaining <= 0:
             self._comment_due = True
             self._wake.set()
-            rest = self._limits.keep_alive
-        self._after(rest, "keep_alive", self._keep_alive)
+            remaining = self._limits.keep_alive_seconds
+        self._after(remaining, "keep_alive", self._keep_alive)
 
     def _check_sending(self) -> None:
-        # One timer for many chunks: a timeout around each would cost more than the chunk.
+        # One timer serves many chunks: a timeout for each would cost more than the chunk.
         del self._timers["send"]
         if self._sending_since is None:
             return
-        due = self._sending_since + self._limits.send_timeout
-        if self.room.behind_since is not None:
-            due = min(due, self.room.behind_since + self._limits.behind_timeout)
-        rest = due - self._loop.time()
-        if rest > 0:
-            self._after(rest, "send", self._check_sending)
+        due = self._sending_since + self._limits.send_timeout_seconds
+        if self.queue_budget.behind_since is not None:
+            due = min(due, self.queue_budget.behind_since + self._limits.sync_timeout_seconds)
+        remaining = due - self._loop.time()
+        if remaining > 0:
+            self._after(remaining, "send", self._check_sending)
         else:
-            self._cut_off()
+            self._disconnect()
 
     def _after(self, seconds: float, name: str, call: Callable[[], None]) -> None:
-        before = self._timers.get(name)
-        if before is not None:
-            before.cancel()
+        previous = self._timers.get(name)
+        if previous is not None:
+            previous.cancel()
         self._timers[name] = self._loop.call_later(seconds, call)

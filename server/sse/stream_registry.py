@@ -1,4 +1,4 @@
-"""The event streams of a process: how many there may be, and how they end together."""
+"""Event streams of a process: their limits, and closing them at shutdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store.base.ids import UserId
 
 
 class SSEStreamRegistry:
-    """All event streams of a process."""
+    """All open event streams of a process."""
 
     def __init__(
         self,
@@ -27,43 +27,52 @@ class SSEStreamRegistry:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
-        """`check` raises Unauthenticated for a caller whose token is good no more: a request may take its time between its
-        first byte and its stream. `count` raises RateLimited for users who open too many. `clock` answers
-        seconds since the epoch, `rng` spreads the end of streams when the server stops."""
+        """Create the registry.
+
+        Args:
+            limits: Limits of the process and of each stream.
+            check: Raises Unauthenticated if the caller's token is no longer valid. A token may become invalid between
+                the first byte of a request and its stream.
+            count: Raises RateLimited if a user opens too many streams.
+            clock: Returns seconds since the epoch.
+            rng: Spreads the end of streams at shutdown.
+        """
         self.limits = limits
         self._check = check
         self._count = count
         self._clock = clock
         self._rng = rng if rng is not None else random.Random()
         self._streams: set[SSEStream] = set()
-        self._of_user: Counter[UserId] = Counter()
+        self._count_by_user: Counter[UserId] = Counter()
         self._draining = False
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def count(self) -> int:
-        """Streams at work now."""
+        """Number of open streams."""
         return len(self._streams)
 
     def open(
-        self, caller: Caller | None, *, lasting: bool = False, on_end: Callable[[], None] | None = None
+        self, caller: Caller | None, *, persistent: bool = False, on_end: Callable[[], None] | None = None
     ) -> SSEStream:
-        """A stream that ends with the caller's token. To be called as an ASGI application, or closed.
+        """Return a new stream, which ends when the caller's token expires.
 
-        lasting: see SSEStream. `on_end` is called once when it has ended. Raises Unauthenticated, Unavailable and
-        RateLimited.
+        Run it as an ASGI application, or close it. `on_end` is called once after its end. `persistent`: see SSEStream.
+        Raises Unauthenticated, Unavailable and RateLimited.
         """
         if caller is not None:
             self._check(caller)
         if self._draining:
-            raise Unavailable("The server restarts, please try again.")
+            raise Unavailable("The server is restarting, please try again.")
         if len(self._streams) >= self.limits.max_streams:
-            raise Unavailable("The server has as many event streams as it can take, please try again later.")
-        if caller is not None and self._of_user[caller.user_id] >= self.limits.max_streams_per_user:
-            most = self.limits.max_streams_per_user
-            raise RateLimited(f"You may have {most} event streams at a time.", retry_after_ms=A_MOMENT_MS)
-        if caller is not None and not lasting:
+            raise Unavailable("The server has too many event streams, please try again later.")
+        if caller is not None and self._count_by_user[caller.user_id] >= self.limits.max_streams_per_user:
+            limit = self.limits.max_streams_per_user
+            raise RateLimited(
+                f"You may have {limit} event streams at a time. Close one first.", retry_after_ms=A_MOMENT_MS
+            )
+        if caller is not None and not persistent:
             self._count(caller)
 
         def ended(stream: SSEStream) -> None:
@@ -71,15 +80,15 @@ class SSEStreamRegistry:
             if on_end is not None:
                 on_end()
 
-        stream = SSEStream(caller, self.limits, self._clock, ended, lasting=lasting)
+        stream = SSEStream(caller, self.limits, self._clock, ended, persistent=persistent)
         self._streams.add(stream)
         self._idle.clear()
         if caller is not None:
-            self._of_user[caller.user_id] += 1
+            self._count_by_user[caller.user_id] += 1
         return stream
 
-    def count_reserved(self, caller: Caller) -> None:
-        """One that lasts is about to be reserved, which counts like opening one. Raises RateLimited."""
+    def count_reservation(self, caller: Caller) -> None:
+        """Count a reservation like an opened stream. Raises RateLimited."""
         self._count(caller)
 
     def _forget(self, stream: SSEStream) -> None:
@@ -88,28 +97,30 @@ class SSEStreamRegistry:
             self._idle.set()
         if stream.caller is not None:
             user = stream.caller.user_id
-            self._of_user[user] -= 1
-            if not self._of_user[user]:
-                del self._of_user[user]
+            self._count_by_user[user] -= 1
+            if not self._count_by_user[user]:
+                del self._count_by_user[user]
 
-    def end_where(self, refused: Callable[[Caller], bool]) -> None:
-        """Ends the streams of callers whose token is good no more."""
+    def end_where(self, is_invalid: Callable[[Caller], bool]) -> None:
+        """End the streams of callers whose token is no longer valid."""
         for stream in list(self._streams):
-            if stream.caller is not None and refused(stream.caller):
+            if stream.caller is not None and is_invalid(stream.caller):
                 stream.end()
 
     async def drain(self) -> None:
-        """Ends all streams, a jittered batch after the other, so that clients don't all come back at once. Returns when
-        they have ended. There are no new ones from now on."""
+        """End all streams in batches with jitter, so that clients do not reconnect all at once.
+
+        Refuses new streams. Returns when all streams have ended.
+        """
         self._draining = True
         streams = list(self._streams)
         self._rng.shuffle(streams)
         limits = self.limits
-        batches = max(1, int(limits.drain_seconds / limits.drain_pause))
+        batches = max(1, int(limits.drain_seconds / limits.drain_pause_seconds))
         size = max(limits.drain_batch, math.ceil(len(streams) / batches))
         for start in range(0, len(streams), size):
             if start:
-                await asyncio.sleep(limits.drain_pause * self._rng.uniform(0.5, 1.5))
+                await asyncio.sleep(limits.drain_pause_seconds * self._rng.uniform(0.5, 1.5))
             for stream in streams[start : start + size]:
                 stream.end()
         await self._idle.wait()

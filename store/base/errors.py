@@ -1,11 +1,11 @@
-"""What the store raises. Drivers' own errors never leave this layer: `translated` is the one boundary.
+"""Errors of the store. Drivers' own errors never leave this layer: `translate_errors` is the one boundary.
 
 StoreError
-├── Unreachable      MongoDB or Redis did not answer in time; the outcome of a write is unknown
-│   └── Away         nothing was asked: there has been nobody to ask for some time
-├── LockTimeout      the user's lock was not to be had within the deadline
-├── Fenced           the lock was lost before the change was applied
-└── Superseded       the group is not the one that a change was decided on
+├── Unreachable        MongoDB or Redis did not answer in time; the outcome of a write is unknown
+│   └── NotAttempted   nothing was sent, because MongoDB has had no primary for some time
+├── LockTimeout        a user's lock could not be acquired before the deadline
+├── Fenced             the lock was lost before the change was applied
+└── Superseded         a group changed since the change was decided
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from redis.exceptions import RedisError
 
 _DUPLICATE_KEY = 11000
 
-_LOCK_OF_A_DRIVER = "Lock is not acquired"
-"""What PyMongo says instead of its own error where requests that wait for a primary end just as others begin to."""
+_DRIVER_LOCK_MESSAGE = "Lock is not acquired"
+"""Message of a RuntimeError that PyMongo raises instead of its own error.
+
+It happens when some requests stop waiting for a primary just as others begin to wait.
+"""
 
 failures: Counter[str] = Counter()
-"""By database, how often a call to it failed in this process."""
+"""Failed calls of this process, by database."""
 
 
 class StoreError(Exception):
@@ -34,26 +37,27 @@ class Unreachable(StoreError):
     """A database did not answer in time. Whether a write took place is unknown."""
 
 
-class Away(Unreachable):
-    """Nothing was asked: MongoDB has had no primary for some time."""
+class NotAttempted(Unreachable):
+    """Nothing was sent to MongoDB: it has no primary, or its data is not for this version of Confab."""
 
 
 class LockTimeout(StoreError):
-    """The user's lock was not to be had within the deadline."""
+    """A user's lock could not be acquired before the deadline."""
 
 
 class Fenced(StoreError):
-    """The lock ended before the change was applied. What was written is monotonic, so trying again is safe."""
+    """The lock was lost before the change was applied. What was written only grows, so trying again is safe."""
 
 
 class Superseded(StoreError):
-    """A change of a group was decided on what is not so any more: nothing was stored. To be decided anew."""
+    """A group changed since a change of it was decided. Nothing was stored; the change has to be decided again."""
 
 
-class translated:  # read as a verb, and a class because a generator costs ten times as much
-    """Turns drivers' failures into Unreachable, within the block. What a duplicate key means is for the caller to say: it passes.
+class translate_errors:  # a class, because a generator costs ten times as much
+    """Turn drivers' errors within the block into Unreachable.
 
-    A BulkWriteError passes only if duplicate keys are all that it tells of.
+    DuplicateKeyError passes, because its meaning depends on the caller. A BulkWriteError passes if it reports nothing
+    but duplicate keys.
     """
 
     __slots__ = ()
@@ -69,14 +73,14 @@ class translated:  # read as a verb, and a class because a generator costs ten t
                 if details["writeConcernErrors"] or any(e["code"] != _DUPLICATE_KEY for e in details["writeErrors"]):
                     raise Unreachable(f"a batch of writes was not confirmed: {_codes(details)}") from None
             case OperationFailure(code=code):
-                # Its text may quote what was to be stored, and ends up in the log.
+                # Its text may quote the document, and would end up in the log.
                 failures["mongodb"] += 1
                 raise Unreachable(f"{type(error).__name__}: code {code}") from None
             case PyMongoError() | RedisError() | OSError():
                 failures["mongodb" if isinstance(error, PyMongoError) else "redis"] += 1
                 raise Unreachable(f"{type(error).__name__}: {error}") from error
-            case RuntimeError() if str(error) == _LOCK_OF_A_DRIVER:
-                raise Unreachable(f"the driver tripped over its own lock: {error}") from error
+            case RuntimeError() if str(error) == _DRIVER_LOCK_MESSAGE:
+                raise Unreachable(f"the driver failed with its own lock: {error}") from error
 
 
 def _codes(details: Mapping[str, Any]) -> str:

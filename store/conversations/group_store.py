@@ -1,4 +1,4 @@
-"""Groups in MongoDB: making them, and changing them one change after the other."""
+"""Groups in MongoDB: creating them, and making their changes durable one after the other."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId
-from store.conversations.group_changes import GroupChange
-from store.conversations.records import GroupInfo, Member
+from store.conversations.conversation import GroupInfo, Member
+from store.conversations.conversation_fields import ConversationField
+from store.conversations.group_change import GroupChange, to_stored
+from store.messages.message import Message, MessageField, ReservedMessage
 from store.messages.message_origins import OriginStore
-from store.messages.records import Message, Reserved
 from store.mongo.client import Mongo
 from store.mongo.collections import (
     CLAIMS,
@@ -27,9 +28,10 @@ from store.mongo.collections import (
     member_row_id,
     session_row_id,
 )
+from store.sessions.changes import Join, Leave, new_row
 
 CLAIM_SECONDS = 24 * 3600
-"""How long the same idempotency key of the same creator answers the first group."""
+"""Time for which a creator's idempotency key returns the first group."""
 
 
 class GroupStore:
@@ -40,7 +42,7 @@ class GroupStore:
         self._origins = OriginStore(mongo)
 
     async def find_claim(self, creator: UserId, key: str) -> ConversationId | None:
-        """The group that a creator's idempotency key stands for."""
+        """Return the group that was created with a creator's idempotency key."""
         row = await self._mongo.find_one(CLAIMS, {"_id": _claim_id(creator, key)})
         return ConversationId(row["c"]) if row else None
 
@@ -51,25 +53,24 @@ class GroupStore:
         members: Sequence[Member],
         key: str | None,
     ) -> bool:
-        """Makes a group with its members and everybody's session, all or nothing.
+        """Create a group with its members and their sessions, all or nothing.
 
-        False where the key is taken: then nothing was stored.
+        Return False if the key is taken: then nothing was stored.
         """
         at = info.created_at_ms
         head: dict[str, Any] = {
-            "_id": conversation, "k": "G", "s": 0, "n": 0, "at": at, "w": at, "name": info.name, "own": info.owner,
-            "by": info.owner, "ct": at, "mc": len(members),
-        }  # fmt: skip
-        if info.avatar_url:
-            head["av"] = info.avatar_url
-        if info.full_history:
-            head["hv"] = True
-        if info.sub_biz:
-            head["sb"] = info.sub_biz
+            "_id": conversation,
+            ConversationField.KIND: "G",
+            ConversationField.SEQ: 0,
+            ConversationField.N: 0,
+            ConversationField.MOVED_AT: at,
+            ConversationField.WRITTEN_AT: at,
+            ConversationField.CREATED_BY: info.owner,
+            ConversationField.MEMBER_COUNT: len(members),
+            **info.to_fields(),
+        }
         rows = [{"_id": member_row_id(conversation, m.user)} | m.to_fields() for m in members]
-        sessions = [
-            {"_id": session_row_id(m.user, conversation), "r": 0, "rn": 0, "d": 0, "a": at, "w": at} for m in members
-        ]
+        sessions = [{"_id": session_row_id(m.user, conversation)} | new_row(at) for m in members]
 
         async def work(session: Any) -> None:
             if key is not None:
@@ -86,93 +87,99 @@ class GroupStore:
             return False
         return True
 
-    async def commit(self, reserved: Reserved, at_ms: int) -> int | None:
-        """Makes a change durable, with the message that tells of it and everybody's session that it begins or ends: all or
-        nothing, one waited transaction. Idempotent: answers the time that it was made durable with.
+    async def commit(self, reserved: ReservedMessage, at_ms: int) -> int | None:
+        """Make a change durable, with its SYSTEM message and the sessions that it begins or ends, all or nothing.
 
-        None where MongoDB's group is not the one that the change was decided on, or holds another message at its place: then
-        nothing was stored. Raises Unreachable: then nothing is known of the outcome.
+        One waited transaction. Idempotent: returns the time with which the change became durable. Returns None if
+        MongoDB's group is not the one that the change was decided on, or another message is at its place: then nothing
+        was stored. Raises Unreachable: then the outcome is not known.
         """
         message, change = reserved.message, reserved.change
         assert change is not None
-        before: dict[str, Any] = {"_id": message.conversation}
-        before["gv"] = change.version - 1 if change.version > 1 else {"$in": [0, None]}
-        if change.dissolves:
-            # It ends where it was decided to, or what was acknowledged since could not be read by anybody.
-            before["s"] = {"$lte": change.fields["ds"]}
 
         async def work(session: Any) -> None:
-            if change.told:
-                document = message.to_document() | {"ga": at_ms}
+            if change.announced:
+                document = message.to_document() | {MessageField.GROUP_CHANGED_AT: at_ms}
                 await self._mongo.insert_one(MESSAGES, document, session=session)
                 await self._origins.insert(message, session)
-            if change.members:
+            if change.member_records:
                 await self._mongo.bulk_write(MEMBERS, _member_updates(message.conversation, change), session=session)
             rows = _session_updates(message, change, at_ms)
             if rows:
                 await self._mongo.bulk_write(SESSIONS, rows, session=session)
-            # Last: every message in the group writes its head too, and waits for as long as this holds it.
-            update = _head_update(reserved, at_ms)
-            if await self._mongo.find_one_and_update(CONVERSATIONS, before, update, session=session) is None:
-                raise _NotAsSupposed
+            # Last: every message in the group writes its head too, and waits as long as this transaction locks it.
+            query, update = _head_before(message.conversation, change), _head_update(reserved, at_ms)
+            if await self._mongo.find_one_and_update(CONVERSATIONS, query, update, session=session) is None:
+                raise _GroupDiffers
 
         try:
             await self._mongo.transaction(work)
-        except (_NotAsSupposed, DuplicateKeyError):
-            return await self._find_time(message, change)
+        except (_GroupDiffers, DuplicateKeyError):
+            return await self._find_commit_time(message, change)
         except BulkWriteError as error:
             raise Unreachable("rows of a group's members collided") from error
         return at_ms
 
-    async def _find_time(self, message: Message, change: GroupChange) -> int | None:
-        """When a change was made durable, whatever came after it. None where it was not."""
-        if change.told:
+    async def _find_commit_time(self, message: Message, change: GroupChange) -> int | None:
+        """Return when a change became durable, even if others followed. None if it did not."""
+        if change.announced:
             place = at_place(message.conversation, message.seq)
-            row = await self._mongo.find_one(MESSAGES, {"_id": int(message.id)} | place)
-            return row["ga"] if row is not None else None
+            row = await self._mongo.find_one(MESSAGES, {MessageField.ID: int(message.id)} | place)
+            return row[MessageField.GROUP_CHANGED_AT] if row is not None else None
         row = await self._mongo.find_one(CONVERSATIONS, {"_id": message.conversation})
-        return row["ga"] if row is not None and row.get("gi") == int(message.id) else None
+        is_last = row is not None and row.get(ConversationField.LAST_CHANGE) == int(message.id)
+        return row[ConversationField.LAST_CHANGE_AT] if row is not None and is_last else None
 
 
-class _NotAsSupposed(Exception):
-    """The group is not the one that a change was decided on."""
+class _GroupDiffers(Exception):
+    """Raised when MongoDB's group is not the one that a change was decided on."""
 
 
-def _head_update(reserved: Reserved, at_ms: int) -> dict[str, Any]:
+def _head_before(conversation: ConversationId, change: GroupChange) -> dict[str, Any]:
+    """Return the query for the head as the change supposes it."""
+    before: dict[str, Any] = {"_id": conversation}
+    before[ConversationField.GROUP_VERSION] = change.version - 1 if change.version > 1 else {"$in": [0, None]}
+    if change.dissolves:
+        # A message acknowledged after that seq could not be read by anybody.
+        before[ConversationField.SEQ] = {"$lte": change.fields["ended_at"]}
+    return before
+
+
+def _head_update(reserved: ReservedMessage, at_ms: int) -> dict[str, Any]:
     message, change = reserved.message, reserved.change
     assert change is not None
-    kept: dict[str, Any] = {"gv": change.version, "gi": int(message.id), "ga": at_ms, "mc": change.member_count}
-    kept |= {name: value for name, value in change.fields.items() if value is not None}
+    fields = to_stored(change.fields)
+    kept: dict[str, Any] = {
+        ConversationField.GROUP_VERSION: change.version,
+        ConversationField.LAST_CHANGE: int(message.id),
+        ConversationField.LAST_CHANGE_AT: at_ms,
+        ConversationField.MEMBER_COUNT: change.member_count,
+    }
+    kept |= {name: value for name, value in fields.items() if value is not None}
     update: dict[str, Any] = {"$set": kept}
     if change.dissolves:
-        kept["dt"] = at_ms
-    if change.told:
-        update["$max"] = {"s": message.seq, "n": message.n, "at": at_ms}
-    gone = {name: "" for name, value in change.fields.items() if value is None}
-    return update | {"$unset": gone} if gone else update
+        kept[ConversationField.ENDED_AT_MS] = at_ms
+    if change.announced:
+        place = {ConversationField.SEQ: message.seq, ConversationField.N: message.n}
+        update["$max"] = place | {ConversationField.MOVED_AT: at_ms}
+    removed = {name: "" for name, value in fields.items() if value is None}
+    return update | {"$unset": removed} if removed else update
 
 
 def _member_updates(conversation: ConversationId, change: GroupChange) -> list[UpdateOne]:
     return [
         UpdateOne({"_id": member_row_id(conversation, user)}, {"$set": orjson.loads(member)}, upsert=True)
-        for user, member in change.members
+        for user, member in change.member_records
     ]
 
 
 def _session_updates(message: Message, change: GroupChange, at_ms: int) -> list[UpdateOne]:
-    """Who joins begins with everything so far read; the session of who leaves stays as it is, up to the message before."""
-    seq, n, conversation = message.seq, message.n, message.conversation
-    begin = {
-        "$set": {"jn": n},
-        "$max": {"r": seq, "rn": n, "d": seq, "a": at_ms, "w": at_ms},
-        "$unset": dict.fromkeys(("x", "xn", "us", "fs", "fn"), ""),
-        "$pull": {"ms": {"$lte": seq}},
-    }
-    # What was written before they joined, and became durable afterwards, is not theirs.
-    written = {"$cond": [{"$gt": [n, {"$ifNull": ["$jn", -1]}]}, change.written_ms, 0]}
-    end = [{"$set": {"fs": seq - 1, "fn": n, "a": {"$max": ["$a", at_ms]}, "w": {"$max": ["$w", written]}}}]
-    rows = [UpdateOne({"_id": session_row_id(user, conversation)}, begin, upsert=True) for user in change.joined]
-    return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, end) for user in change.left]
+    """Return the updates of the sessions of those who join and leave."""
+    conversation = message.conversation
+    join = Join(conversation, message.seq, message.n, change.sub_biz).row_update(at_ms)
+    leave = Leave(conversation, message.seq - 1, message.n, change.written_at_ms).row_update(at_ms)
+    rows = [UpdateOne({"_id": session_row_id(user, conversation)}, join, upsert=True) for user in change.joined]
+    return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, leave) for user in change.left]
 
 
 def _claim_id(creator: UserId, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Typing: how often somebody's is told, and which servers hold connections of those it may be told to."""
+"""Typing: limits how often it is announced, and finds the servers to announce it to."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 WINDOW_MS = 3_000
-"""A user's typing in a conversation is told at most once in so long."""
+"""Typing of a user in a conversation is announced at most once in this time."""
 
 Routes = Mapping[UserId, Sequence[str]]
-"""The servers that hold connections of each user, as far as is known. Those of whom none is known are left out."""
+"""The servers that hold connections of each user, as far as is known. Users without any are left out."""
 
 
 class TypingStore:
-    """Windows of typing, and routes as they are read for it. All of it is in Redis alone, and may be lost."""
+    """Typing windows and routes. All of it is in Redis alone, and may be lost."""
 
     def __init__(self, cache: Cache, keys: Keys, clock: Clock) -> None:
         self._cache = cache
@@ -28,21 +28,21 @@ class TypingStore:
     async def take_window(
         self, user: UserId, conversation: ConversationId, others: Sequence[UserId] = ()
     ) -> tuple[bool, Routes]:
-        """Takes the user's window of the conversation: whether it was free. And the others' routes, in the same round trip."""
+        """Take a user's window of a conversation. Return whether it was free, and others' routes. One round trip."""
         key = self._keys.typing(user, conversation)
-        take = Call("typing", (key,), (self._clock.now_ms(), WINDOW_MS))
-        free, *rows = await self._cache.run([take, *map(self._route, others)])
+        take = Call("take_typing_window", (key,), (self._clock.now_ms(), WINDOW_MS))
+        free, *rows = await self._cache.run([take, *map(self._route_call, others)])
         return free == 1, _routes(others, rows)
 
-    def give_back(self, user: UserId, conversation: ConversationId) -> Call:
-        """The call that makes a window free again which was just taken."""
+    def release_window_call(self, user: UserId, conversation: ConversationId) -> Call:
+        """Return the call that frees a window that was just taken."""
         return Call("DEL", (self._keys.typing(user, conversation),))
 
     async def find_routes(self, users: Sequence[UserId]) -> Routes:
-        """Routes of some users: one round trip."""
-        return _routes(users, await self._cache.run([self._route(user) for user in users]))
+        """Return the routes of some users: one round trip."""
+        return _routes(users, await self._cache.run([self._route_call(user) for user in users]))
 
-    def _route(self, user: UserId) -> Call:
+    def _route_call(self, user: UserId) -> Call:
         return Call("ZRANGEBYSCORE", (self._keys.of_user(user, "routes"),), (self._clock.now_ms(), "+inf"))
 
 

@@ -1,7 +1,7 @@
 """Cached states that may lack a durable change, because Redis did not answer when it was to be applied.
 
-The outbox would make up for it, but it is in Redis too and may be lost with the rest. So the process that stored the change remembers the
-users and conversations concerned, and invalidates their cached state as soon as Redis answers.
+The outbox would make up for it, but it is in Redis too and may be lost with the rest. So the process that stored the
+change remembers the users and conversations concerned, and invalidates their cached state as soon as Redis answers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from store.base.ids import ConversationId, UserId, parse_private
 from store.conversations.conversation_store import ConversationStore
 from store.deployment.redis_generations import Generations
 from store.redis.cache import Cache
+from store.sessions.changes import INVALIDATE
 from store.sessions.session_store import SessionStore
 
 _log = structlog.get_logger()
@@ -96,7 +97,7 @@ class StaleCaches:
         ordered = list(stale)
         for start in range(0, len(ordered), _USERS_AT_ONCE):
             part = ordered[start : start + _USERS_AT_ONCE]
-            await self._cache.run([self._sessions.change(user, "doubt", {"at": 0}) for user in part])
+            await self._cache.run([self._sessions.apply(user, INVALIDATE) for user in part])
         if ordered:
             _log.info("stale_caches_invalidated", users=len(ordered))
 

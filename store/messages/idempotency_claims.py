@@ -15,12 +15,12 @@ from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 CLAIM_MS = 24 * 3600 * 1000
-"""How long a key stands for its message."""
+"""Time for which a key stands for its message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Which message a key stands for. `seq` is 0 until that message is durable."""
+    """The message that a key stands for. `seq` is 0 until that message is durable."""
 
     message: MessageId
     conversation: ConversationId
@@ -28,19 +28,19 @@ class Claim:
     seq: int = 0
 
     def to_json(self) -> bytes:
-        """As kept in Redis."""
+        """Return the stored form."""
         return orjson.dumps([str(self.message), self.conversation, self.digest, self.seq])
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What taking a key found: None where it is the taker's now, else the claim it stands for.
+class ClaimResult:
+    """Result of claiming a key. `existing`: the claim that the key had already; None: the key is the caller's now.
 
-    `epoch` is the state of Redis that says so: another one than the process knows has forgotten older claims. None: Redis is
-    away.
+    `epoch`: lifetime of the state of Redis that answered. If the process knows another one, Redis has lost older
+    claims. None: Redis is away.
     """
 
-    held: Claim | None
+    existing: Claim | None
     epoch: str | None
 
 
@@ -54,39 +54,39 @@ def _row_id(sender: UserId, key: str) -> str:
 
 
 class ClaimStore:
-    """Claims of idempotency keys: in Redis, or in MongoDB while the Redis fallback is used, since every server must see them.
+    """Claims of idempotency keys: in Redis, or in MongoDB while the Redis fallback is used.
 
-    The message contains its key too, for the time after Redis lost the claims.
+    All servers need to see them. The message contains its key too, for the time after Redis lost the claims.
     """
 
     def __init__(self, mongo: Mongo, cache: Cache, keys: Keys) -> None:
         self._cache = cache
         self._in_redis = _RedisClaims(cache, keys)
-        self._in_mongodb = _MongoClaims(mongo)
+        self._in_mongo = _MongoClaims(mongo)
 
     @property
     def _claims(self) -> _RedisClaims | _MongoClaims:
-        return self._in_redis if self._cache.is_shared else self._in_mongodb
+        return self._in_redis if self._cache.is_shared else self._in_mongo
 
-    async def take(self, sender: UserId, key: str, claim: Claim) -> Taken:
-        """Claim a key, unless it stands for a message already. One round trip."""
-        return await self._claims.take(sender, key, claim)
+    async def claim(self, sender: UserId, key: str, claim: Claim) -> ClaimResult:
+        """Claim a key, unless it has a claim already. One round trip."""
+        return await self._claims.claim(sender, key, claim)
 
-    async def find_kept(self, sender: UserId, key: str) -> Claim | None:
-        """Return the claim that MongoDB has of a time when Redis was away."""
-        return await self._in_mongodb.find(sender, key)
+    async def find_in_mongo(self, sender: UserId, key: str) -> Claim | None:
+        """Return the claim that MongoDB has, from a time when Redis was away."""
+        return await self._in_mongo.find(sender, key)
 
     async def release(self, sender: UserId, key: str, claim: Claim) -> None:
-        """Give a key back whose message was refused."""
+        """Remove the claim of a message that was refused."""
         await self._claims.release(sender, key, claim)
 
-    async def keep(self, sender: UserId, key: str, claim: Claim) -> None:
-        """Replace the claim of a key: it stands for a message that MongoDB has stored already."""
-        await self._claims.keep(sender, key, claim)
+    async def replace(self, sender: UserId, key: str, claim: Claim) -> None:
+        """Replace the caller's claim by that of the message that MongoDB already has under the key."""
+        await self._claims.replace(sender, key, claim)
 
-    def settle(self, sender: UserId, key: str, claim: Claim) -> Call:
-        """Return the call that notes the `seq` of a message that is durable now."""
-        return self._in_redis.settle(sender, key, claim)
+    def settle_call(self, sender: UserId, key: str, claim: Claim) -> Call:
+        """Return the call that stores the claim of a message that is durable, with its place."""
+        return self._in_redis.settle_call(sender, key, claim)
 
 
 class _RedisClaims:
@@ -94,39 +94,39 @@ class _RedisClaims:
         self._cache = cache
         self._keys = keys
 
-    async def take(self, sender: UserId, key: str, claim: Claim) -> Taken:
-        found, epoch = await self._cache.run(
+    async def claim(self, sender: UserId, key: str, claim: Claim) -> ClaimResult:
+        existing, epoch = await self._cache.run(
             [
-                Call("claim", (self._keys.claim(sender, key),), (claim.to_json(), CLAIM_MS)),
+                Call("claim_key", (self._keys.claim(sender, key),), (claim.to_json(), CLAIM_MS)),
                 Call("GET", (self._keys.epoch,)),
             ]
         )
-        return Taken(_claim_from(found) if found else None, epoch.decode() if epoch else "")
+        return ClaimResult(_claim_from(existing) if existing else None, epoch.decode() if epoch else "")
 
     async def release(self, sender: UserId, key: str, claim: Claim) -> None:
-        await self._cache.one(Call("claim_release", (self._keys.claim(sender, key),), (claim.to_json(),)))
+        await self._cache.one(Call("release_key", (self._keys.claim(sender, key),), (claim.to_json(),)))
 
-    async def keep(self, sender: UserId, key: str, claim: Claim) -> None:
-        await self._cache.one(self.settle(sender, key, claim))
+    async def replace(self, sender: UserId, key: str, claim: Claim) -> None:
+        await self._cache.one(self.settle_call(sender, key, claim))
 
-    def settle(self, sender: UserId, key: str, claim: Claim) -> Call:
+    def settle_call(self, sender: UserId, key: str, claim: Claim) -> Call:
         return Call("SET", (self._keys.claim(sender, key),), (claim.to_json(), "PX", CLAIM_MS))
 
 
 class _MongoClaims:
-    """Rows of `claims`: {_id "message user key", v: the claim, until: when it ends}."""
+    """Rows of `claims`: {_id: "message <user> <key>", v: the claim, until: its end}."""
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    async def take(self, sender: UserId, key: str, claim: Claim) -> Taken:
+    async def claim(self, sender: UserId, key: str, claim: Claim) -> ClaimResult:
         until = datetime.now(UTC) + timedelta(milliseconds=CLAIM_MS)
         row = {"_id": _row_id(sender, key), "v": claim.to_json(), "until": until}
         try:
             await self._mongo.insert_one(CLAIMS, row)
         except DuplicateKeyError:
-            return Taken(await self.find(sender, key) or claim, None)
-        return Taken(None, None)
+            return ClaimResult(await self.find(sender, key) or claim, None)
+        return ClaimResult(None, None)
 
     async def find(self, sender: UserId, key: str) -> Claim | None:
         row = await self._mongo.find_one(CLAIMS, {"_id": _row_id(sender, key)})
@@ -135,5 +135,5 @@ class _MongoClaims:
     async def release(self, sender: UserId, key: str, claim: Claim) -> None:
         await self._mongo.delete_one(CLAIMS, {"_id": _row_id(sender, key), "v": claim.to_json()})
 
-    async def keep(self, sender: UserId, key: str, claim: Claim) -> None:
+    async def replace(self, sender: UserId, key: str, claim: Claim) -> None:
         await self._mongo.update_one(CLAIMS, {"_id": _row_id(sender, key)}, {"$set": {"v": claim.to_json()}})

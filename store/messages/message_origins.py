@@ -1,8 +1,9 @@
-"""Which conversation a message is of, where MongoDB is a cluster of shards: its messages lie by conversation, and an id names none.
+"""Origins: the conversation of each message, on a sharded cluster.
 
-`origins` {_id, c conversation}, sharded by `_id`: that of a message, or "<user> <idempotency key>" of one that was sent with a
-key (until: a day later, when MongoDB removes it). Written with the message, in the same round trip. On a replica set the indexes
-of `messages` lead everywhere, and nothing is written here; `confab shard` does so for what was stored before it was one of shards.
+There messages are sharded by conversation, and an id names none. `origins` {_id, c: conversation} is sharded by `_id`:
+a message's id, or "<user> <idempotency key>" of a message that was sent with one (until: a day later, when MongoDB
+removes it). Written with the message, in the same round trip. On a replica set the indexes of `messages` suffice, and
+nothing is written here. `confab shard` writes origins of messages that were stored before the cluster was sharded.
 """
 
 from __future__ import annotations
@@ -13,51 +14,57 @@ from typing import Any
 
 from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import created_at_ms
-from store.messages.records import Message
+from store.messages.message import Message, MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import MESSAGES, ORIGINS
 
 KEY_SECONDS = 24 * 3600
-"""How long an idempotency key stands for its message."""
+"""Time for which an idempotency key stands for its message."""
 
 _FILLED = "filled"
-_PORTION = 1_000
+"""`_id` of the row that says that all messages have origins."""
+
+_BATCH = 1_000
 
 
 class OriginStore:
-    """Origins in MongoDB. Without any: on a replica set every method answers as if there were no need of them."""
+    """Origins in MongoDB. On a replica set every method answers as if they were not needed."""
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
         self._filled = False
 
     def writes(self, messages: Iterable[Message]) -> list[Awaitable[Any]]:
-        """What notes messages, to go to MongoDB together with them. May be repeated."""
+        """Return the writes that store messages' origins, to be sent with the messages. May be repeated."""
         rows = [row for message in messages for row in _rows_of(message)] if self._mongo.is_sharded else []
         return [self._mongo.insert_each(ORIGINS, rows)] if rows else []
 
     async def insert(self, message: Message, session: Any) -> None:
-        """Notes a message within a transaction."""
+        """Store a message's origin within a transaction."""
         if self._mongo.is_sharded:
             await self._mongo.insert_many(ORIGINS, _rows_of(message), session)
 
     async def query_for(self, messages: Sequence[MessageId]) -> Document | None:
-        """The query for messages by id, with their conversations where these tell the shards. None: there are none of them."""
-        by_id = {"_id": {"$in": [int(message) for message in messages]}}
+        """Return the query for messages by id, which names their conversations on a sharded cluster.
+
+        None if none of them exists.
+        """
+        by_id = {MessageField.ID: {"$in": [int(message) for message in messages]}}
         if not self._mongo.is_sharded:
             return by_id
         rows = await self._mongo.find(ORIGINS, by_id)
         if len(rows) < len(set(messages)) and not await self._is_filled():
             # Some may be older than this collection.
             return by_id
-        return by_id | {"c": {"$in": sorted({row["c"] for row in rows})}} if rows else None
+        return by_id | {MessageField.CONVERSATION: {"$in": sorted({row["c"] for row in rows})}} if rows else None
 
-    async def of_key(self, conversation: ConversationId, sender: UserId, key: str) -> Document:
-        """What a query by idempotency key has to name besides, so that it goes where messages of that key are."""
+    async def query_of_key(self, conversation: ConversationId, sender: UserId, key: str) -> Document:
+        """Return what a query by idempotency key has to name besides, so that it reaches the right shards."""
         if not self._mongo.is_sharded:
             return {}
         row = await self._mongo.find_one(ORIGINS, {"_id": _key_row(sender, key)})
-        return {"c": {"$in": sorted({conversation, row["c"]} if row is not None else {conversation})}}
+        conversations = {conversation, row["c"]} if row is not None else {conversation}
+        return {MessageField.CONVERSATION: {"$in": sorted(conversations)}}
 
     async def _is_filled(self) -> bool:
         if not self._filled:
@@ -65,21 +72,24 @@ class OriginStore:
         return self._filled
 
     async def fill(self) -> int:
-        """Notes all messages that were stored before any were noted. Answers how many that were; 0 once it was done.
+        """Store origins of all messages that were stored before. Return their number; 0 if it was done already.
 
-        Begun while servers note what they store: from then on, what is not here does not exist. May be repeated.
+        Call it while servers store origins of new messages. Afterwards a message without an origin does not exist.
+        May be repeated.
         """
         if await self._is_filled():
             return 0
         last, count = -1, 0
+        fields = {MessageField.CONVERSATION: 1}
         while True:
-            rows = await self._mongo.find(
-                MESSAGES, {"_id": {"$gt": last}}, projection={"c": 1}, sort=[("_id", 1)], limit=_PORTION
-            )
+            query = {MessageField.ID: {"$gt": last}}
+            order = [(MessageField.ID, 1)]
+            rows = await self._mongo.find(MESSAGES, query, projection=fields, sort=order, limit=_BATCH)
             if not rows:
                 break
-            await self._mongo.insert_each(ORIGINS, [{"_id": row["_id"], "c": row["c"]} for row in rows])
-            last, count = rows[-1]["_id"], count + len(rows)
+            origins = [{"_id": row[MessageField.ID], "c": row[MessageField.CONVERSATION]} for row in rows]
+            await self._mongo.insert_each(ORIGINS, origins)
+            last, count = rows[-1][MessageField.ID], count + len(rows)
         await self._mongo.insert_each(ORIGINS, [{"_id": _FILLED}])
         return count
 

@@ -1,14 +1,12 @@
-"""MongoDB: the one module that calls its driver, so that which driver is a setting.
+"""MongoDB. This is the only module that calls its driver, so the driver can be a setting.
 
-Every write is acknowledged by a majority with its journal, every read comes from the primary and sees only what a
-majority holds. Where there has been no primary for some seconds every call raises Away at once. `trips` counts the round trips a caller waits for; calls made `together` count once.
+Every write is acknowledged by a majority, with its journal. Every read comes from the primary and sees only what a
+majority has. When MongoDB has had no primary for some seconds, every call raises NotAttempted at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
@@ -16,32 +14,27 @@ from typing import Any, Literal, NamedTuple
 
 from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, timeout
-from pymongo.monitoring import (
-    TopologyClosedEvent,
-    TopologyDescriptionChangedEvent,
-    TopologyListener,
-    TopologyOpenedEvent,
-)
 from pymongo.read_concern import ReadConcern
 from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
 
-from store.base.errors import Away, Unreachable, translated
+from store.base.errors import NotAttempted, Unreachable, translate_errors
+from store.mongo.primary import PrimaryWatch
 
 Document = dict[str, Any]
 Sort = Sequence[tuple[str, int]]
 
-_DOCUMENTS_A_COMMAND = 100
-"""The longest messages that mention as many as they may fit into one command so."""
+_DOCUMENTS_PER_COMMAND = 100
+"""So many of the largest messages, with the most mentions, fit into one command."""
 
-_UPDATES_A_COMMAND = 1_000
+_UPDATES_PER_COMMAND = 1_000
 _DUPLICATE_KEY = 11000
 _HEARTBEAT_MS = 1_000
 _DURABLE = {"w": "majority", "j": True}
 
 
 class Update(NamedTuple):
-    """One of the updates of `Mongo.update_each`."""
+    """An update of one document, for `Mongo.update_each`."""
 
     query: Mapping[str, Any]
     change: Mapping[str, Any]
@@ -51,42 +44,16 @@ class Update(NamedTuple):
 _grouped: ContextVar[bool] = ContextVar("mongo_grouped", default=False)
 
 
-def _translated_outside(session: Any) -> AbstractContextManager[None]:
-    """Within a transaction the driver needs to see its own errors: it repeats the whole for some of them."""
-    return translated() if session is None else nullcontext()
-
-
-class _Primary(TopologyListener):
-    """Whether there has been no primary for longer than one is waited for: then nobody waits until there is one again."""
-
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
-        self._since: float | None = None
-
-    @property
-    def is_lost(self) -> bool:
-        """Asked before each call: from the first on, since the driver looks for no primary before that."""
-        if self._since is None:
-            return False
-        if self._since == math.inf:
-            self._since = time.monotonic()
-        return time.monotonic() - self._since > self._patience
-
-    def opened(self, event: TopologyOpenedEvent) -> None:
-        self._since = math.inf
-
-    def description_changed(self, event: TopologyDescriptionChangedEvent) -> None:
-        if event.new_description.has_writable_server():
-            self._since = None
-        elif self._since is None:
-            self._since = time.monotonic()
-
-    def closed(self, event: TopologyClosedEvent) -> None:
-        return
+def _translate_outside(session: Any) -> AbstractContextManager[None]:
+    # In a transaction the driver has to see its own errors: it repeats the transaction after some of them.
+    return translate_errors() if session is None else nullcontext()
 
 
 class Mongo:
-    """A database. `driver` is `pymongo` (its own async client) or `motor`."""
+    """One database.
+
+    `trips` counts the round trips that callers wait for. Calls made through `gather` count once.
+    """
 
     def __init__(
         self,
@@ -96,14 +63,22 @@ class Mongo:
         *,
         timeout_ms: int = 10_000,
     ) -> None:
-        self._primary = _Primary(timeout_ms / 2000)
+        """Connect to nothing yet.
+
+        Args:
+            url: Address of MongoDB, with options.
+            database: Its name.
+            driver: `pymongo` for PyMongo's async client.
+            timeout_ms: Longest time of one call; half of it may pass until a primary is found.
+        """
+        self._primary = PrimaryWatch(timeout_ms / 2000)
         options: dict[str, Any] = {
             "w": "majority",
             "journal": True,
             "serverSelectionTimeoutMS": timeout_ms // 2,
             "connectTimeoutMS": 5_000,
             "timeoutMS": timeout_ms,
-            # Nothing that is asked looks for a primary while none is known: this has to, and soon.
+            # Calls do not look for a primary while it is lost, so the monitor has to find it soon.
             "heartbeatFrequencyMS": _HEARTBEAT_MS,
             "event_listeners": [self._primary],
             "maxPoolSize": 100,
@@ -124,11 +99,11 @@ class Mongo:
             write_concern=WriteConcern(w="majority", j=True),
         )
         self._timeout_seconds = timeout_ms / 1000
-        self._is_shut = False
+        self._refuses_calls = False
         self.trips = 0
 
     async def close(self) -> None:
-        """Ends all connections. A server that doesn't answer keeps this waiting for a second, and not for a whole call."""
+        """End all connections. Waits at most one second for a server that does not answer."""
         with timeout(1.0):
             closing = self._client.close()
             if closing is not None:
@@ -136,22 +111,25 @@ class Mongo:
 
     @property
     def is_sharded(self) -> bool:
-        """Whether it is a cluster of shards. False until something was asked of it."""
+        """True if MongoDB is a sharded cluster. False until the first call."""
         return bool(self._client.topology_description.topology_type == TOPOLOGY_TYPE.Sharded)
 
     async def ping(self) -> None:
-        """Raises Unreachable unless the primary answers."""
-        with translated():
+        """Raise Unreachable unless the primary answers."""
+        with translate_errors():
             await self._database.command("ping")
 
     async def run_admin(self, command: Mapping[str, Any]) -> Document:
-        """The answer to a command about the whole of MongoDB."""
-        with translated():
+        """Run a command on the `admin` database and return its result. Raises Unreachable."""
+        with translate_errors():
             answer: Document = await self._client.admin.command(command)
         return answer
 
-    async def together(self, *calls: Awaitable[Any]) -> list[Any]:
-        """Runs calls at once and waits for all of them: one round trip. The first failure is raised after all ended."""
+    async def gather(self, *calls: Awaitable[Any]) -> list[Any]:
+        """Run calls concurrently and return their results. Counts as one round trip.
+
+        Raises the first failure after all calls have ended.
+        """
         if not _grouped.get():
             self.trips += 1
         token = _grouped.set(True)
@@ -164,16 +142,19 @@ class Mongo:
                 raise result
         return results
 
-    def shut(self) -> None:
-        """Nothing is read or written any more: all calls raise Away."""
-        self._is_shut = True
+    def refuse_calls(self) -> None:
+        """Make all calls raise NotAttempted from now on, because the data is not for this version of Confab."""
+        self._refuses_calls = True
 
     def require_primary(self) -> None:
-        """Raises Away where any call would: for who must undo something if nothing can be stored."""
-        if self._is_shut:
-            raise Away("the data is not for this version of Confab")
+        """Raise NotAttempted if any call would.
+
+        For callers that would have to undo something if nothing can be stored.
+        """
+        if self._refuses_calls:
+            raise NotAttempted("the data is not for this version of Confab")
         if self._primary.is_lost:
-            raise Away("MongoDB has no primary")
+            raise NotAttempted("MongoDB has no primary")
 
     def _count(self) -> None:
         self.require_primary()
@@ -181,9 +162,12 @@ class Mongo:
             self.trips += 1
 
     async def ensure_indexes(self, collection: str, indexes: Sequence[IndexModel]) -> None:
-        """Creates what is missing, however long that takes. Idempotent."""
-        with translated(), timeout(None):
-            # As durable as writes are, and no more: a member that is away would hold up the build.
+        """Create the missing indexes and wait for their builds, however long they take.
+
+        Idempotent. Raises Unreachable.
+        """
+        with translate_errors(), timeout(None):
+            # As durable as writes. The default would wait for members that are down.
             await self._database[collection].create_indexes(list(indexes), commitQuorum="majority")
 
     async def find(
@@ -196,9 +180,9 @@ class Mongo:
         limit: int = 0,
         hint: Sort | None = None,
     ) -> list[Document]:
-        """All documents that match, in order. Read in one batch as far as 16 MiB reach. hint: the index to use."""
+        """Return all documents that match, in order. One round trip for up to 16 MiB. hint: the index to use."""
         self._count()
-        with translated():
+        with translate_errors():
             cursor = self._database[collection].find(
                 query, projection, sort=sort, limit=limit, batch_size=limit + 1 if limit else 10_000, hint=hint
             )
@@ -208,16 +192,16 @@ class Mongo:
     async def find_one(
         self, collection: str, query: Mapping[str, Any], *, sort: Sort | None = None, session: Any = None
     ) -> Document | None:
-        """The first document that matches."""
+        """Return the first document that matches."""
         self._count()
-        with _translated_outside(session):
+        with _translate_outside(session):
             found: Document | None = await self._database[collection].find_one(query, sort=sort, session=session)
         return found
 
     async def aggregate(self, collection: str, pipeline: Sequence[Mapping[str, Any]]) -> list[Document]:
-        """A pipeline's whole result."""
+        """Return all results of an aggregation pipeline."""
         self._count()
-        with translated():
+        with translate_errors():
             cursor = self._database[collection].aggregate(list(pipeline))
             if not self._motor:
                 cursor = await cursor
@@ -225,78 +209,81 @@ class Mongo:
         return rows
 
     async def insert_many(self, collection: str, documents: Sequence[Document], session: Any = None) -> None:
-        """Inserts all that can be. Raises BulkWriteError naming those that collide with what is there."""
+        """Insert documents. Raises BulkWriteError that names the duplicates; the others are inserted."""
         self._count()
-        with _translated_outside(session):
+        with _translate_outside(session):
             await self._database[collection].insert_many(list(documents), ordered=False, session=session)
 
     async def insert_one(self, collection: str, document: Document, session: Any = None) -> None:
-        """Inserts one. Raises DuplicateKeyError where it collides."""
+        """Insert a document. Raises DuplicateKeyError."""
         self._count()
-        with _translated_outside(session):
+        with _translate_outside(session):
             await self._database[collection].insert_one(document, session=session)
 
     async def bulk_write(self, collection: str, operations: Sequence[Any], session: Any = None) -> int:
-        """Carries out all operations, in no particular order. Answers how many documents they matched or made."""
+        """Execute operations in any order. Returns how many documents they matched or inserted."""
         self._count()
-        with _translated_outside(session):
+        with _translate_outside(session):
             result = await self._database[collection].bulk_write(list(operations), ordered=False, session=session)
         touched: int = result.matched_count + result.upserted_count
         return touched
 
     async def insert_each(self, collection: str, documents: Sequence[Document]) -> list[int]:
-        """Inserts all that can be. Answers the places of those that collide with what is there.
+        """Insert documents. Returns the positions of the duplicates; the others are inserted.
 
-        As durable as any write, and never repeated by the driver: then MongoDB needs no memory of it, which is most of what
-        small writes cost there. For callers who repeat the whole themselves.
+        As durable as any write, but never repeated by the driver: MongoDB then keeps no record of the write for
+        retries, which is most of the cost of small writes. For callers that repeat the whole call themselves. Raises
+        Unreachable.
         """
         self._count()
-        starts = range(0, len(documents), _DOCUMENTS_A_COMMAND)
-        parts = [documents[start : start + _DOCUMENTS_A_COMMAND] for start in starts]
+        starts = range(0, len(documents), _DOCUMENTS_PER_COMMAND)
+        parts = [documents[start : start + _DOCUMENTS_PER_COMMAND] for start in starts]
         commands = [self._write({"insert": collection, "documents": part}) for part in parts]
         failures = await asyncio.gather(*commands)
         return [start + index for start, found in zip(starts, failures, strict=True) for index in found]
 
     async def update_each(self, collection: str, updates: Sequence[Update]) -> None:
-        """Carries out all updates, in no particular order, as `insert_each` does. Raises Unreachable where upserts of one document
-        met: then some were not carried out."""
+        """Execute updates in any order; like `insert_each`, never repeated by the driver.
+
+        Raises Unreachable, also if two upserts of one document collided: some of the updates were not executed then.
+        """
         self._count()
         statements = [
             {"q": query, "u": change, "upsert": True} if upsert else {"q": query, "u": change}
             for query, change, upsert in updates
         ]
-        starts = range(0, len(statements), _UPDATES_A_COMMAND)
-        parts = [statements[start : start + _UPDATES_A_COMMAND] for start in starts]
+        starts = range(0, len(statements), _UPDATES_PER_COMMAND)
+        parts = [statements[start : start + _UPDATES_PER_COMMAND] for start in starts]
         if any(await asyncio.gather(*(self._write({"update": collection, "updates": part}) for part in parts))):
-            raise Unreachable("upserts of one document met")
+            raise Unreachable("upserts of one document collided")
 
     async def _write(self, command: Document) -> list[int]:
-        """The places of what collided. Whatever else went wrong raises Unreachable."""
-        with translated():
+        """Return the positions of duplicate keys. Raises Unreachable for any other failure."""
+        with translate_errors():
             answer = await self._database.command(command | {"ordered": False, "writeConcern": _DURABLE})
         failures = answer.get("writeErrors", ())
-        doubt = answer.get("writeConcernError") or next((f for f in failures if f["code"] != _DUPLICATE_KEY), None)
-        if doubt is not None:
-            raise Unreachable(f"a batch of writes was not confirmed: code {doubt.get('code')}")
+        cause = answer.get("writeConcernError") or next((f for f in failures if f["code"] != _DUPLICATE_KEY), None)
+        if cause is not None:
+            raise Unreachable(f"a batch of writes was not confirmed: code {cause.get('code')}")
         return [failure["index"] for failure in failures]
 
-    async def bulk_write_aside(self, collection: str, operations: Sequence[Any]) -> None:
-        """Like bulk_write, for work that nobody waits for."""
+    async def bulk_write_in_background(self, collection: str, operations: Sequence[Any]) -> None:
+        """Like `bulk_write`, for work that no request waits for."""
         self.trips -= 1
         await self.bulk_write(collection, operations)
 
     async def update_one(self, collection: str, query: Mapping[str, Any], update: Any, *, upsert: bool = False) -> int:
-        """Changes one document. Answers how many matched."""
+        """Update one document. Returns how many matched: 0 or 1."""
         self._count()
-        with translated():
+        with translate_errors():
             result = await self._database[collection].update_one(query, update, upsert=upsert)
         matched: int = result.matched_count
         return matched
 
     async def delete_one(self, collection: str, query: Mapping[str, Any]) -> int:
-        """Removes one document. Answers how many matched."""
+        """Delete one document. Returns how many matched: 0 or 1."""
         self._count()
-        with translated():
+        with translate_errors():
             result = await self._database[collection].delete_one(query)
         removed: int = result.deleted_count
         return removed
@@ -311,34 +298,38 @@ class Mongo:
         after: bool = False,
         session: Any = None,
     ) -> Document | None:
-        """Changes one document and answers it as it was before, or is after. Raises DuplicateKeyError if an upsert collides."""
+        """Update one document and return it as it was before, or as it is after. None: there is none.
+
+        Raises DuplicateKeyError if two upserts of one document collide.
+        """
         self._count()
         side = ReturnDocument.AFTER if after else ReturnDocument.BEFORE
-        with _translated_outside(session):
+        with _translate_outside(session):
             found: Document | None = await self._database[collection].find_one_and_update(
                 query, update, upsert=upsert, return_document=side, session=session
             )
         return found
 
     async def transaction(self, work: Callable[[Any], Awaitable[None]]) -> None:
-        """Runs work in a transaction, again where MongoDB asks for it, for as long as any call may take. Work passes its
-        argument on as `session`.
+        """Run work in a transaction, and again if MongoDB asks for it, until the timeout of a call.
 
-        Raises DuplicateKeyError and BulkWriteError as the statements in it do; nothing is stored then.
+        work: is given the driver's session, and has to pass it on as `session`.
+
+        Raises DuplicateKeyError and BulkWriteError as its statements do; nothing is stored then. Raises Unreachable.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_seconds
 
         async def within(session: Any) -> None:
-            # The driver's own limit is two minutes, and its deadlines would leave the transaction open at the server.
+            # The driver repeats for two minutes, and its own deadlines would leave the transaction open on the server.
             if loop.time() > deadline:
-                raise Unreachable("a transaction met others' for too long")
+                raise Unreachable("a transaction conflicted with others for too long")
             await work(session)
 
         self._count()
         token = _grouped.set(True)
         try:
-            with translated():
+            with translate_errors():
                 started = self._client.start_session()
                 session = await started if self._motor else started
                 async with session:

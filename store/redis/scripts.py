@@ -1,7 +1,8 @@
 """Reads the Lua scripts of all packages of the store, each with the shared files that it includes.
 
-A script is a file `store/<package>/scripts/<name>.lua`. A file whose name begins with `_` is shared: its text goes before the text of each
-script that includes it. Lua text that is generated from a table in Python is shared in the same way: see `GENERATED`.
+A script is a file `store/<package>/scripts/<name>.lua`. A file whose name begins with `_` is shared: its text goes
+before the text of each script that includes it. Lua text that is generated from a table in Python is shared in the same
+way: see `GENERATED`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.conversations.lua_fields import lua_fields
 from store.sessions.script_constants import script_constants
 
-GENERATED: Mapping[str, Callable[[], str]] = {"_fields": script_constants}
-"""Lua text made by Python, by the name that `_INCLUDES` calls it. The functions must not import anything of `store.redis`."""
+GENERATED: Mapping[str, Callable[[], str]] = {"_fields": script_constants, "_conversation_fields": lua_fields}
+"""Lua text made by Python, by the name that `_INCLUDES` calls it.
+
+The functions must not import anything of `store.redis`.
+"""
 
 _FILES = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
 
 _USER = ("_fields", "_user", "_sessions")
-_CONVERSATION = ("_conversation",)
+_CONVERSATION = ("_conversation_fields", "_conversation")
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
@@ -39,18 +44,18 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "unlock": _USER,
     # store/conversations
     "change_group": _CONVERSATION,
-    "committed": _CONVERSATION,
+    "set_newest_message": _CONVERSATION,
     "head_drop": _CONVERSATION,
     "head_load_begin": _CONVERSATION,
     "head_load_finish": _CONVERSATION,
-    "membership": (),
+    "read_membership": (),
     "reserve": _CONVERSATION,
-    "revised": _CONVERSATION,
-    "typing": (),
+    "revise_newest_message": _CONVERSATION,
+    "take_typing_window": (),
     # store/messages, store/users
-    "claim": (),
-    "claim_release": (),
-    "rate_count": (),
+    "claim_key": (),
+    "release_key": (),
+    "count_rate": (),
 }
 """Each script and what it includes, in this order."""
 

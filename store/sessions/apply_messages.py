@@ -13,8 +13,8 @@ from typing import Any, Literal
 from store.base.ids import ConversationId, UserId
 from store.redis.cache import Call
 from store.redis.keys import Keys
+from store.sessions.apply_results import ApplyResult, parse_result, parse_results
 from store.sessions.session_rows import Tick
-from store.sessions.session_store import ApplyResult, applied, applied_each
 
 MessageKind = Literal["own", "mention"]
 """What a message that counts is to a user: their own, or one that mentions them."""
@@ -116,11 +116,11 @@ class ApplyMessages:
             if answer[0] == b"told":
                 self._read_told(results, user, numbers, answer)
             elif answer[0] == b"ok":
-                for number, outcome in zip(numbers, applied_each(user, answer), strict=True):
+                for number, outcome in zip(numbers, parse_results(user, answer), strict=True):
                     results[number].others.append((user, outcome))
             else:
                 for number in numbers:
-                    results[number].others.append((user, applied(user, answer)))
+                    results[number].others.append((user, parse_result(user, answer)))
         return results
 
     def _read_told(

@@ -81,6 +81,10 @@ class Field(property, Generic[T]):
         def __get__(self, session: object, owner: type | None = None, /) -> T: ...
         def __get__(self, session: object, owner: type | None = None, /) -> Field[T] | T: ...
 
+    def of(self, session: object) -> T:
+        """Return the field's value in a session."""
+        return self.__get__(session)
+
     def in_row(self, value: T) -> Any:
         """Return the value as rows store it; None: it is left out."""
         if value == self.default:
@@ -219,7 +223,14 @@ MOST_MENTIONS = 1_000
 """Unread messages that mention a user, or everybody, which a conversation keeps count of. Older ones are dropped."""
 
 
-def fixed_record(**values: int) -> dict[str, Any]:
-    """Return a record with the fixed fields, by their Python names: those not given have their defaults."""
-    names = {getattr(SessionFields, name).stored: value for name, value in values.items()}
-    return {f.stored: names.get(f.stored, f.default) for f in FIELDS if f.fixed}
+_STORED = {name: field.stored for name, field in vars(SessionFields).items() if isinstance(field, Field)}
+_FIXED = {field.stored: field.default for field in FIELDS if field.fixed}
+
+
+def record_of(**values: Any) -> dict[str, Any]:
+    """Return the record with these values of fields, by their Python names; None: the field is left out."""
+    record = dict(_FIXED)
+    for name, value in values.items():
+        if value is not None:
+            record[_STORED[name]] = value
+    return record

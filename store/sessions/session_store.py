@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from store.base.ids import ConversationId, UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
+from store.sessions.changes import LoggedChange
 from store.sessions.session import Session, session_from
 from store.sessions.session_rows import SessionRows, Tick
 
@@ -49,34 +50,6 @@ class Folder:
     unread_count: int
     newest: ConversationId
     write_ts: int
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
-    """What became of a change. `tick` and `previous` are its place in the user's chain of events.
-
-    changed is False where it had been applied before or there was nothing to do (the session is then as it is), or where the
-    user's state isn't in use (there is none then). `sessions`: all that the change moved, gateways last. old_unread: how many
-    messages the user had not read before; -1 where some that came late may be their own.
-    """
-
-    changed: bool
-    epoch: str
-    routes: tuple[str, ...]
-    sessions: tuple[Session, ...]
-    tick: int
-    previous: int
-    total_unread: int
-    old_read_seq: int
-    old_unread: int
-
-    @property
-    def session(self) -> Session | None:
-        """The session that was changed."""
-        return self.sessions[0] if self.sessions else None
-
-
-NOT_CACHED = ApplyResult(False, "", (), (), 0, 0, 0, -1, 0)
 
 
 def list_name(sub_biz: str | None, category: str | None) -> str:
@@ -177,14 +150,13 @@ class SessionStore:
         rows = answer[3:]
         return [(int(rows[i]), int(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3)]
 
-    def change(self, user: UserId, kind: str, change: Mapping[str, Any]) -> Call:
-        """The call that applies a change to the user's cached state at its time `at`. `applied` reads its answer."""
-        return self.changes(user, [(kind, change)], "")
+    def apply(self, user: UserId, *changes: LoggedChange, token: str = "") -> Call:
+        """Return the call that applies changes to the user's cached state in one step; `parse_results` reads its answer.
 
-    def changes(self, user: UserId, changes: Sequence[tuple[str, Mapping[str, Any]]], token: str) -> Call:
-        """Like change, for several, in one step and under the user's lock, which is given back with it."""
-        now = max(self._clock.now_ms(), *(change["at"] for _, change in changes))
-        flat = [part for kind, change in changes for part in (kind, orjson.dumps(change))]
+        token: of the user's lock, which the same step releases.
+        """
+        now = max(self._clock.now_ms(), *(change.at for change in changes))
+        flat = [part for change in changes for part in (change.kind, change.text)]
         return Call("apply", self._keys.user(user), (now, token, *flat))
 
     async def _warm(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
@@ -237,35 +209,6 @@ class SessionStore:
 def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:
     epoch, clock, due = answer
     return epoch.decode(), int(clock), int(due) if due else None
-
-
-def applied(user: UserId, answer: Sequence[Any]) -> ApplyResult:
-    """What `apply` answered to one change."""
-    return applied_each(user, answer)[0]
-
-
-def applied_each(user: UserId, answer: Sequence[Any]) -> list[ApplyResult]:
-    """What `apply` answered: an outcome for each change, or one for all where the state isn't in use."""
-    if answer[0] != b"ok":
-        return [NOT_CACHED]
-    _, epoch, routes, *outcomes = answer
-    servers = tuple(route.decode() for route in routes)
-    return [_outcome(user, epoch.decode(), servers, outcome) for outcome in outcomes]
-
-
-def _outcome(user: UserId, epoch: str, servers: tuple[str, ...], outcome: Sequence[Any]) -> ApplyResult:
-    status, tick, previous, total, old_read, old_unread, *rows = outcome
-    return ApplyResult(
-        changed=status == b"ok",
-        epoch=epoch,
-        routes=servers,
-        sessions=tuple(session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2) if rows[i + 1]),
-        tick=int(tick),
-        previous=int(previous),
-        total_unread=total,
-        old_read_seq=old_read,
-        old_unread=old_unread,
-    )
 
 
 def _c(name: bytes) -> ConversationId:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
 from weakref import WeakValueDictionary
 
 import structlog
@@ -23,37 +24,71 @@ from store.sessions.session_store import SessionStore
 
 _log = structlog.get_logger()
 
-HELD_MS = 6_000
-"""How long the lock of a holder that died keeps others waiting."""
+LOCK_MS = 6_000
+"""Time after which the lock of a holder that died ends by itself."""
 
 PATIENCE_SECONDS = 8.0
-"""How long a change waits for its turn."""
+"""Time that a change waits for the lock."""
 
-_LOOK_SECONDS = 1.0
-"""How often who waits in line asks again, for want of word: it may be lost, or the holder be dead."""
+_POLL_SECONDS = 1.0
+"""Interval at which a waiter asks again: the word that it has the lock may be lost, or the holder dead."""
+
+
+class _State(Enum):
+    UNCHANGED = "the holder has written nothing"
+    CHANGING = "MongoDB may hold more than the cached state"
+    RELEASED = "the script that applied the change has released the lock"
 
 
 @dataclass(slots=True)
 class UserLock:
-    """The lock while it is ours, with the sessions that exist of those asked for as they were when it became so.
+    """The lock while it is held, and the sessions as they were when it was taken.
 
-    `fence` grows with every holder: a write guarded by it is refused once a later holder wrote. A change made now is at
-    `at`: later than anything on the user's clock. Whoever writes to MongoDB sets `in_doubt` before and, once the change is
-    in the user's cached state, `given_back` (the script that applies it gives the lock back in the same step); left
-    with doubt, the state is loaded anew.
+    Attributes:
+        fence: Grows with every holder: a write guarded by it is refused once a later holder has written.
+        token: Proves to scripts that the lock is this holder's.
+        at: Time of a change made now, ms: later than anything on the user's clock.
+        sessions: Those of the sessions asked for that exist.
     """
 
     fence: int
     token: str
     at: int
     sessions: dict[ConversationId, Session]
-    in_doubt: bool = False
-    given_back: bool = False
+    _state: _State = field(default=_State.UNCHANGED, init=False)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Surround a write to MongoDB and the script that applies it, which releases the lock in the same step.
+
+        If the block fails, the cached state may be behind MongoDB: releasing the lock then drops it.
+        """
+        self._state = _State.CHANGING
+        yield
+        self._state = _State.RELEASED
+
+    @property
+    def is_changed(self) -> bool:
+        """True if MongoDB may hold a change of this holder."""
+        return self._state is not _State.UNCHANGED
+
+    @property
+    def is_cache_behind(self) -> bool:
+        """True if the cached state may lack a change that MongoDB holds."""
+        return self._state is _State.CHANGING
+
+    @property
+    def is_released(self) -> bool:
+        """True once the lock was released together with a change."""
+        return self._state is _State.RELEASED
 
 
 class UserLocks:
-    """Locks by user, handed on in the order of asking. Within a process waiters queue up; only the first of them stands in
-    line in Redis, and is told when it is its turn."""
+    """Locks by user, handed on in the order of asking.
+
+    Within a process waiters queue up; only the first of them stands in the queue in Redis. A server is told when the lock
+    is handed to its waiter.
+    """
 
     def __init__(
         self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore, server: str, stale_caches: StaleCaches
@@ -65,19 +100,18 @@ class UserLocks:
         self._server = server
         self._stale_caches = stale_caches
         self._local: WeakValueDictionary[UserId, asyncio.Lock] = WeakValueDictionary()
-        self._turns: dict[str, asyncio.Event] = {}
+        self._grants: dict[str, asyncio.Event] = {}
 
     def granted(self, owner: str) -> None:
-        """Word from whoever held the lock before: it is that owner's turn."""
-        turn = self._turns.get(owner)
-        if turn is not None:
-            turn.set()
+        """Wake the waiter that was handed a lock."""
+        grant = self._grants.get(owner)
+        if grant is not None:
+            grant.set()
 
     @asynccontextmanager
     async def hold(self, user: UserId, conversations: Sequence[ConversationId]) -> AsyncIterator[UserLock]:
-        """The user's lock for the time of the block. Raises LockTimeout, Unreachable."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + PATIENCE_SECONDS
+        """Hold the user's lock for the time of the block. Raises LockTimeout, Unreachable."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
         local = self._local.setdefault(user, asyncio.Lock())
         try:
             async with asyncio.timeout_at(deadline):
@@ -85,52 +119,50 @@ class UserLocks:
         except TimeoutError as error:
             raise _timeout(user) from error
         try:
-            held = await self._acquire(user, conversations, deadline)
+            lock = await self._acquire(user, conversations, deadline)
             try:
-                yield held
+                yield lock
             finally:
                 if not self._cache.is_shared:
                     discard_request_cache()
-                    if held.in_doubt or held.given_back:
+                    if lock.is_changed:
                         self._stale_caches.add_user(user)
-                elif not held.given_back:
-                    await asyncio.shield(self._leave(user, held.token, in_doubt=held.in_doubt))
+                elif not lock.is_released:
+                    await asyncio.shield(self._release(user, lock.token, drop_state=lock.is_cache_behind))
         finally:
             local.release()
 
     async def _acquire(self, user: UserId, conversations: Sequence[ConversationId], deadline: float) -> UserLock:
-        """Stands in line until it is our turn."""
+        """Wait in the queue until the lock is ours."""
         owner = secrets.token_hex(8)
         loop = asyncio.get_running_loop()
-        turn = self._turns[owner] = asyncio.Event()
+        grant = self._grants[owner] = asyncio.Event()
         try:
             while True:
-                now = self._clock.now_ms()
-                args = (now, owner, self._server, HELD_MS, *conversations)
+                args = (self._clock.now_ms(), owner, self._server, LOCK_MS, *conversations)
                 answer = await self._cache.one(Call("lock", self._keys.user(user), args))
                 if answer[0] == 1:
-                    return await self._held(user, conversations, owner, answer)
-                left = deadline - loop.time()
-                if left <= 0:
+                    return await self._taken(user, conversations, owner, answer)
+                remaining = deadline - loop.time()
+                if remaining <= 0:
                     raise _timeout(user)
                 try:
-                    async with asyncio.timeout(min(left, _LOOK_SECONDS, answer[1] / 1000 + 0.005)):
-                        await turn.wait()
-                    turn.clear()
+                    async with asyncio.timeout(min(remaining, _POLL_SECONDS, answer[1] / 1000 + 0.005)):
+                        await grant.wait()
+                    grant.clear()
                 except TimeoutError:
                     continue
         except BaseException:
-            # Its place in line, or the lock if it is the owner's by now.
-            await asyncio.shield(self._leave(user, owner, in_doubt=False))
+            # Leave the queue, and release the lock if it is ours by now.
+            await asyncio.shield(self._release(user, owner, drop_state=False))
             raise
         finally:
-            del self._turns[owner]
+            del self._grants[owner]
 
-    async def _held(
+    async def _taken(
         self, user: UserId, conversations: Sequence[ConversationId], owner: str, answer: Sequence[bytes]
     ) -> UserLock:
         _, fence, epoch, clock, *records = answer
-        token = f"{owner}:{int(fence)}"
         if epoch:
             found = {c: session_from(user, c, text) for c, text in zip(conversations, records, strict=True) if text}
             tick = int(clock)
@@ -139,17 +171,17 @@ class UserLocks:
             found = {session.conversation: session for session in snapshot.sessions}
             tick = snapshot.clock
         at = max(self._clock.now_ms(), tick + 1)
-        return UserLock(self._cache.fence(int(fence), at), token, at, found)
+        return UserLock(self._cache.fence(int(fence), at), f"{owner}:{int(fence)}", at, found)
 
-    async def _leave(self, user: UserId, token: str, *, in_doubt: bool) -> None:
-        args = (self._clock.now_ms(), token, self._server, int(in_doubt))
+    async def _release(self, user: UserId, token: str, *, drop_state: bool) -> None:
+        args = (self._clock.now_ms(), token, self._server, int(drop_state))
         try:
             await self._cache.one(Call("unlock", self._keys.user(user), args))
         except StoreError as error:
-            if in_doubt:
+            if drop_state:
                 self._stale_caches.add_user(user)
-            # The lock ends by itself, and with it the doubt, unless Redis is another one by then.
-            _log.warning("a lock was not given back", user=user, reason=str(error))
+            # The lock ends by itself, and the state is not used from then on, unless Redis is another one by then.
+            _log.warning("lock_release_failed", user=user, reason=str(error))
 
 
 def _timeout(user: UserId) -> LockTimeout:

@@ -1,53 +1,52 @@
-"""What a durable message, or a change of a group, does to whose sessions, and what their devices are told."""
+"""The recipients of a durable message: their order, and what the message changes in their sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from store.base.ids import ConversationId, UserId
-from store.messages.message_store import Committed
+from store.messages.message import CommittedMessage
 from store.redis.cache import Call
 from store.sessions.apply_messages import MessageDelta, MessageKind
-from store.sessions.session_store import ApplyResult
+from store.sessions.apply_results import ApplyResult
+from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, logged
 from store.store import Store
-from subscriptions.realtime.events import SessionChanged, SyncReason, log_message, log_session
+from subscriptions.realtime.events.messages import MessageCreated
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipUpdate:
-    """A change of one user's cached state, other than by a message. Their devices are told that the session changed, and why."""
+    """The change of one user's session when they join, leave, or their group ends."""
 
     user: UserId
-    kind: str
-    change: dict[str, Any]
+    change: LoggedChange
     reason: SyncReason = SyncReason.MEMBERSHIP
-
-    @property
-    def is_end(self) -> bool:
-        """Whether it is the group that ends, not somebody's membership."""
-        return self.kind == "dissolve"
+    ends_group: bool = False
 
     def call(self, store: Store) -> Call:
-        """The call that carries it out."""
-        return store.sessions.change(self.user, self.kind, self.change)
+        """Return the call that applies it to the user's cached state."""
+        return store.sessions.apply(self.user, self.change)
 
     def session_event(self, outcome: ApplyResult) -> SessionChanged:
-        """What the user's devices are told of it."""
+        """Return the event for the user's devices."""
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
-async def recipients_of(store: Store, committed: Committed, most: int) -> tuple[list[UserId], list[UserId]]:
-    """Whom it reaches: those in the conversation when it took its place; all who ever were, where the group ends with it. At most so
-    many of them first, the sender before all, and the others.
+async def list_recipients(store: Store, committed: CommittedMessage, most: int) -> tuple[list[UserId], list[UserId]]:
+    """Return up to `most` recipients to be served first, and the others.
 
-    Who comes first does not depend on who sends, the senders apart: nobody else hears a message before one that was there before it.
+    Recipients are the members when the message was reserved; everybody who was ever a member if the group ends with it.
+    The sender is first. The order of the others does not depend on the sender, so that each of them gets the messages
+    of a conversation in order.
     """
     reserved = committed.reserved
     message, change = reserved.message, reserved.change
-    if change is None or change.told:
-        members = await store.conversations.list_recipients(message.conversation, reserved.version, message.seq)
+    if change is None or change.announced:
+        members = await store.conversations.list_recipients(
+            message.conversation, reserved.membership_version, message.seq
+        )
     elif change.dissolves:
         members = [member.user for member in await store.conversations.list_members(message.conversation)]
     else:
@@ -62,69 +61,64 @@ async def recipients_of(store: Store, committed: Committed, most: int) -> tuple[
     return first, rest
 
 
-def membership_updates(committed: Committed) -> list[MembershipUpdate]:
-    """The sessions of those who join and leave with it: before the message, so that it finds them so."""
+def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
+    """Return the updates for users who join or leave with a message. They are applied before it."""
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is None:
         return []
-    told = {"c": message.conversation, "at": at_ms, "e": log_session(SyncReason.MEMBERSHIP, [message.conversation])}
-    # The message that made them a member is among what they have read; it is still to come to their devices.
-    record: dict[str, Any] = {
-        "s": message.seq, "n": message.n, "r": message.seq, "rn": message.n, "d": message.seq,
-        "g": [message.seq, message.seq], "p": 0, "a": at_ms, "w": at_ms,
-    }  # fmt: skip
-    if change.sub_biz:
-        record["sb"] = change.sub_biz
-    joins = [MembershipUpdate(user, "join", told | {"rec": record}) for user in change.joined]
-    return joins + [MembershipUpdate(user, "leave", told | {"f": message.seq - 1}) for user in change.left]
+    conversation = message.conversation
+    event = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
+    join = logged(Join(conversation, message.seq, message.n, change.sub_biz), at_ms, event)
+    leave = logged(Leave(conversation, message.seq - 1, message.n, change.written_at_ms), at_ms, event)
+    joins = [MembershipUpdate(user, join) for user in change.joined]
+    return joins + [MembershipUpdate(user, leave) for user in change.left]
 
 
 @dataclass(frozen=True, slots=True)
 class RecipientSlice:
-    """Some of those whom a message reaches: whose sessions it changes otherwise, and after that to whom it is shown."""
+    """A part of a message's recipients: membership updates first, then the users who get the message."""
 
-    committed: Committed
-    effects: Sequence[MembershipUpdate]
+    committed: CommittedMessage
+    updates: Sequence[MembershipUpdate]
     users: Sequence[UserId]
 
     @property
     def conversation(self) -> ConversationId:
-        """The message's."""
+        """The message's conversation."""
         return self.committed.reserved.message.conversation
 
-    @property
-    def show(self) -> MessageDelta:
-        """The message as it is shown to the users."""
+    def message_delta(self) -> MessageDelta:
+        """Return the message as it is applied to the users' sessions."""
         message = self.committed.reserved.message
         kinds: dict[UserId, MessageKind] = {}
         if message.kind.countable:
             kinds = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
             kinds[message.sender] = "own"
-        event = log_message(message.conversation, message.seq)
         return MessageDelta(
             message.conversation,
             message.seq,
             message.n,
             message.kind.countable,
             self.committed.at_ms,
-            event,
+            MessageCreated.log_entry(message),
             self.users,
             kinds,
         )
 
 
 def slice_recipients(
-    committed: Committed, users: Sequence[UserId], before: Sequence[MembershipUpdate] = ()
+    committed: CommittedMessage, users: Sequence[UserId], updates: Sequence[MembershipUpdate] = ()
 ) -> RecipientSlice:
-    """What it does to some of those whom it reaches, after what it did to others."""
+    """Return a slice of recipients. If the group ends with the message, they get the end of the group instead of it."""
     change = committed.reserved.change
-    if change is not None and not change.told:
-        return RecipientSlice(committed, [*before, *_end_updates(committed, users)], ())
-    return RecipientSlice(committed, before, users)
+    if change is not None and not change.announced:
+        return RecipientSlice(committed, [*updates, *_end_updates(committed, users)], ())
+    return RecipientSlice(committed, updates, users)
 
 
-def _end_updates(committed: Committed, users: Sequence[UserId]) -> list[MembershipUpdate]:
-    """The sessions of a group that ends with it, at some of those who were ever in it."""
-    gone = {"c": committed.reserved.message.conversation, "at": committed.at_ms}
-    gone["e"] = log_session(SyncReason.DELETE, [committed.reserved.message.conversation])
-    return [MembershipUpdate(user, "dissolve", gone, SyncReason.DELETE) for user in users]
+def _end_updates(committed: CommittedMessage, users: Sequence[UserId]) -> list[MembershipUpdate]:
+    """Return the updates for former and present members of a group that ends with a message."""
+    conversation = committed.reserved.message.conversation
+    event = SessionChanged.log_entry(SyncReason.DELETE, [conversation])
+    dissolve = logged(Dissolve(conversation), committed.at_ms, event)
+    return [MembershipUpdate(user, dissolve, SyncReason.DELETE, ends_group=True) for user in users]

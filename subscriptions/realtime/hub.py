@@ -1,8 +1,8 @@
-"""The hub: one per process. It knows whose connections are here, and hands each of them their user's events.
+"""The hub: one per process. It delivers the events of users to the subscriptions of this process.
 
-A user's events form a chain: each names the tick of the user's clock before it. Frames from other servers may come late, out
-of order, twice or never; the chain shows which, so a feed delivers every event once and in order, and reads the user's
-log for what did not come. What the log can't tell either is said aloud: Lagged.
+The events of a user form a chain: each names the tick before it. Frames from other servers may come late, out of order,
+twice or never. The chain shows this, so that a feed delivers every event once and in order. It reads missing events
+from the user's log. If the log cannot tell either, subscribers get Lagged.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from store.base.clock import Clock
 from store.base.errors import StoreError
 from store.base.ids import UserId
 from store.sessions.session_store import SessionStore
-from subscriptions.realtime.events import Ephemeral, Event, SessionChanged
+from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.mailboxes import Delivered, Lagged, Mailbox, Position, QueueBudget
 
 _log = structlog.get_logger()
 
 ROUTE_MS = 90_000
-"""How long others believe that a server holds connections of a user without hearing it again."""
+"""Time that a route stays valid without being renewed."""
 
-_PATIENCE_SECONDS = 0.05
-_REFRESHED_AT_ONCE = 64
+_REPAIR_DELAY_SECONDS = 0.05
+_LONGEST_REPAIR_DELAY_SECONDS = 2.0
+_ROUTES_AT_ONCE = 64
 _MOST_EARLY = 1_000
-"""Events of a user kept for their turn. Where there are more, the log tells them."""
+"""Events of one user that wait for an earlier event. Further ones are read from the log."""
 
 
 Replay = Callable[[UserId, Position], Awaitable[list[Delivered] | None]]
 
 
 class _Feed:
-    """One user's events on this process."""
+    """The events of one user on this process."""
 
     __slots__ = ("attaching", "early", "lock", "mailboxes", "mute_ends", "position", "repair", "suspect", "user")
 
@@ -44,42 +45,45 @@ class _Feed:
         self.position: Position | None = None
         self.mailboxes: set[Mailbox] = set()
         self.early: dict[int, tuple[int, Event | None]] = {}
+        """Events that came before their turn: tick and event by the tick before."""
         self.lock = asyncio.Lock()
         self.attaching = 0
         self.mute_ends: int | None = None
         self.suspect = False
+        """Events may be missing that the chain does not show."""
         self.repair: asyncio.Task[None] | None = None
 
     def deliver(self, position: Position, event: Event | None) -> None:
+        """Put an event into all mailboxes. Without an event, only the position moves."""
         self.position = position
         if event is not None:
             item = Delivered(position, event)
-            # Whoever is told may leave at that.
+            # A subscriber may detach its mailbox during this.
             for mailbox in tuple(self.mailboxes):
                 mailbox.put(item)
 
     def lag(self, position: Position) -> None:
+        """Put Lagged into all mailboxes and go on from a position."""
         self.position = position
         self.early.clear()
         for mailbox in tuple(self.mailboxes):
             mailbox.put(Lagged(position))
 
-    def catch_up(self) -> None:
-        """Delivers what came early and now has its turn."""
+    def deliver_early(self) -> None:
+        """Deliver the events that came early and are next."""
         assert self.position is not None
         while self.early:
             tick = self.position.tick
             ready = [previous for previous in self.early if previous <= tick]
             if not ready:
                 return
-            previous = min(ready)
-            later, event = self.early.pop(previous)
+            later, event = self.early.pop(min(ready))
             if later > tick:
                 self.deliver(Position(self.position.epoch, later), event)
 
 
 class Hub:
-    """Feeds by user. All of it runs on one event loop; no method but `attach` waits for anything."""
+    """The feeds of this process, by user. Runs on one event loop. Delivering never waits."""
 
     def __init__(self, server: str, sessions: SessionStore, replay: Replay, clock: Clock) -> None:
         self.server = server
@@ -89,10 +93,10 @@ class Hub:
         self._feeds: dict[UserId, _Feed] = {}
         self._mutes: list[tuple[int, UserId]] = []
         self.resets = 0
-        """How often somebody was told to begin anew."""
+        """The number of times that a client had to start over."""
 
-    async def attach(self, user: UserId, room: QueueBudget) -> Mailbox:
-        """A mailbox that gets every event of the user after its `start`. Raises Unreachable."""
+    async def attach(self, user: UserId, budget: QueueBudget) -> Mailbox:
+        """Return a mailbox that gets every event of the user after its `start`. Raises Unreachable."""
         feed = self._feeds.get(user)
         if feed is None:
             feed = self._feeds[user] = _Feed(user)
@@ -101,18 +105,18 @@ class Hub:
             async with feed.lock:
                 if feed.position is None:
                     feed.position = await self._register(feed)
-            mailbox = Mailbox(user, feed.position, room)
+            mailbox = Mailbox(user, feed.position, budget)
             feed.mailboxes.add(mailbox)
             if feed.early or feed.suspect:
-                self._mend(feed)
+                self._start_repair(feed)
             return mailbox
         finally:
             feed.attaching -= 1
             self._drop_if_idle(feed)
 
     def detach(self, mailbox: Mailbox) -> None:
-        """Ends a mailbox."""
-        mailbox.leave()
+        """Close a mailbox. Idempotent."""
+        mailbox.close()
         feed = self._feeds.get(mailbox.user)
         if feed is not None:
             feed.mailboxes.discard(mailbox)
@@ -120,42 +124,45 @@ class Hub:
 
     @property
     def mailboxes(self) -> int:
-        """Subscribers to events here."""
+        """The number of mailboxes on this process."""
         return sum(len(feed.mailboxes) for feed in self._feeds.values())
 
-    def hears(self, user: UserId) -> bool:
-        """Whether a connection here listens to what happens to the user."""
+    def has_mailbox(self, user: UserId) -> bool:
+        """Return whether a connection of this process subscribes to the user's events."""
         feed = self._feeds.get(user)
         return feed is not None and bool(feed.mailboxes)
 
     def receive(self, user: UserId, epoch: str, tick: int, previous: int, event: Event | None) -> None:
-        """An event of the user, from any server. Without an event: word that the user's clock stands at tick."""
+        """Take an event of a user from any server, in any order, any number of times.
+
+        Without an event: the user's clock stands at the tick, and there is nothing to see.
+        """
         feed = self._feeds.get(user)
         if feed is None:
             return
-        if isinstance(event, SessionChanged):
-            for session in event.sessions:
-                self._note_mute(feed, session.muted_until_ms)
+        mute_ends = event.next_mute_end_ms if event is not None else None
+        if mute_ends is not None:
+            self._schedule_mute_end(feed, mute_ends)
         position = feed.position
         if position is None:
-            # Whether it belongs to the epoch that is being asked for is not known yet: the log tells.
+            # The feed's epoch is not known yet, so the event cannot be placed. The log has it.
             feed.suspect = True
         elif epoch != position.epoch:
-            self._suspect(feed)
+            self._mark_suspect(feed)
         elif tick <= position.tick:
             return
         elif previous <= position.tick:
             feed.deliver(Position(epoch, tick), event)
-            feed.catch_up()
+            feed.deliver_early()
         else:
             if len(feed.early) < _MOST_EARLY:
                 feed.early[previous] = (tick, event)
             else:
                 feed.suspect = True
-            self._mend(feed)
+            self._start_repair(feed)
 
-    def tell(self, users: Iterable[UserId], event: Ephemeral) -> None:
-        """Something in passing, for those of the users who have mailboxes here: part of no chain, in no log."""
+    def deliver_ephemeral(self, users: Iterable[UserId], event: EphemeralEvent) -> None:
+        """Put an event without a tick into the mailboxes of users. Best effort: it is not repeated if it gets lost."""
         for user in users:
             feed = self._feeds.get(user)
             if feed is not None:
@@ -163,24 +170,26 @@ class Hub:
                     mailbox.put(event)
 
     def resync(self) -> None:
-        """Frames may have been lost for everybody: have each feed look."""
+        """Have all feeds compare their position with the users' clocks. Called when frames may have been lost."""
         for feed in self._feeds.values():
-            self._suspect(feed)
+            self._mark_suspect(feed)
 
-    async def refresh(self) -> None:
-        """Says again whose connections are here, and notices those whose state left the cache. Raises what failed for one, once
-        all have been seen to."""
+    async def renew_routes(self) -> None:
+        """Renew the routes of all users with connections here, and find those whose state is no longer cached.
+
+        Raises StoreError if it failed for one of them, after all were tried.
+        """
         failures: list[StoreError] = []
         feeds = [feed for feed in self._feeds.values() if feed.position is not None]
-        for start in range(0, len(feeds), _REFRESHED_AT_ONCE):
+        for start in range(0, len(feeds), _ROUTES_AT_ONCE):
             try:
-                await self._refresh(feeds[start : start + _REFRESHED_AT_ONCE])
+                await self._renew(feeds[start : start + _ROUTES_AT_ONCE])
             except StoreError as failure:
                 failures.append(failure)
         if failures:
             raise failures[0]
 
-    async def _refresh(self, feeds: Sequence[_Feed]) -> None:
+    async def _renew(self, feeds: Sequence[_Feed]) -> None:
         until = self._clock.now_ms() + ROUTE_MS
         answers = await self._sessions.attach_again([feed.user for feed in feeds], self.server, until)
         cold = []
@@ -188,20 +197,20 @@ class Hub:
             if answer is None:
                 cold.append(feed)
             else:
-                self._compare(feed, self._stands(feed, answer))
-        outcomes = await asyncio.gather(*(self._look(feed) for feed in cold), return_exceptions=True)
+                self._compare(feed, self._position_from(feed, answer))
+        outcomes = await asyncio.gather(*(self._check_clock(feed) for feed in cold), return_exceptions=True)
         for failure in filter(None, outcomes):
             raise failure
 
-    async def _look(self, feed: _Feed) -> None:
+    async def _check_clock(self, feed: _Feed) -> None:
         self._compare(feed, await self._register(feed))
 
-    def _compare(self, feed: _Feed, now: Position) -> None:
-        if feed.position is not None and feed.position != now:
-            self._suspect(feed)
+    def _compare(self, feed: _Feed, clock: Position) -> None:
+        if feed.position is not None and feed.position != clock:
+            self._mark_suspect(feed)
 
     async def end_mutes(self) -> None:
-        """Has mutes end that are due, of users with connections here: asking for a state then ends them and tells all."""
+        """End due mutes of users with connections here. Loading a user's state ends them and publishes the event."""
         now = self._clock.now_ms()
         due = []
         while self._mutes and self._mutes[0][0] <= now:
@@ -210,44 +219,45 @@ class Hub:
             if feed is not None and feed.mute_ends == at:
                 feed.mute_ends = None
                 due.append(feed)
-        await asyncio.gather(*(self._end_mutes(feed) for feed in due))
+        await asyncio.gather(*(self._end_mutes_of(feed) for feed in due))
 
-    async def _end_mutes(self, feed: _Feed) -> None:
+    async def _end_mutes_of(self, feed: _Feed) -> None:
         try:
-            await self._look(feed)
+            await self._check_clock(feed)
         except StoreError:
-            self._suspect(feed)
+            self._mark_suspect(feed)
 
-    def _note_mute(self, feed: _Feed, ends: int | None) -> None:
-        # What ends later is noted by one of the rounds that renew routes.
-        if ends is None or ends > self._clock.now_ms() + ROUTE_MS:
+    def _schedule_mute_end(self, feed: _Feed, ends: int) -> None:
+        # Later ends are found when the routes are renewed.
+        if ends > self._clock.now_ms() + ROUTE_MS:
             return
         if feed.mute_ends is None or ends < feed.mute_ends:
             feed.mute_ends = ends
             heappush(self._mutes, (ends, feed.user))
 
     async def _register(self, feed: _Feed) -> Position:
+        """Store the route, and return the user's clock at that moment."""
         until = self._clock.now_ms() + ROUTE_MS
-        return self._stands(feed, await self._sessions.attach(feed.user, self.server, until))
+        return self._position_from(feed, await self._sessions.attach(feed.user, self.server, until))
 
-    def _stands(self, feed: _Feed, answer: tuple[str, int, int | None]) -> Position:
+    def _position_from(self, feed: _Feed, answer: tuple[str, int, int | None]) -> Position:
         epoch, clock, mute_ends = answer
-        self._note_mute(feed, mute_ends)
+        if mute_ends is not None:
+            self._schedule_mute_end(feed, mute_ends)
         return Position(epoch, clock)
 
-    def _suspect(self, feed: _Feed) -> None:
-        """Events may be missing without anything that shows it."""
+    def _mark_suspect(self, feed: _Feed) -> None:
         feed.suspect = True
-        self._mend(feed)
+        self._start_repair(feed)
 
-    def _mend(self, feed: _Feed) -> None:
-        # Without a mailbox it is left to the next that is attached.
+    def _start_repair(self, feed: _Feed) -> None:
+        # A feed without mailboxes is repaired when the next one is attached.
         if feed.repair is None and feed.mailboxes:
             feed.repair = asyncio.create_task(self._repair(feed))
 
     async def _repair(self, feed: _Feed) -> None:
-        """Waits a moment for what is on its way, then reads the log for what did not come."""
-        pause = _PATIENCE_SECONDS
+        """Wait a moment for late frames, then read what is missing from the log. Repeats until nothing is missing."""
+        pause = _REPAIR_DELAY_SECONDS
         try:
             while feed.mailboxes:
                 await asyncio.sleep(pause)
@@ -255,12 +265,12 @@ class Hub:
                     return
                 try:
                     await self._read_log(feed)
-                    pause = _PATIENCE_SECONDS
+                    pause = _REPAIR_DELAY_SECONDS
                 except StoreError as error:
-                    _log.warning("feed not repaired yet", user=feed.user, reason=str(error))
-                    pause = min(2 * pause, 2.0)
+                    _log.warning("feed_not_repaired_yet", user=feed.user, reason=str(error))
+                    pause = min(2 * pause, _LONGEST_REPAIR_DELAY_SECONDS)
         except Exception:
-            _log.exception("a feed could not be repaired", user=feed.user)
+            _log.exception("feed_repair_failed", user=feed.user)
             if feed.position is not None:
                 feed.lag(feed.position)
         finally:
@@ -268,23 +278,24 @@ class Hub:
 
     async def _read_log(self, feed: _Feed) -> None:
         try:
-            # What comes while this is being asked may be suspect again.
+            # Frames that come during this may set it again.
             feed.suspect = False
-            now = await self._register(feed)
+            clock = await self._register(feed)
             assert feed.position is not None
             missed = await self._replay(feed.user, feed.position)
         except StoreError:
             feed.suspect = True
             raise
         if missed is None:
-            # What was delivered while the log was read is not gone back on.
-            feed.lag(feed.position if feed.position.epoch == now.epoch and feed.position.tick > now.tick else now)
+            # Events may have been delivered meanwhile: never go back behind them.
+            is_later = feed.position.epoch == clock.epoch and feed.position.tick > clock.tick
+            feed.lag(feed.position if is_later else clock)
             return
         for item in missed:
             if item.position.tick > feed.position.tick:
                 feed.deliver(item.position, item.event)
-        feed.early = {p: e for p, e in feed.early.items() if e[0] > feed.position.tick}
-        feed.catch_up()
+        feed.early = {before: late for before, late in feed.early.items() if late[0] > feed.position.tick}
+        feed.deliver_early()
 
     def _drop_if_idle(self, feed: _Feed) -> None:
         if not feed.mailboxes and not feed.attaching and self._feeds.get(feed.user) is feed:
@@ -293,7 +304,7 @@ class Hub:
                 feed.repair.cancel()
 
     async def close(self) -> None:
-        """Ends what is being repaired."""
+        """Stop repairing feeds."""
         for feed in list(self._feeds.values()):
             if feed.repair is not None:
                 feed.repair.cancel()

@@ -1,4 +1,4 @@
-"""What waits for a subscriber: events at their positions, in a queue that is bounded by the room of its connection."""
+"""Mailboxes: the events that a subscription has not taken yet, bounded by the queue budget of its connection."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NamedTuple
 import structlog
 
 from store.base.ids import UserId
-from subscriptions.realtime.events import Ephemeral, Event
+from subscriptions.realtime.events.base import EphemeralEvent, Event
 
 _log = structlog.get_logger()
 
 
 class Position(NamedTuple):
-    """A place on a user's clock. Ticks can be compared within one epoch: one stay of the user's state in the cache.
+    """A position on a user's clock. Ticks are comparable within one epoch.
 
-    `ahead`: ticks past it whose events have been told as well. `began`: where the clock stood when sessions began to be told
-    from the first one on, of which this is not the last page.
+    `ahead`: later ticks whose events were delivered too. `began`: where the clock stood when a client began to page
+    through all of its sessions; set until it has the last page.
     """
 
     epoch: str
@@ -29,23 +29,23 @@ class Position(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """An event that happened at a position."""
+    """An event and its position."""
 
     position: Position
     event: Event
 
 
 class Lagged(NamedTuple):
-    """Events were lost to this subscriber up to a position: it has to read its state anew. What follows is whole again."""
+    """The subscriber lost events up to a position and has to read its state again. No event after it is missing."""
 
     position: Position
 
 
-Item = Delivered | Lagged | Ephemeral
+Item = Delivered | Lagged | EphemeralEvent
 
 
 class QueueBudget:
-    """How many events may wait for one connection, over all its subscriptions."""
+    """The number of events that may wait for one connection, over all of its subscriptions."""
 
     __slots__ = ("behind_since", "limit", "used")
 
@@ -53,88 +53,90 @@ class QueueBudget:
         self.limit = limit
         self.used = 0
         self.behind_since: float | None = None
-        """The loop's time at which events were dropped for want of room, until all that waits has been taken."""
+        """The event loop's time of the first dropped event; None once the connection has taken all that waited."""
 
-    def take_place(self) -> bool:
-        """Whether there was room for one more."""
+    def reserve(self) -> bool:
+        """Count one more event. Return False if the budget is used up."""
         if self.used >= self.limit:
             return False
         self.used += 1
         return True
 
-    def overflow(self) -> None:
-        """Events are being dropped."""
+    def mark_behind(self) -> None:
+        """Note that events are dropped."""
         if self.behind_since is None:
             self.behind_since = asyncio.get_running_loop().time()
 
-    def leave(self, count: int) -> None:
-        """So many were taken."""
+    def release(self, count: int) -> None:
+        """Count so many events less: they were taken."""
         self.used -= count
         if self.used == 0:
             self.behind_since = None
 
-    def drop(self, count: int) -> None:
-        """So many wait no longer, and were not taken: who is behind is no less so."""
+    def release_dropped(self, count: int) -> None:
+        """Count so many events less: they were dropped. The connection stays behind."""
         self.used -= count
 
 
 class Mailbox:
-    """One subscriber's queue, bounded by the room of its connection. One that finds no room is emptied, and its reader told so:
-    Lagged. Both ends are plain calls, on one loop."""
+    """The queue of one subscription. Both ends are plain calls on one event loop.
 
-    __slots__ = ("_items", "_left", "_ready", "_room", "start", "user")
+    When the budget is used up the queue is emptied, and the reader finds Lagged in it.
+    """
 
-    def __init__(self, user: UserId, start: Position, room: QueueBudget) -> None:
+    __slots__ = ("_budget", "_closed", "_items", "_ready", "start", "user")
+
+    def __init__(self, user: UserId, start: Position, budget: QueueBudget) -> None:
         self.user = user
         self.start = start
-        self._room = room
+        self._budget = budget
         self._items: deque[Item] | None = None
         self._ready: Callable[[], None] | None = None
-        self._left = False
+        self._closed = False
 
     def on_ready(self, call: Callable[[], None]) -> None:
-        """`call` is made whenever something was put."""
+        """Have `call` made after each item that is put."""
         self._ready = call
 
     def put(self, item: Item) -> None:
-        """Never blocks or raises. What is ephemeral is dropped where there is no room."""
-        if self._left:
-            # While others were told the same. Nobody would ever take it, and give its room back.
+        """Add an item. Never blocks or raises. Ephemeral events are dropped if the budget is used up."""
+        if self._closed:
+            # It was closed while the item was delivered to other mailboxes. An item now would never be released.
             return
         if isinstance(item, Lagged):
-            self._drop_for(item)
-        elif self._room.take_place():
+            self._replace_all(item)
+        elif self._budget.reserve():
             if self._items is None:
                 self._items = deque()
             self._items.append(item)
         elif isinstance(item, Delivered):
-            self._drop_for(Lagged(item.position))
-            self._room.overflow()
+            self._replace_all(Lagged(item.position))
+            self._budget.mark_behind()
         if self._ready is not None:
             try:
                 self._ready()
             except Exception:
-                _log.exception("a subscriber failed at what it was told", user=self.user)
+                _log.exception("subscriber_failed", user=self.user)
 
-    def _drop_for(self, lagged: Lagged) -> None:
-        """It takes no room: there is one at most, and it stands for all that was dropped."""
-        self._room.drop(sum(not isinstance(item, Lagged) for item in self._items or ()))
+    def _replace_all(self, lagged: Lagged) -> None:
+        """Replace the queue by one item, which does not count in the budget."""
+        self._budget.release_dropped(sum(not isinstance(item, Lagged) for item in self._items or ()))
         self._items = deque((lagged,))
 
     def take(self) -> Item | None:
-        """The next item, if there is one."""
+        """Remove and return the next item, if there is one."""
         if not self._items:
             return None
         item = self._items.popleft()
         if not self._items:
-            # An empty queue would be most of what an idle subscription takes.
+            # An empty queue would be most of the memory of an idle subscription.
             self._items = None
-        self._room.leave(0 if isinstance(item, Lagged) else 1)
+        self._budget.release(0 if isinstance(item, Lagged) else 1)
         return item
 
-    def leave(self) -> None:
-        """Gives its room back, and takes none any more."""
-        self._left = True
+    def close(self) -> None:
+        """Release the budget and take no more items."""
+        self._closed = True
         while self.take() is not None:
             continue
         self._ready = None

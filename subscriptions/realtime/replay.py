@@ -1,141 +1,131 @@
-"""What a user missed: their log, with what its references point to."""
+"""Replay: reads the events that a user missed from their log, with the content that the log entries refer to."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from store.base.ids import ConversationId, MessageId, UserId, gateway_id
 from store.messages.message_store import MessageStore
 from store.sessions.session import Session
 from store.sessions.session_store import SessionStore
-from subscriptions.realtime.events import (
-    MessageCreated,
-    MessageRecalled,
-    MessageReference,
-    MessageUpdated,
-    ReceiptAdvanced,
-    RevisionReference,
-    SessionChanged,
-    SessionReference,
-    parse_logged,
-    revised,
-)
+from subscriptions.realtime.events.base import LogEntry, MessagePlace, ReplayContent
+from subscriptions.realtime.events.registry import parse_log_entry
 from subscriptions.realtime.mailboxes import Delivered, Position
 
-Place = tuple[ConversationId, int]
-
-Readable = Callable[[UserId, Collection[Place]], Awaitable[Collection[Place]]]
-"""Which messages, by conversation and seq, a user may read now."""
+ListReadable = Callable[[UserId, Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
+"""Returns the messages that a user may read at present."""
 
 MOST_AHEAD = 40
+"""Ticks that a cursor holds besides its own at most."""
 
 LONGEST_REPLAY = 5_000
-"""Events that are replayed one by one at most; the log is trimmed well below."""
+"""Events that are replayed one by one at most. The log holds fewer."""
 
 
 class Replayer:
-    """Reads logs back into events."""
+    """Turns entries of users' logs back into events."""
 
-    def __init__(self, sessions: SessionStore, messages: MessageStore, list_readable: Readable) -> None:
+    def __init__(self, sessions: SessionStore, messages: MessageStore, list_readable: ListReadable) -> None:
         self._sessions = sessions
         self._messages = messages
         self._list_readable = list_readable
 
     async def since(self, user: UserId, position: Position) -> list[Delivered] | None:
-        """Every event after a position, in order of the user's clock, or None if not all of them can be told."""
+        """Return every event after a position, in the order of the user's clock; None if some of them are not known.
+
+        Events show the present state, and only what the user may read at present: a group may be gone since, or hide
+        what came before the user joined.
+        """
         rows = await self._sessions.read_log(user, position.epoch, position.tick, LONGEST_REPLAY)
         if rows is None or len(rows) >= LONGEST_REPLAY:
             return None
-        entries = [(Position(position.epoch, tick), parse_logged(text)) for tick, _, text in rows]
-        places = {(e.conversation, e.seq) for _, e in entries if isinstance(e, MessageReference | RevisionReference)}
-        # They were told before; but a group may be gone since, or not show any more what came before one joined.
-        messages = await self._messages.find_many(await self._list_readable(user, places))
-        references = [entry for _, entry in entries if isinstance(entry, SessionReference)]
-        sessions, total = await self._present(user, {c for entry in references for c in entry.conversations})
-        replayed: list[Delivered] = []
-        for at, entry in entries:
-            match entry:
-                case MessageReference(conversation, seq):
-                    message = messages.get((conversation, seq))
-                    if message is not None:
-                        replayed.append(Delivered(at, MessageCreated(message)))
-                case RevisionReference(kind, conversation, seq):
-                    message = messages.get((conversation, seq))
-                    event = revised(kind, message) if message is not None else None
-                    if event is not None:
-                        replayed.append(Delivered(at, event))
-                case ReceiptAdvanced():
-                    replayed.append(Delivered(at, entry))
-                case SessionReference(reason, conversations, receipt):
-                    changed = [sessions[c] for c in conversations if c in sessions]
-                    gateways = dict.fromkeys(gateway_id(s.sub_biz) for s in changed if s.sub_biz is not None)
-                    changed += [sessions[c] for c in gateways if c in sessions]
-                    if changed:
-                        replayed.append(Delivered(at, SessionChanged(reason, tuple(changed), total, receipt)))
-        return replayed
+        entries = [(Position(position.epoch, tick), parse_log_entry(text)) for tick, _, text in rows]
+        content = await self._read_content(user, [entry for _, entry in entries])
+        replayed = [(at, entry.replay(content)) for at, entry in entries]
+        return [Delivered(at, event) for at, event in replayed if event is not None]
 
-    async def _present(
+    async def _read_content(self, user: UserId, entries: Sequence[LogEntry]) -> ReplayContent:
+        """Read all that the entries refer to, once."""
+        places = {place for entry in entries for place in entry.message_places}
+        messages = await self._messages.find_many(await self._list_readable(user, places))
+        conversations = {name for entry in entries for name in entry.session_conversations}
+        sessions, total = await self._find_sessions(user, conversations)
+        return ReplayContent(messages, sessions, total)
+
+    async def _find_sessions(
         self, user: UserId, conversations: Collection[ConversationId]
     ) -> tuple[dict[ConversationId, Session], int]:
-        """Sessions as they are now, with the gateways they are behind, and the total."""
+        """Return sessions at present, their gateways, and the total unread count."""
         if not conversations:
             return {}, 0
-        now = await self._sessions.find_many(user, list(conversations))
-        sessions = {session.conversation: session for session in now.sessions}
-        gateways = {gateway_id(s.sub_biz) for s in now.sessions if s.sub_biz is not None} - set(sessions)
+        present = await self._sessions.find_many(user, list(conversations))
+        sessions = {session.conversation: session for session in present.sessions}
+        gateways = {gateway_id(s.sub_biz) for s in present.sessions if s.sub_biz is not None} - set(sessions)
         if gateways:
-            now = await self._sessions.find_many(user, list(gateways))
-            sessions |= {session.conversation: session for session in now.sessions}
-        return sessions, now.total_unread
+            present = await self._sessions.find_many(user, list(gateways))
+            sessions |= {session.conversation: session for session in present.sessions}
+        return sessions, present.total_unread
 
 
-def in_order_of_seq(start: Position, logged: list[Delivered]) -> list[Delivered]:
-    """The logged events that were not told ahead of the start, messages of one conversation in order of seq, each with a
-    position to resume from: everything before it has been told by then. No revision comes before its message.
+def sort_replay(start: Position, logged: list[Delivered]) -> list[Delivered]:
+    """Return logged events in the order in which a client sees them, without those that it saw ahead of the start.
 
-    Where messages were logged out of order (two servers wrote), that lies before the event's own, with what was told ahead
-    of it; past MOST_AHEAD such events, resuming there repeats some, and skips none.
+    Messages of one conversation come in order of seq. No event about a message comes before its creation. Each event
+    has the position to resume from: a client that has applied it has everything before that position, and what is
+    `ahead` of it.
+
+    Where two servers logged messages out of order, that position is before the event's own tick. With more than
+    MOST_AHEAD such events, resuming there repeats some and skips none.
     """
     ahead = set(start.ahead)
     missed = [item for item in logged if item.position.tick not in ahead]
-    places: defaultdict[ConversationId, list[int]] = defaultdict(list)
-    for index, item in enumerate(missed):
-        if isinstance(item.event, MessageCreated):
-            places[item.event.message.conversation].append(index)
-    ordered = list(missed)
-    for indexes in places.values():
-        for index, item in zip(indexes, sorted((missed[i] for i in indexes), key=_seq), strict=True):
-            ordered[index] = item
-    ordered = _creations_first(ordered)
-    behind = 0
-    tick = start.tick
-    for index, item in enumerate(ordered):
-        ahead.add(item.position.tick)
-        while behind < len(logged) and logged[behind].position.tick in ahead:
-            tick = logged[behind].position.tick
-            ahead.remove(tick)
-            behind += 1
-        ordered[index] = Delivered(Position(start.epoch, tick, tuple(sorted(ahead)[:MOST_AHEAD])), item.event)
+    return _with_positions(start, logged, _creations_first(_sort_creations(missed)))
+
+
+def _sort_creations(items: Sequence[Delivered]) -> list[Delivered]:
+    """Sort the creations of each conversation by seq, in the places that they have together."""
+    creations: defaultdict[ConversationId, list[tuple[int, int]]] = defaultdict(list)
+    for index, item in enumerate(items):
+        message = item.event.created_message
+        if message is not None:
+            creations[message.conversation].append((message.seq, index))
+    ordered = list(items)
+    for found in creations.values():
+        indexes = [index for _, index in found]
+        for index, (_, origin) in zip(indexes, sorted(found), strict=True):
+            ordered[index] = items[origin]
     return ordered
 
 
-def _creations_first(ordered: list[Delivered]) -> list[Delivered]:
-    """The same events, with revisions that stand before their message's creation moved behind it."""
-    to_come = {item.event.message.id for item in ordered if isinstance(item.event, MessageCreated)}
+def _creations_first(items: Sequence[Delivered]) -> list[Delivered]:
+    """Move events that stand before the creation of the message they are about behind it."""
+    created = (item.event.created_message for item in items)
+    to_come = {message.id for message in created if message is not None}
     waiting: defaultdict[MessageId, list[Delivered]] = defaultdict(list)
-    moved: list[Delivered] = []
+    ordered: list[Delivered] = []
+    for item in items:
+        message, follows = item.event.created_message, item.event.follows_message
+        if message is not None:
+            to_come.discard(message.id)
+            ordered += [item, *waiting.pop(message.id, ())]
+        elif follows is not None and follows in to_come:
+            waiting[follows].append(item)
+        else:
+            ordered.append(item)
+    return ordered
+
+
+def _with_positions(start: Position, logged: Sequence[Delivered], ordered: Sequence[Delivered]) -> list[Delivered]:
+    """Give each event the position to resume from after it."""
+    ahead, tick, passed = set(start.ahead), start.tick, 0
+    placed = []
     for item in ordered:
-        match item.event:
-            case MessageCreated(message):
-                to_come.discard(message.id)
-                moved += [item, *waiting.pop(message.id, ())]
-            case MessageUpdated(message) | MessageRecalled(message) if message.id in to_come:
-                waiting[message.id].append(item)
-            case _:
-                moved.append(item)
-    return moved
-
-
-def _seq(item: Delivered) -> int:
-    return item.event.message.seq if isinstance(item.event, MessageCreated) else 0
+        ahead.add(item.position.tick)
+        while passed < len(logged) and logged[passed].position.tick in ahead:
+            tick = logged[passed].position.tick
+            ahead.remove(tick)
+            passed += 1
+        position = Position(start.epoch, tick, tuple(sorted(ahead)[:MOST_AHEAD]))
+        placed.append(Delivered(position, item.event))
+    return placed

@@ -1,7 +1,7 @@
-"""Revocations as a process knows them: asked for at each request, so without a read.
+"""Revoked tokens, in memory: each request asks for them, and reads nothing.
 
-They are told over the bus at once. As that may lose what it is told, they are also read from MongoDB: at the start, whenever
-this process begins to listen anew, and every LOOK_SECONDS.
+Servers learn of revocations over the bus at once. The bus may lose frames, so they are also read from MongoDB: at the
+start, each time that this process begins to listen, and every CHECK_SECONDS.
 """
 
 from __future__ import annotations
@@ -23,83 +23,83 @@ from subscriptions.realtime.bus import Bus
 
 _log = structlog.get_logger()
 
-LOOK_SECONDS = 30.0
-"""How late a server is at most that was not told."""
+CHECK_SECONDS = 30.0
+"""Longest time until a server that missed the frame learns of a revocation."""
 
-_KIND = "revoked"
-_PAUSES = (0.1, 2.0)
+_FRAME = "revoked"
+_PAUSE_SECONDS = (0.1, 2.0)
 _MARGIN_MS = 24 * 3600 * 1000
-"""Clocks of those who revoke differ by less: what is newer than the newest that is known, less this, is read again."""
+"""Servers' clocks differ by less. Revocations up to this much older than the newest known one are read again."""
 
 
 class Revocations:
-    """Which tokens of whom are not good any more. Until `is_known`, nothing is known of any."""
+    """The revocations that this process knows. Before `is_known`, it knows none."""
 
     def __init__(self, rows: RevocationStore, bus: Bus) -> None:
         self._rows = rows
         self._since: dict[UserId, int] = {}
         self._known = asyncio.Event()
         self._stale = asyncio.Event()
-        self._told: list[Callable[[], None]] = []
+        self._on_change: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
-        bus.on(_KIND, self._heard)
-        bus.on_fresh(self._stale.set)
+        bus.on_frame(_FRAME, self._receive)
+        bus.on_subscribed(self._stale.set)
 
     @property
     def is_known(self) -> bool:
-        """Whether they were read."""
+        """True once they were read from MongoDB."""
         return self._known.is_set()
 
     def is_revoked(self, user: UserId, issued_at: float | None) -> bool:
-        """Whether a user's token, issued at a time (seconds since the epoch; None: it doesn't say), was revoked."""
+        """Return whether a user's token is revoked. issued_at: seconds since the epoch; None if the token has none."""
         since = self._since.get(user)
         return since is not None and (issued_at is None or issued_at * 1000 < since)
 
-    def on_news(self, call: Callable[[], None]) -> None:
-        """`call` is made after each time that more tokens were revoked. It must not wait for anything."""
-        self._told.append(call)
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Have `call` made each time that more tokens were revoked. It must not block."""
+        self._on_change.append(call)
 
     async def open(self) -> None:
-        """Begins to keep up with them. Returns once they are known: it tries until MongoDB answers."""
-        self._task = asyncio.create_task(self._keep_up())
+        """Begin to follow revocations. Return when they are known: it tries until MongoDB answers."""
+        self._task = asyncio.create_task(self._follow())
         await self._known.wait()
 
     async def close(self) -> None:
-        """Stops."""
+        """Stop."""
         if self._task is not None:
             await end_tasks([self._task])
 
-    async def _keep_up(self) -> None:
-        pause, longest = _PAUSES
+    async def _follow(self) -> None:
+        pause, longest = _PAUSE_SECONDS
         while True:
             self._stale.clear()
             try:
-                self._note(await self._rows.list_since(max(self._since.values(), default=0) - _MARGIN_MS))
+                self._add(await self._rows.list_since(max(self._since.values(), default=0) - _MARGIN_MS))
                 self._known.set()
-                wait, pause = LOOK_SECONDS, _PAUSES[0]
+                wait, pause = CHECK_SECONDS, _PAUSE_SECONDS[0]
             except StoreError as error:
-                _log.warning("revocations are not known yet, will try again", reason=str(error))
+                _log.warning("revocations_not_read_yet", reason=str(error))
                 wait, pause = pause, min(2 * pause, longest)
             except Exception:
-                _log.exception("revocations could not be read")
-                wait = LOOK_SECONDS
+                _log.exception("revocations_not_read")
+                wait = CHECK_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._stale.wait()
 
-    def _heard(self, frame: Any) -> None:
-        self._note({UserId(user): at for user, at in frame})
+    def _receive(self, frame: Any) -> None:
+        self._add({UserId(user): at for user, at in frame})
 
-    def _note(self, revoked: Revoked) -> None:
+    def _add(self, revoked: Revoked) -> None:
         news = {user: at for user, at in revoked.items() if at > self._since.get(user, -1)}
         if not news:
             return
         self._since |= news
-        for call in self._told:
+        for call in self._on_change:
             call()
 
 
-async def tell_servers(cache: Cache, revoked: Revoked) -> None:
-    """Tells all servers of revocations that are stored. Raises Unreachable."""
-    frame = orjson.dumps({_KIND: list(revoked.items())})
+async def announce_revocations(cache: Cache, revoked: Revoked) -> None:
+    """Tell all servers of stored revocations. Raises Unreachable."""
+    frame = orjson.dumps({_FRAME: list(revoked.items())})
     await cache.one(Call("PUBLISH", (), (cache.keys.broadcast(), frame)))

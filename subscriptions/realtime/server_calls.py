@@ -1,4 +1,4 @@
-"""What one server asks of another, over the bus, and waits for."""
+"""Calls from one server to another, over the bus."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from subscriptions.transport.engine import Json
 
 _log = structlog.get_logger()
 
-_PATIENCE_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 
 Publish = Callable[[str, Json], Awaitable[int]]
-"""Sends a frame to a server. Answers how many heard it."""
+"""Sends a frame to a server. Returns how many servers received it."""
 
 
-class Calls:
-    """This server's calls to others, and theirs to this one.
+class ServerCalls:
+    """This server's calls to others, and their calls to this one.
 
-    A call is made at most once. One without an answer may have been heeded all the same.
+    A call is made at most once. A call without an answer may have been carried out.
     """
 
     def __init__(self, server: str, publish: Publish) -> None:
@@ -35,21 +35,21 @@ class Calls:
         self._answer: Callable[[Json], Awaitable[Json]] | None = None
 
     def answer_with(self, answer: Callable[[Json], Awaitable[Json]]) -> None:
-        """Has calls of other servers answered by `answer`. What it raises is logged, and the caller waits in vain."""
+        """Have calls of other servers answered by `answer`. If it raises, the caller gets no answer."""
         self._answer = answer
 
     async def ask(self, server: str, question: Json) -> Json:
-        """The other server's answer. Raises Unreachable where it is gone, or doesn't answer in time."""
+        """Return another server's answer. Raises Unreachable if the server is gone or does not answer in 5 s."""
         number = next(self._numbers)
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
-            heard = await self._publish(
+            receivers = await self._publish(
                 server, {"call": {"number": number, "from": self._server, "question": question}}
             )
-            if not heard:
+            if not receivers:
                 raise Unreachable("the other server is gone")
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 return await answer
         except TimeoutError:
             raise Unreachable("the other server gave no answer") from None
@@ -57,11 +57,11 @@ class Calls:
             del self._waiting[number]
 
     async def close(self) -> None:
-        """Answers no more."""
+        """Stop answering."""
         await end_tasks(self._answering)
 
     def receive(self, call: Json) -> None:
-        """A call, or the answer to one, that came over the bus."""
+        """Take a call, or the answer to one, from the bus."""
         if "question" in call:
             task = asyncio.create_task(self._reply(call))
             self._answering.add(task)
@@ -78,4 +78,4 @@ class Calls:
             answer = await self._answer(call["question"])
             await self._publish(call["from"], {"call": {"number": call["number"], "answer": answer}})
         except Exception:
-            _log.exception("another server's call was not answered")
+            _log.exception("server_call_failed")

@@ -75,4 +75,4 @@ class PausedRevisions:
 
 async def count_outbox_entries(api: Api) -> int:
     """Return the number of entries in all outboxes."""
-    return len(await api.services.app.store.messages.list_outbox(ALL_PARTITIONS, -60_000, 100))
+    return len(await api.services.app.store.outbox.list_waiting(ALL_PARTITIONS, -60_000, 100))

@@ -1,4 +1,4 @@
-"""The project's own modules, as text and syntax."""
+"""The project's modules, as text and syntax trees."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PACKAGES = ("schema", "resolvers", "subscriptions", "store", "server")
 
 
 def modules(*folders: str) -> Iterator[Path]:
-    """The Python files below some folders of the project."""
+    """Yield the Python files in some folders of the project, sub-folders included."""
     for folder in folders:
         yield from sorted(path for path in (ROOT / folder).rglob("*.py"))
 
 
 def imported(source: str) -> set[str]:
-    """The top-level packages that a module imports anywhere, in functions too."""
+    """Return the top-level packages that a module imports, also inside functions."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -29,7 +29,7 @@ def imported(source: str) -> set[str]:
 
 
 def importers(*outsiders: str) -> set[str]:
-    """Which modules of the packages import any of some outsiders, by path from the root."""
+    """Return the paths of the modules that import one of the given packages."""
     return {
         path.relative_to(ROOT).as_posix() for path in modules(*PACKAGES) if imported(path.read_text()) & set(outsiders)
     }

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, headings, settings, targets of make, modules, commands."""
+"""Names in documents exist: files, headings, settings, make targets, modules, commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pages
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_existing_targets(page: Path) -> None:
     for link in found(r"\]\(([^)\s]+)\)", page):
         if "://" in link:
             continue
@@ -39,9 +39,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pages
-def test_files_that_are_named_exist(page: Path) -> None:
+def test_named_files_exist(page: Path) -> None:
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
-    # What a build makes need not be there.
+    # Built files need not exist.
     made = (ROOT / ".gitignore").read_text().split()
     for name in found(r"`((?:[\w.-]+/)+[\w.-]*)`", page):
         if name.split("/")[0] in folders and f"{name.rstrip('/')}/" not in made:
@@ -49,7 +49,7 @@ def test_files_that_are_named_exist(page: Path) -> None:
 
 
 @pages
-def test_settings_targets_modules_and_commands_exist(page: Path) -> None:
+def test_named_settings_targets_modules_and_commands_exist(page: Path) -> None:
     settings = {variable(field) for field in Settings.model_fields}
     for name in found(r"`[^`\n]*?\b(CONFAB_(?!TEST_)[A-Z0-9_]*[A-Z0-9])\b", page):
         assert name in settings or any(each.startswith(f"{name}_") for each in settings), f"{page.name}: {name}"

@@ -1,4 +1,4 @@
-"""Every failure leaves with a code of the contract, and nothing of the inside."""
+"""Every failure is answered with a code of the contract, and without internal details."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from resolvers.base import errors
 from resolvers.base.errors import ConfabError
 from schema.base.errors import ErrorCode, format_error
 from schema.sdl import print_sdl
-from store.base.errors import StoreError, Unreachable, translated
+from store.base.errors import StoreError, Unreachable, translate_errors
 
 WITHOUT_A_CLASS = {"INTERNAL"}
-"""What is raised by none of ours: a defect."""
+"""Exceptions that only a bug raises."""
 
 
 def leaves(kind: type[Any]) -> list[type[Any]]:
-    """The kinds below `kind` that its own module defines; others may refine them without adding a code."""
+    """Return the leaves below `kind` in its own module; other modules may refine them without a new code."""
     own = [child for child in kind.__subclasses__() if child.__module__ == kind.__module__]
     return [leaf for child in own for leaf in leaves(child)] or [kind]
 
 
-def told(error: Exception) -> dict[str, Any]:
+def formatted(error: Exception) -> dict[str, Any]:
     return format_error(GraphQLError("outer", original_error=error), "request-1")
 
 
-def test_each_leaf_has_a_code_of_its_own_and_each_code_a_leaf() -> None:
+def test_leaves_of_the_error_tree_and_codes_correspond_one_to_one() -> None:
     codes = [leaf.code for leaf in leaves(ConfabError)]
     assert sorted(codes) == sorted(set(codes))
     assert set(codes) | WITHOUT_A_CLASS == {code.value for code in ErrorCode}
@@ -40,20 +40,20 @@ def test_each_leaf_has_a_code_of_its_own_and_each_code_a_leaf() -> None:
 
 
 @pytest.mark.parametrize("leaf", leaves(ConfabError), ids=lambda leaf: str(leaf.__name__))
-def test_a_failure_is_told_with_its_code_and_the_field_at_fault(leaf: type[ConfabError]) -> None:
-    plain = told(leaf("why"))
+def test_a_failure_is_answered_with_its_code_and_field(leaf: type[ConfabError]) -> None:
+    plain = formatted(leaf("why"))
     assert (plain["message"], plain["extensions"]) == ("why", {"code": leaf.code, "retryable": leaf.retryable})
-    assert told(leaf("why", field="name"))["extensions"]["field"] == "name"
+    assert formatted(leaf("why", field="name"))["extensions"]["field"] == "name"
 
 
-def test_the_tree_at_the_top_of_the_module_is_the_one_below_it() -> None:
+def test_the_tree_drawn_in_the_docstring_is_the_real_one() -> None:
     drawn = re.findall(r"^[├└]── (\w+) +([A-Z_]+)(?: +(retryable))?$", inspect.getdoc(errors) or "", re.MULTILINE)
     assert drawn == [(leaf.__name__, leaf.code, "retryable" if leaf.retryable else "") for leaf in leaves(ConfabError)]
 
 
 @pytest.mark.parametrize("leaf", leaves(StoreError), ids=lambda leaf: str(leaf.__name__))
-def test_a_store_that_fails_is_unavailable_and_worth_another_try(leaf: type[StoreError]) -> None:
-    answer = told(leaf("mongodb://user:secret@host said something"))
+def test_a_store_error_is_unavailable_and_retryable(leaf: type[StoreError]) -> None:
+    answer = formatted(leaf("mongodb://user:secret@host failed"))
     assert answer["extensions"] == {"code": "UNAVAILABLE", "retryable": True}
     assert "host" not in answer["message"]
 
@@ -61,16 +61,16 @@ def test_a_store_that_fails_is_unavailable_and_worth_another_try(leaf: type[Stor
 @pytest.mark.parametrize(
     "defect", [ValueError("secret"), KeyError("secret"), AssertionError("secret"), OSError("secret")]
 )
-def test_a_defect_is_internal_and_tells_nothing_but_where_to_look(defect: Exception) -> None:
-    answer = told(defect)
+def test_a_bug_is_internal_and_reveals_only_a_correlation_id(defect: Exception) -> None:
+    answer = formatted(defect)
     correlation_id = answer["extensions"].pop("correlationId")
     assert re.fullmatch(r"[0-9a-f]{16}", correlation_id)
     assert answer["extensions"] == {"code": "INTERNAL", "retryable": False}
     assert "secret" not in answer["message"]
-    assert told(defect)["extensions"]["correlationId"] != correlation_id
+    assert formatted(defect)["extensions"]["correlationId"] != correlation_id
 
 
-def test_what_graphql_itself_refuses_is_invalid_input() -> None:
+def test_an_error_of_graphql_core_is_invalid_input() -> None:
     schema = build_schema("type Query { me: ID }")
     (refused,) = validate(schema, parse("{ you }"))
     for error in (refused, GraphQLError("outer", original_error=refused)):
@@ -79,10 +79,10 @@ def test_what_graphql_itself_refuses_is_invalid_input() -> None:
 
 def test_a_failure_wrapped_more_than_once_keeps_its_code() -> None:
     inner = GraphQLError("inner", original_error=errors.NotFound("gone", field="id"))
-    assert told(inner)["extensions"] == {"code": "NOT_FOUND", "retryable": False, "field": "id"}
+    assert formatted(inner)["extensions"] == {"code": "NOT_FOUND", "retryable": False, "field": "id"}
 
 
-# --- drivers' errors
+# Errors of the drivers.
 
 PASSED_ON = {pymongo.errors.DuplicateKeyError, pymongo.errors.BulkWriteError}
 
@@ -97,9 +97,9 @@ def of_drivers() -> list[type[Exception]]:
 
 @pytest.mark.parametrize("kind", of_drivers(), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
 def test_every_error_of_a_driver_is_translated(kind: type[Exception]) -> None:
-    # Made without its constructor: each has another one, and the kind alone matters.
+    # Created without its constructor: the constructors differ, and only the class matters.
     error = kind.__new__(kind)
-    with pytest.raises(Unreachable) as caught, translated():
+    with pytest.raises(Unreachable) as caught, translate_errors():
         raise error
     assert caught.value.__cause__ is error
 
@@ -113,20 +113,20 @@ def test_every_error_of_a_driver_is_translated(kind: type[Exception]) -> None:
     ],
     ids=["collisions", "a collision and a shutdown", "no majority"],
 )
-def test_a_batch_of_writes_tells_of_collisions_only_where_nothing_else_went_wrong(
+def test_a_bulk_write_reports_collisions_only_without_other_errors(
     details: dict[str, Any], raised: type[Exception]
 ) -> None:
-    with pytest.raises(raised), translated():
+    with pytest.raises(raised), translate_errors():
         raise pymongo.errors.BulkWriteError(details)
 
 
-def test_a_collision_is_for_the_caller_to_judge() -> None:
-    with pytest.raises(pymongo.errors.DuplicateKeyError), translated():
+def test_a_duplicate_key_reaches_the_caller() -> None:
+    with pytest.raises(pymongo.errors.DuplicateKeyError), translate_errors():
         raise pymongo.errors.DuplicateKeyError("taken")
 
 
-def test_a_drivers_trouble_with_its_own_lock_is_translated_and_no_other_runtime_error() -> None:
-    with pytest.raises(Unreachable), translated():
+def test_only_the_drivers_own_lock_error_is_translated_among_runtime_errors() -> None:
+    with pytest.raises(Unreachable), translate_errors():
         raise RuntimeError("Lock is not acquired")
-    with pytest.raises(RuntimeError, match="something else"), translated():
+    with pytest.raises(RuntimeError, match="something else"), translate_errors():
         raise RuntimeError("something else")

@@ -1,4 +1,4 @@
-"""Files one can read at a sitting, and none that nothing uses."""
+"""Files are short, documented and used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_no_file_has_more_than_400_lines(folder: str) -> None:
     assert too_long(folder) == {}
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [
         path.relative_to(ROOT).as_posix()
         for path in modules(*PACKAGES)
@@ -35,6 +35,6 @@ def test_every_module_says_what_it_is_for() -> None:
     assert silent == []
 
 
-def test_every_script_on_disk_is_used_and_every_one_used_is_on_disk() -> None:
+def test_the_scripts_on_disk_are_the_scripts_in_use() -> None:
     on_disk = {path.stem for path in (ROOT / "store").glob("*/scripts/[!_]*.lua")}
     assert set(read_scripts()) == on_disk

@@ -1,4 +1,4 @@
-"""Imports go one way, and drivers and GraphQL stay where they belong."""
+"""Imports follow the layers; drivers and GraphQL stay in their packages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_package_is_under_contract() -> None:
 
 
 def test_drivers_are_imported_in_store_and_subscriptions_alone() -> None:
-    """But for the embedded MongoDB, which is made a replica set before anything of ours can speak to it."""
+    """Exception: the embedded MongoDB, which becomes a replica set before the store can use it."""
     elsewhere = {path for path in importers(*DRIVERS) if not path.startswith(("store/", "subscriptions/"))}
     assert elsewhere == {"server/embedded/mongod.py"}
 
@@ -38,13 +38,13 @@ def test_the_graphql_library_is_imported_in_schema_alone() -> None:
     assert elsewhere == set()
 
 
-def test_imports_are_found_wherever_they_stand() -> None:
+def test_imports_inside_functions_are_found() -> None:
     source = "import a.b\nfrom c.d import e\nfrom . import f\ndef g():\n    from h import i\n    import j as k\n"
     assert imported(source) == {"a", "c", "h", "j"}
     assert "store/mongo/client.py" in importers(*DRIVERS)
 
 
-def test_nothing_is_kept_in_globals() -> None:
+def test_no_module_rebinds_globals() -> None:
     rebinding = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in modules(*PACKAGES)

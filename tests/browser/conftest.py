@@ -1,4 +1,4 @@
-"""Confab in development, with the demo's people, for programs that use it in a browser."""
+"""Confab in development mode, with the demo's people, for programs that use it in a browser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import own_database, own_prefix
 from tests.server.served_app import serving_app
 
 Outcomes = Callable[[str], Awaitable[dict[str, Outcome]]]
-"""What a program found, by sentence."""
+"""Results of a program's checks, by sentence."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def outcomes(
     _redis_janitor: Redis | RedisCluster,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Outcomes:
-    """A program runs when it is first asked for, each on a Confab that nobody has used."""
+    """Run a program at the first request for it, each on a new Confab."""
     found: dict[str, dict[str, Outcome]] = {}
 
     async def of(program: str) -> dict[str, Outcome]:
@@ -51,7 +51,7 @@ async def _development(
     mongo: MongoClient[dict[str, Any]],
     redis: Redis | RedisCluster,
 ) -> AsyncIterator[str]:
-    """`confab dev` on databases of its own, within this process."""
+    """Run `confab dev` in this process on its own databases."""
     with own_database(mongo) as database, own_prefix(redis) as prefix:
         settings = development_settings(
             mongo_url=mongo_url, redis_url=redis_url, mongo_database=database, redis_prefix=prefix

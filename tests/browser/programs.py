@@ -1,4 +1,4 @@
-"""Programs that use the pages as people do, in Chromium (`web/tests/*.mjs`), and what they found."""
+"""Programs that use the pages in Chromium as people do (`web/tests/*.mjs`), and their results."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CHECK = re.compile(r'^check\(\s*"([^"]+)"', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a check ended: None, or what went wrong."""
+    """The result of a check: its error, or None, and its duration in ms."""
 
     error: str | None
     milliseconds: int
 
 
 def why_not() -> str | None:
-    """What is missing to run such programs here, if anything."""
+    """Return the missing requirement of these programs, or None."""
     for program in ("chromium", "node"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
@@ -40,7 +40,7 @@ def why_not() -> str | None:
 
 
 def checks_of(program: str) -> list[str]:
-    """The sentences that a program checks, in their order."""
+    """Return the sentences that a program checks, in order."""
     found = _CHECK.findall((PROGRAMS / f"{program}.mjs").read_text())
     assert found
     assert len(set(found)) == len(found)
@@ -48,8 +48,11 @@ def checks_of(program: str) -> list[str]:
 
 
 async def run_program(program: str, url: str, pictures: Path) -> dict[str, Outcome]:
-    """Runs it against the Confab at the URL. Answers each check's outcome; a program that ends without having made one has that as its
-    error. Where a check fails, a picture of each page is put into the folder."""
+    """Run a program against the Confab at the URL and return the outcome of each check.
+
+    A check that the program never made has the end of the program as its error. If a check fails, the folder gets a
+    screenshot of each page.
+    """
     process = await asyncio.create_subprocess_exec(
         "node",
         str(PROGRAMS / f"{program}.mjs"),
@@ -65,7 +68,7 @@ async def run_program(program: str, url: str, pictures: Path) -> dict[str, Outco
             told, complaint = await process.communicate()
         ending = f"the program ended with {process.returncode}: {complaint.decode()[-2000:]}"
     except TimeoutError:
-        # Node ends its browser when told to end itself.
+        # Node ends its browser when it is terminated.
         process.terminate()
         told, _ = await process.communicate()
         ending = f"the program took longer than {_LONGEST_SECONDS:g} s"

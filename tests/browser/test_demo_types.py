@@ -1,4 +1,4 @@
-"""The demo's generated types, against the schema as it is."""
+"""The demo's generated types match the schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WEB = ROOT / "web"
 @pytest.mark.skipif(
     not (WEB / "node_modules" / "@graphql-codegen").is_dir(), reason="@graphql-codegen is not installed (make web)"
 )
-def test_the_demo_is_typed_by_the_schema_and_its_operations_as_they_are() -> None:
+def test_the_demos_generated_types_are_up_to_date() -> None:
     done = subprocess.run(
         ["node", "codegen.mjs", "--check"], cwd=WEB, capture_output=True, text=True, timeout=60, check=False
     )

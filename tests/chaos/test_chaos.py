@@ -1,31 +1,54 @@
-"""I1 to I5 at whole processes that are hurt: a short form of `python -m tests.chaos`."""
+"""I1 to I5 and I7 with whole server processes: a short form of `python -m tests.chaos`, without and with faults."""
 
 from __future__ import annotations
 
-import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.chaos.databases import Databases
-from tests.chaos.run import Plan, run_chaos
+import pytest
 
+from tests.chaos.faults.databases import Databases
+from tests.chaos.report import Plan, Report
+from tests.chaos.run import run_chaos
+
+_CHANGES = ("sendMessage", "markRead", "deleteSession", "muteSession", "pinSession", "setUnread", "assignCategory")
+_CACHE_LOSSES = (
+    *(("lose keys in Redis", 0.1), ("lose a user in Redis", 0.1)) * 3,
+    ("flush Redis", 0.1),
+)
 _FAULTS = (
-    ("restart Redis, from an older snapshot", 0.5),
+    ("restart Redis, from an older snapshot", 0.3),
     ("step down the primary", 1.0),
-    ("kill a server", 1.0),
-    ("hold a server", 1.0),
+    ("kill a server", 0.5),
+    ("freeze a server", 0.5),
 )
 
 
-async def test_what_clients_are_told_holds_though_servers_and_databases_are_hurt() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="confab-chaos-"))
-    try:
-        with Databases(folder / "databases", 2) as databases:
-            plan = Plan(6.0, seed=5, clients=6, servers=2, pause=0.4, fault_pause=6.0, large_group=0, script=_FAULTS)
-            report = await run_chaos(databases, folder, plan)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    told = "\n".join(report.lines())
-    assert report.tally.problems == [], told
-    assert {name for name, _ in _FAULTS} == set(report.faults), told
-    assert report.tally.operations["sendMessage"]["answered"] >= 5 and report.tally.events["MessageCreated"] > 5, told
+@pytest.fixture(scope="module")
+def databases() -> Iterator[Databases]:
+    with tempfile.TemporaryDirectory(prefix="confab-chaos-") as folder, Databases(Path(folder), 2) as databases:
+        yield databases
+
+
+async def _run(databases: Databases, folder: Path, plan: Plan) -> Report:
+    report = await run_chaos(databases, folder, plan)
+    text = "\n".join(report.lines())
+    assert report.tally.problems == [], text
+    assert {name for name, _ in plan.script} == set(report.faults), text
+    assert report.tally.operations["sendMessage"]["answered"] >= 5 and report.tally.events["MessageCreated"] > 5, text
+    return report
+
+
+async def test_sessions_equal_what_counting_gives_while_the_cache_is_lost(databases: Databases, tmp_path: Path) -> None:
+    plan = Plan(
+        3.0, seed=7, clients=16, servers=2, pause=0.15, disturb_pause=4.0, large_group=0, clocks=(0.0,),
+        script=_CACHE_LOSSES,
+    )  # fmt: skip
+    report = await _run(databases, tmp_path, plan)
+    assert all(report.tally.operations[change]["answered"] for change in _CHANGES), report.lines()
+
+
+async def test_invariants_hold_while_servers_and_databases_fail(databases: Databases, tmp_path: Path) -> None:
+    plan = Plan(4.0, seed=5, clients=6, servers=2, pause=0.3, disturb_pause=4.0, large_group=0, script=_FAULTS)
+    await _run(databases, tmp_path, plan)

@@ -1,15 +1,15 @@
-// What a project's build does for Relay: relay-compiler, then its Babel plugin over the components.
+// The build of a Relay project: relay-compiler, then its Babel plugin over the components.
 import { transformFileSync } from "@babel/core";
 import { execFileSync } from "node:child_process";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const folder = new URL("../docs/clients/relay/", import.meta.url);
-// Where its program is.
+// The path of its program.
 const { default: compiler } = await import("relay-compiler");
 execFileSync(compiler, ["relay.config.json"], { cwd: fileURLToPath(folder), stdio: ["ignore", "ignore", "inherit"] });
 
-// Bundlers find files without their extension, Node.js doesn't.
+// Bundlers find files without their extension; Node.js does not.
 const extended = (code) => code.replace(/(from\s*["'][^"']+\.graphql)(?=["'])/g, "$1.js");
 const artifacts = new URL("__generated__/", folder);
 for (const name of readdirSync(artifacts)) {

@@ -1,4 +1,4 @@
-"""The programs that try the client guide's code, as a frontend's build and Node.js would run it."""
+"""Programs that run the client guide's code, as a frontend's build and Node.js would."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ GUIDE = ROOT / "docs" / "clients"
 HERE = Path(__file__).parent
 PACKAGES = ROOT / "bench" / "node_modules"
 LIMIT = 120.0
-"""Seconds a program may take."""
+"""Time limit of a program, in seconds."""
 
 
 def missing() -> str | None:
-    """What is not here that the programs need; None if all is."""
+    """Return the missing requirement of the programs, or None."""
     node = shutil.which("node")
     if node is None:
         return "needs Node.js"
@@ -35,7 +35,7 @@ def missing() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a program ended: what it wrote, and which files of the guide it loaded."""
+    """The result of a program: its status, its output, and the files of the guide it loaded."""
 
     status: int
     output: str
@@ -43,7 +43,7 @@ class Ran:
 
 
 class Workshop:
-    """A copy of the guide's files beside the packages they import."""
+    """A copy of the guide's files next to the packages they import."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -60,7 +60,7 @@ class Workshop:
         (folder / "package.json").write_text('{"type": "module"}')
 
     async def run(self, program: str, url: str, secret: str) -> Ran:
-        """Runs `tests/clients/<program>.mjs` against a server. Raises TimeoutError."""
+        """Run `tests/clients/<program>.mjs` against a server. Raises TimeoutError."""
         coverage = self._folder / f"coverage-{program}"
         given = os.environ | {"CONFAB_URL": url, "CONFAB_SECRET": secret, "NODE_V8_COVERAGE": str(coverage)}
         process = await asyncio.create_subprocess_exec(

@@ -1,10 +1,10 @@
-// What each client of the guide has to do against a real server: see the list, follow it, lose nothing, send once.
+// The scenario for each client of the guide against a real server: show the list, keep it up to date, lose nothing, send once.
 import assert from "node:assert/strict";
 import { createHmac, randomUUID } from "node:crypto";
 import net from "node:net";
 import WebSocket from "ws";
 
-// Browsers have one; Node.js from version 22 on.
+// Browsers have WebSocket; Node.js from version 22 on.
 globalThis.WebSocket ??= WebSocket;
 
 const { CONFAB_URL, CONFAB_SECRET } = process.env;
@@ -31,7 +31,7 @@ export async function until(what, condition) {
 
 const untouched = globalThis.fetch;
 
-// Somebody else, who uses the server directly.
+// Another user, who calls the server directly.
 export class Person {
   constructor(name) {
     this.name = `${name}-${randomUUID().slice(0, 8)}`;
@@ -44,7 +44,7 @@ export class Person {
       body: JSON.stringify({ query, variables }),
     });
     const { data, errors } = await response.json();
-    // A machine that is busy with other tests refuses some before it does anything.
+    // A busy machine refuses some requests before it executes anything.
     if (errors?.every(({ extensions }) => extensions.retryable)) {
       await sleep(100);
       return this.ask(query, variables);
@@ -64,7 +64,7 @@ export class Person {
   }
 }
 
-// A way to the server that can be cut: what goes through it is connected anew, or not while it is `away`. While it is `deaf`
+// A proxy that can be cut: its connections can be made again, but not while it is `away`. While it is `deaf`
 // nothing comes back.
 export async function cuttable() {
   const { port, hostname, pathname } = new URL(server);
@@ -91,7 +91,7 @@ export async function cuttable() {
   return way;
 }
 
-// The answers of the next so many requests are lost on the way back, after the server has done what it was asked.
+// Loses the answers of the next n requests, after the server has executed them.
 export function loseAnswers(count) {
   globalThis.fetch = async (...request) => {
     const response = await untouched(...request);
@@ -102,12 +102,12 @@ export function loseAnswers(count) {
   };
 }
 
-// Cursors that are sent over HTTP from now on are none of the server's.
+// Replaces all cursors sent over HTTP from now on by invalid ones.
 function spoilCursors() {
   globalThis.fetch = (url, request) => untouched(url, { ...request, body: request.body.replace(/"since":"[^"]*"/, '"since":"nonsense"') });
 }
 
-// What is sent from now on waits until it is let go.
+// Holds all requests from now on until they are released.
 export function holdSends() {
   let release;
   const held = new Promise((resolve) => { release = resolve; });
@@ -118,7 +118,7 @@ export function holdSends() {
   return release;
 }
 
-// The next answer is this one, as the server gives it where it can't serve.
+// Replaces the next answer by this one, as from an overloaded server.
 export function answerOnce(errors) {
   globalThis.fetch = async () => {
     globalThis.fetch = untouched;
@@ -133,7 +133,7 @@ export function done(what) {
   console.log(`ok ${what}`);
 }
 
-// The same socket, which notes what it was told, and whose cursors can be made `nonsense`.
+// The same socket, which records what it received, and whose cursors can be replaced by invalid ones (`nonsense`).
 const told = [];
 let nonsense = false;
 export function noting(socket) {
@@ -151,13 +151,13 @@ export function noting(socket) {
 }
 
 // make({ url, token, user }): a client of the guide, as { start(), titles(), unread(title), open(conversationId), contents(), older(), send(input),
-// stop() }, the messages being those of the conversation that is open.
+// stop() }. The messages are those of the open conversation.
 export async function tryClient(make) {
   const user = new Person("alice");
   const bob = new Person("bob");
   const carol = new Person("carol");
   const way = await cuttable();
-  await user.ask("{ me { id } }"); // from then on there is such a user
+  await user.ask("{ me { id } }"); // creates the user
   const { conversationId } = await bob.send(user.name, "first");
   await carol.send(user.name, "hello");
   const client = await make({ url: way.url, token: async () => jwt(user.name), user: user.name });
@@ -247,7 +247,7 @@ export async function tryClient(make) {
   done("takes back what is refused");
 
   await client.stop();
-  // What libraries may still try again is of no interest.
+  // Ignore later retries of the libraries.
   process.exit(0);
 }
 

@@ -9,7 +9,7 @@ import { done, server } from "./scenario.mjs";
 const token = developmentToken(new URL(server).origin, "alice");
 assert.equal(await token(), await token());
 const refused = await token();
-await new Promise((resolve) => { setTimeout(resolve, 1100); }); // What they say is in whole seconds.
+await new Promise((resolve) => { setTimeout(resolve, 1100); }); // Tokens contain whole seconds.
 assert.notEqual(await token(refused), refused);
 const { ask, close } = plainClient({ url: server, token });
 assert.deepEqual(await ask("{ me { id } }"), { me: { id: "alice" } });

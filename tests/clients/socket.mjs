@@ -1,4 +1,4 @@
-// The socket of the guide, through everything that ends a connection, and what may go wrong when it comes back.
+// The guide's socket: everything that ends a connection, and everything that may fail when it reconnects.
 import assert from "node:assert/strict";
 import { MESSAGE_EVENTS } from "../docs/clients/operations.mjs";
 import { openSocket, resuming } from "../docs/clients/socket.mjs";
@@ -7,7 +7,7 @@ import { BUSY, Person, cuttable, done, jwt, sleep, until } from "./scenario.mjs"
 const bob = new Person("bob");
 await bob.ask("{ me { id } }");
 
-// Somebody who listens, and what they heard.
+// A subscriber, and the events it received.
 async function listening(options, seconds = 3600) {
   const person = new Person("alice");
   await person.ask("{ me { id } }");
@@ -114,7 +114,7 @@ async function away() {
   done("it comes back to a server that was away for many tries, and after terminate()");
 }
 
-// The server would have to be without its database for this.
+// A real server would need to lose its database for this.
 async function busy() {
   const asked = [];
   const stub = {

@@ -1,4 +1,4 @@
-// The same over server-sent events, where WebSockets don't get through.
+// The same over server-sent events, for networks that block WebSockets.
 import { createClient } from "graphql-sse";
 import { Chat, plainClient } from "../docs/clients/plain.mjs";
 import { noting, sleep, tryClient } from "./scenario.mjs";

@@ -1,4 +1,4 @@
-"""What the client guide shows works against a real server, and it shows nothing else."""
+"""The code of the client guide works against a real server, and the guide contains no other code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Run = Callable[[str], Awaitable[Ran]]
 
 @pytest.fixture(scope="module")
 async def url(module_settings: Settings) -> AsyncIterator[str]:
-    """A server's address."""
+    """The address of a server."""
     settings = module_settings.model_copy(update={"jwt_secret": SecretStr(SECRET), "development": True})
     async with serving_app(settings) as app:
         yield f"http://127.0.0.1:{app.served.port}/graphql"
@@ -42,7 +42,7 @@ async def url(module_settings: Settings) -> AsyncIterator[str]:
 
 @pytest.fixture(scope="module")
 def run(url: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """How a program ended. The first who asks has all of them run side by side: they wait, most of the time."""
+    """Run a program. The first call runs all of them in parallel: they mostly wait."""
     workshop = Workshop(tmp_path_factory.mktemp("guide"))
     tasks: dict[str, asyncio.Task[Ran]] = {}
 
@@ -56,14 +56,14 @@ def run(url: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @needs_node
 @pytest.mark.parametrize("program", PROGRAMS)
-async def test_what_the_guide_shows_works(run: Run, program: str) -> None:
+async def test_a_client_of_the_guide_works(run: Run, program: str) -> None:
     ran = await run(program)
     assert ran.status == 0, ran.output
     assert "ok " in ran.output
 
 
 @needs_node
-async def test_what_it_warns_of_is_so(run: Run) -> None:
+async def test_each_warning_of_the_guide_is_true(run: Run) -> None:
     ran = await run("traps")
     assert ran.status == 0, ran.output
     promised = set(re.findall(r"<!-- trap: (.+?) -->", TEXT))
@@ -71,19 +71,19 @@ async def test_what_it_warns_of_is_so(run: Run) -> None:
 
 
 @needs_node
-async def test_all_code_it_shows_is_word_for_word_of_files_that_were_run(run: Run) -> None:
+async def test_every_javascript_block_is_from_a_file_that_was_run(run: Run) -> None:
     loaded = frozenset[str]().union(*[(await run(program)).loaded for program in PROGRAMS])
     texts = [(GUIDE / name).read_text() for name in loaded if (GUIDE / name).is_file()]
-    # Its build makes one of the other.
+    # The build makes Chat.mjs from Chat.jsx.
     assert "relay/Chat.mjs" in loaded
     texts.append((GUIDE / "relay" / "Chat.jsx").read_text())
     shown = [text for kind, text in BLOCKS if kind in ("js", "jsx")]
     assert shown
     for text in shown:
-        assert any(text in whole for whole in texts), f"nobody ran this:\n{text}"
+        assert any(text in whole for whole in texts), f"no file that was run contains this:\n{text}"
 
 
-def test_its_other_code_is_of_files_too() -> None:
+def test_every_other_block_is_from_a_file_or_valid() -> None:
     kinds = {kind for kind, _ in BLOCKS}
     assert kinds <= {"js", "jsx", "python", "json", "sh", "ts", "graphql"}
     files = {"python": GUIDE.glob("*.py"), "json": GUIDE.glob("relay/*.json")}
@@ -95,14 +95,14 @@ def test_its_other_code_is_of_files_too() -> None:
             assert validate(SCHEMA._schema, parse(text)) == []
 
 
-def test_what_it_installs_is_what_was_tried() -> None:
+def test_the_installed_packages_are_the_tested_ones() -> None:
     tried = json.loads((ROOT / "bench" / "package.json").read_text())["dependencies"]
     installed = re.findall(r"npm install (?:--save-dev )?(.+)", TEXT)
     assert installed
     assert {name for line in installed for name in line.split()} <= set(tried)
 
 
-def test_each_error_code_is_explained_as_the_server_uses_it() -> None:
+def test_the_table_of_error_codes_matches_the_server() -> None:
     rows = re.findall(r"^\| `([A-Z_]+)` \| (yes|no) \|", TEXT, re.MULTILINE)
     leaves = {leaf.code: "yes" if leaf.retryable else "no" for leaf in ConfabError.__subclasses__()}
     assert dict(rows) == leaves | {"INTERNAL": "no"}
@@ -118,14 +118,14 @@ def _signer(user: str, seconds: float) -> Callable[[], Awaitable[str]]:
 
 @pytest.fixture
 def guide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The guide's Python client."""
+    """The guide's Python client, as a module."""
     pytest.importorskip("gql", reason="needs gql")
     monkeypatch.syspath_prepend(str(GUIDE))
     return importlib.import_module("gql_client")
 
 
-async def test_gql_follows_what_happens_and_sends_once(url: str, guide: ModuleType) -> None:
-    # The first token ends while it listens: it is renewed, and what follows is on the same connection.
+async def test_gql_receives_every_event_and_sends_once(url: str, guide: ModuleType) -> None:
+    # The first token expires meanwhile: it is renewed, and later events use the same connection.
     async with guide.Confab(url, _signer("py-alice", 2)) as alice, guide.Confab(url, _signer("py-bob", 60)) as bob:
         await alice.ask("{ me { id } }")
         await bob.send(toUserId="py-alice", content="first")
@@ -138,7 +138,7 @@ async def test_gql_follows_what_happens_and_sends_once(url: str, guide: ModuleTy
             assert (await anext(events))["message"]["content"] == content
             await asyncio.sleep(1.1)
         await events.aclose()
-        # Where it was left is where it goes on.
+        # It resumes where it stopped.
         await bob.send(toUserId="py-alice", content="fourth")
         again = alice.events(page["cursor"])
         missed = [(await anext(again))["message"]["content"] for _ in range(3)]
@@ -151,7 +151,7 @@ async def test_gql_follows_what_happens_and_sends_once(url: str, guide: ModuleTy
         assert await bob.send(**key) == await bob.send(**key)
 
 
-async def test_a_program_with_gql_answers_once_whenever_it_is_started(url: str, guide: ModuleType) -> None:
+async def test_a_restarted_bot_with_gql_answers_each_message_once(url: str, guide: ModuleType) -> None:
     main = importlib.import_module("bot").main
     async with guide.Confab(url, _signer("py-carol", 60)) as carol:
         await carol.ask("{ me { id } }")
@@ -161,7 +161,7 @@ async def test_a_program_with_gql_answers_once_whenever_it_is_started(url: str, 
         await carol.send(toUserId="py-bot", content="ping")
         for _ in range(2):
             seen = asyncio.Event()
-            # It forgets where it was, so the second time it sees the same message again.
+            # It does not store the cursor, so it sees the same message again after the restart.
             task = asyncio.create_task(
                 main(url, _signer("py-bot", 60), page["cursor"], lambda _cursor, seen=seen: seen.set())
             )
@@ -176,9 +176,7 @@ async def test_a_program_with_gql_answers_once_whenever_it_is_started(url: str, 
         assert [edge["node"]["content"] for edge in found["messages"]["edges"]] == ["ping", "pong"]
 
 
-async def test_gqls_own_reconnecting_session_ends_a_subscription_with_its_connection(
-    url: str, guide: ModuleType
-) -> None:
+async def test_gqls_reconnecting_session_ends_subscriptions_with_the_connection(url: str, guide: ModuleType) -> None:
     async with guide.Confab(url, _signer("py-dave", 60)) as dave:
         await dave.ask("{ me { id } }")
     init = {"Authorization": f"Bearer {await _signer('py-dave', 0.5)()}"}

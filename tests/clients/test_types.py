@@ -1,4 +1,4 @@
-"""The types that clients copy are those of the schema."""
+"""The types that clients copy match the schema."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ MISUSE = (
 
 
 @needs_packages
-def test_they_are_up_to_date() -> None:
+def test_the_generated_types_are_up_to_date() -> None:
     done = subprocess.run(["node", "types/make.mjs", "--check"], cwd=WEB, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
 @needs_packages
-def test_they_tell_right_from_wrong(tmp_path: Path) -> None:
+def test_the_compiler_finds_a_wrong_use_of_the_types(tmp_path: Path) -> None:
     shutil.copy(TYPES / "confab.d.ts", tmp_path)
     for name, text in {"use": USE, **{f"misuse{number}": text for number, text in enumerate(MISUSE)}}.items():
         (tmp_path / f"{name}.ts").write_text(text)

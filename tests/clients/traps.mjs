@@ -1,5 +1,5 @@
-// What goes wrong with each library as it comes: the reasons for what the guide does. Should one of these fail with a new version
-// of a library, the guide can drop what it does about it.
+// Problems of each library with its default settings: the reasons for the guide's code. If one of these fails with a new version
+// of a library, the guide can drop its workaround.
 import { ApolloClient, ApolloLink, HttpLink, InMemoryCache, gql } from "@apollo/client/core";
 import { RetryLink } from "@apollo/client/link/retry";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
@@ -16,7 +16,7 @@ const EVENTS = "subscription E($since: Cursor) { messageEvents(since: $since) { 
 const SEND = "mutation S($input: SendMessageInput!) { sendMessage(input: $input) { message { id conversationId content } } }";
 const MESSAGES = "query M($id: ID!) { messages(conversationId: $id) { edges { node { id content } } } }";
 
-// graphcache would tell of the schema it hasn't got.
+// graphcache would warn about the missing schema.
 console.warn = () => {};
 
 const bob = new Person("bob");
@@ -77,7 +77,7 @@ async function sendsAgain() {
   done("graphql-ws sends a mutation again after a disconnect");
 }
 
-// How a library's subscription begins again after a break, with nothing between it and graphql-ws: what it heard at last.
+// How a library's subscription restarts after a disconnect, directly on graphql-ws: returns the last events.
 async function forgets(name, start) {
   const { person, params } = await somebody();
   const way = await cuttable();
@@ -86,7 +86,7 @@ async function forgets(name, start) {
   });
   const heard = [];
   let since = null;
-  // A getter, as it works with graphql-ws itself.
+  // A getter, which works with graphql-ws itself.
   const variables = { get since() { return since; } };
   const stop = start(socket, variables, ({ messageEvents: event }) => {
     since = event.cursor;
@@ -244,7 +244,7 @@ async function documentCache() {
   done("urql's own cacheExchange repeats every query with a Message after each sendMessage");
 }
 
-// These have the network in their hands, one after the other.
+// These change the network, so they run one after the other.
 async function retryLink() {
   const { person, headers } = await somebody();
   const { conversationId } = await bob.send(person.name, "first");

@@ -25,7 +25,7 @@ from pymongo.errors import PyMongoError
 
 from server.embedded.binaries import find_mongod, find_redis
 from server.embedded.ports import pick_free
-from server.healthcheck import is_well
+from server.healthcheck import is_healthy
 from tests.deployment.compose_file import ROOT, SERVERS, compose_file
 from tests.processes import ServerProcess, launch_server
 
@@ -65,7 +65,7 @@ class Deployment:
         self._launch(server, [*_CONFAB, "serve"], self._environment(server))
         checked, module, path = self._compose["services"][server]["healthcheck"]["test"][2:]
         assert (checked, module) == ("-m", "server.healthcheck")
-        await self._until(server, lambda: is_well(path, self._ports[server]))
+        await self._until(server, lambda: is_healthy(path, self._ports[server]))
 
     def stop(self, service: str) -> int:
         """Ends it as `docker compose stop` does. Answers its exit code."""
@@ -132,7 +132,7 @@ class Deployment:
         (self._folder / "haproxy.cfg").write_text(text.replace("bind :8000", f"bind {self.address}"))
         self._launch("proxy", [haproxy, "-W", "-db", "-f", str(self._folder / "haproxy.cfg")], {})
         path = service["healthcheck"]["test"][-1].removeprefix("http://127.0.0.1:8000")
-        await self._until("proxy", lambda: is_well(path, self._ports["proxy"]))
+        await self._until("proxy", lambda: is_healthy(path, self._ports["proxy"]))
 
     def _environment(self, server: str) -> dict[str, str]:
         service = self._compose["services"][server]

@@ -103,7 +103,7 @@ def test_the_proxys_times_fit_those_of_the_servers() -> None:
     # Peers that are alive are heard of more often than that.
     assert times["tunnel"] > 2 * settings.ws_ping_interval_seconds
     assert min(times["server"], times["client"]) > max(
-        settings.operation_timeout_seconds, 2 * StreamLimits().keep_alive
+        settings.operation_timeout_seconds, 2 * StreamLimits().keep_alive_seconds
     )
     kept = re.search(r"pool-purge-delay (\d+)s", text)
     assert kept is not None

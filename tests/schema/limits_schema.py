@@ -6,7 +6,8 @@ import pytest
 from graphql import GraphQLError, build_schema, validate
 
 from schema.execution.query_cost import check_cost
-from schema.execution.query_limits import QueryLimits, check_shape, parse_limited
+from schema.execution.query_limits import QueryLimits, parse_limited
+from schema.execution.query_shape import check_shape
 
 LIMITS = QueryLimits()
 

@@ -16,7 +16,7 @@ from graphql import ExecutionResult, GraphQLArgument, execute, get_named_type, p
 import schema.execution.engine
 from resolvers.users.callers import CallerRole
 from schema.base.context import Context
-from schema.execution.engine import PreparedOperation
+from schema.execution.prepared_operations import PreparedOperation
 from schema.root import SCHEMA
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
 from tests.api.client import Api, make_caller, private_id
@@ -192,7 +192,7 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
     process: Api, sample_data: SampleData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[tuple[Any, Any, str]] = []
-    execution = schema.execution.engine._execution
+    execution = schema.execution.engine._event_execution
 
     def execute_both(operation: PreparedOperation, executor: Any) -> Any:
         compiled_result, core_result = (
@@ -208,7 +208,7 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
 
         return run
 
-    monkeypatch.setattr(schema.execution.engine, "_execution", execute_both)
+    monkeypatch.setattr(schema.execution.engine, "_event_execution", execute_both)
     rng, root = random.Random(SEED), CORE.subscription_type
     assert root is not None
     subscribed = 0

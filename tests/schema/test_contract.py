@@ -49,22 +49,13 @@ def test_nothing_is_demanded_of_clients_that_the_contract_does_not_tell_them_of(
     assert demanded(contract, shapes_of(schema), schema) == []
 
 
-REWORDED_WITH_THE_EVENTS = {
-    "MessageEvent",
-    "ReceiptAdvanced",
-    "Subscription.messageEvents",
-    "Subscription.syncSession",
-    "SyncSession",
-}
-
-
 def test_descriptions_are_those_of_the_contract() -> None:
     contract = descriptions_of(build_schema(CONTRACT.read_text()))
     schema = build_schema(print_sdl())
     built = descriptions_of(schema)
     expected = {coordinate: contract.get(coordinate) for coordinate in shapes_of(schema) if coordinate in contract}
     different = {c for c, description in expected.items() if built.get(c) != description}
-    assert different == REWORDED_WITH_THE_EVENTS
+    assert different == set()
 
 
 def test_the_printed_schema_has_lines_of_at_most_120_characters() -> None:

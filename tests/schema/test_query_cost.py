@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from graphql import parse, validate
 
-from schema.execution.query_cost import CostSurvey, check_cost
+from schema.execution.query_cost import CostAnalysis, check_cost
 from schema.execution.query_limits import QueryLimits
 from schema.root import SCHEMA as SERVED
 from tests.schema.limits_schema import LIMITS, SCHEMA, check_all_limits, doubling_fragments, expect_limit_refusal
@@ -119,6 +119,6 @@ def test_only_the_executed_operation_is_counted():
 
 def test_the_cost_of_a_fragment_is_computed_once():
     document = parse(doubling_fragments(30))
-    survey = CostSurvey(SCHEMA, document, None, {}, LIMITS)
-    assert expect_limit_refusal(survey.check)[0] == "max_values"
-    assert survey.visits == 1 + 1 + 2 * 30 + 1
+    analysis = CostAnalysis(SCHEMA, document, None, {}, LIMITS)
+    assert expect_limit_refusal(analysis.check)[0] == "max_values"
+    assert analysis.visits == 1 + 1 + 2 * 30 + 1

@@ -6,7 +6,8 @@ import pytest
 from graphql import GraphQLError, get_introspection_query, parse, validate
 
 from schema.execution.query_cost import check_cost
-from schema.execution.query_limits import QueryLimits, ShapeSurvey, check_shape, parse_limited
+from schema.execution.query_limits import QueryLimits, parse_limited
+from schema.execution.query_shape import ShapeAnalysis, check_shape
 from tests.schema.limits_schema import LIMITS, SCHEMA, check_all_limits, doubling_fragments, expect_limit_refusal
 
 
@@ -129,9 +130,9 @@ def test_too_many_root_fields_are_refused_also_in_fragments():
 @pytest.mark.parametrize("levels", [10, 18, 30, 90])
 def test_doubling_fragments_are_refused_after_one_visit_each(levels):
     document = parse(doubling_fragments(levels))
-    survey = ShapeSurvey(document, LIMITS)
-    assert expect_limit_refusal(survey.check)[::2] == ("max_fields", 1_000)
-    assert survey.visits == 1 + 1 + 2 * levels + 1
+    analysis = ShapeAnalysis(document, LIMITS)
+    assert expect_limit_refusal(analysis.check)[::2] == ("max_fields", 1_000)
+    assert analysis.visits == 1 + 1 + 2 * levels + 1
 
 
 def test_the_reported_number_of_fields_includes_fragments():
@@ -141,9 +142,9 @@ def test_the_reported_number_of_fields_includes_fragments():
 def test_doubling_with_fields_is_refused_after_one_visit_each():
     chain = " ".join(f"fragment F{n} on User {{ friend {{ ...F{n + 1} }} ...F{n + 1} }}" for n in range(30))
     document = parse(f"{{ me {{ ...F0 }} }} {chain} fragment F30 on User {{ id }}")
-    survey = ShapeSurvey(document, LIMITS)
-    expect_limit_refusal(survey.check)
-    assert survey.visits == 1 + 1 + 3 * 30 + 1
+    analysis = ShapeAnalysis(document, LIMITS)
+    expect_limit_refusal(analysis.check)
+    assert analysis.visits == 1 + 1 + 3 * 30 + 1
 
 
 def test_a_long_chain_of_fragments_never_exhausts_the_stack():
@@ -169,9 +170,9 @@ def test_a_chain_of_fragments_includes_parts_measured_before():
 )
 def test_cycles_are_left_to_validation(fragments):
     document = parse(f"{{ me {{ ...A }} }} {fragments}")
-    survey = ShapeSurvey(document, LIMITS)
-    survey.check()
-    assert survey.visits < 10
+    analysis = ShapeAnalysis(document, LIMITS)
+    analysis.check()
+    assert analysis.visits < 10
     assert any("Cannot spread fragment" in error.message for error in validate(SCHEMA, document))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from server.settings import Settings
 from store.base.ids import UserId
 from store.redis.cache import Cache
 from store.redis.keys import Keys
+from store.redis.scripts import read_scripts
 from store.users.rate_limits import RateLimit
 from tests.api.client import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_input, private_id
 from tests.api.conftest import OpenApi
@@ -56,64 +56,64 @@ async def test_half_of_the_rate_per_minute_is_available_at_once(
     server: Callable[..., RateLimit], seconds: ManualSeconds
 ) -> None:
     limit = server()
-    assert [limit.take(ALICE) for _ in range(5)] == [0, 0, 0, 0, 7_501]
-    assert limit.take(UserId("bob")) == 0
+    assert [limit.count(ALICE) for _ in range(5)] == [0, 0, 0, 0, 7_501]
+    assert limit.count(UserId("bob")) == 0
     await limit.settle()
     seconds.now += 7.4
-    assert 90 <= limit.take(ALICE) <= 110
+    assert 90 <= limit.count(ALICE) <= 110
     seconds.now += 0.12
-    assert limit.take(ALICE) == 0
-    assert limit.take(ALICE) > 7_000
+    assert limit.count(ALICE) == 0
+    assert limit.count(ALICE) > 7_000
     seconds.now += 600
-    assert [limit.take(ALICE) for _ in range(5)].count(0) == 4
+    assert [limit.count(ALICE) for _ in range(5)].count(0) == 4
     await limit.settle()
 
 
 async def test_servers_share_the_counts_of_a_user(server: Callable[..., RateLimit]) -> None:
     first, second = server(), server()
-    assert [first.take(ALICE) for _ in range(3)] == [0, 0, 0]
+    assert [first.count(ALICE) for _ in range(3)] == [0, 0, 0]
     await first.settle()
     # A server that does not know the user accepts the first request, and learns the count with it.
-    assert second.take(ALICE) == 0
+    assert second.count(ALICE) == 0
     await second.settle()
-    assert 4_000 < second.take(ALICE) <= 7_501
+    assert 4_000 < second.count(ALICE) <= 7_501
 
 
 async def test_requests_accepted_in_excess_delay_later_ones(server: Callable[..., RateLimit]) -> None:
     servers = [server() for _ in range(3)]
-    assert [limit.take(ALICE) for limit in servers for _ in range(4)] == [0] * 12
+    assert [limit.count(ALICE) for limit in servers for _ in range(4)] == [0] * 12
     for limit in servers:
         await limit.settle()
     # 12 were accepted and 4 are free: 8 of 7.5 s must pass, and one more for the next. The server counted last knows them all.
-    assert 60_000 < max(limit.take(ALICE) for limit in servers) <= 67_501
+    assert 60_000 < max(limit.count(ALICE) for limit in servers) <= 67_501
 
 
 async def test_refused_requests_are_not_counted(server: Callable[..., RateLimit], seconds: ManualSeconds) -> None:
     limit = server()
     for _ in range(100):
-        limit.take(ALICE)
+        limit.count(ALICE)
     await limit.settle()
     seconds.now += 7.6
-    assert limit.take(ALICE) == 0
+    assert limit.count(ALICE) == 0
 
 
 async def test_without_redis_a_server_limits_by_its_own_counts(server: Callable[..., RateLimit]) -> None:
     limit = server("redis://127.0.0.1:1/0")
     taken = []
     for _ in range(6):
-        taken.append(limit.take(ALICE))
+        taken.append(limit.count(ALICE))
         await limit.settle()
     assert taken[:4] == [0] * 4 and taken[4] > 0 and taken[5] > 0
 
 
 async def test_a_rate_of_zero_is_no_limit(server: Callable[..., RateLimit]) -> None:
     limit = server(per_minute=0)
-    assert not any(limit.take(ALICE) for _ in range(1_000))
+    assert not any(limit.count(ALICE) for _ in range(1_000))
 
 
 async def test_a_redis_clock_set_back_causes_no_extra_delay(_redis_janitor: Any, redis_prefix: str) -> None:
     """As after a failover to a replica whose clock is behind."""
-    script = (files("store") / "scripts" / "rate_count.lua").read_text().replace("redis.call('TIME')", "{ARGV[3], 0}")
+    script = read_scripts()["count_rate"].source.replace("redis.call('TIME')", "{ARGV[3], 0}")
 
     def count(at: int) -> float:
         """Return the seconds until the counted requests are allowed again, at this time (seconds) of Redis."""
@@ -127,7 +127,7 @@ async def test_redis_drops_a_count_that_has_expired(
     server: Callable[..., RateLimit], _redis_janitor: Any, redis_prefix: str
 ) -> None:
     limit = server()
-    limit.take(ALICE)
+    limit.count(ALICE)
     await limit.settle()
     assert 4_000 < _redis_janitor.pttl(f"{redis_prefix}{{u:alice}}:rate:sends") <= 7_500
 

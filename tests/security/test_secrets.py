@@ -14,7 +14,7 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from server.app import create_app
 from server.observability.logs import configure_logging
 from server.settings import Settings
-from store.base.errors import Unreachable, translated
+from store.base.errors import Unreachable, translate_errors
 from store.mongo.client import Mongo
 from tests.protocol.peer import Peer, open_socket
 from tests.server.served_app import ServeApp
@@ -102,7 +102,7 @@ async def test_no_log_line_holds_a_secret_or_message_content(
         write_error = {"index": 0, "code": 121, "errmsg": TEXT, "op": {"t": TEXT}}
 
         async def fail_to_write(*_: Any, **__: Any) -> Any:
-            with translated():
+            with translate_errors():
                 raise BulkWriteError({"writeErrors": [write_error], "writeConcernErrors": []})
 
         async def fail_internally(*_: Any, **__: Any) -> Any:
@@ -130,7 +130,7 @@ def test_database_errors_do_not_quote_documents() -> None:
         BulkWriteError({"writeErrors": [details], "writeConcernErrors": []}),
         OperationFailure(TEXT, 121, {"errmsg": TEXT}),
     ):
-        with pytest.raises(Unreachable) as caught, translated():
+        with pytest.raises(Unreachable) as caught, translate_errors():
             raise failure
         assert TEXT not in str(caught.value) and "121" in str(caught.value)
         assert caught.value.__suppress_context__
@@ -140,6 +140,7 @@ async def test_passwords_of_unreachable_databases_are_not_revealed(
     settings_with: Callable[..., Settings], log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.services._CHECK_SECONDS", 0.3)
+    monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.0)
     settings = settings_with(
         jwt_secret=SECRET,
         mongo_url="mongodb://zq-user:zq-password@127.0.0.1:1/?directConnection=true&appName=zq-option",

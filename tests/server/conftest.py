@@ -18,7 +18,7 @@ from starlette.routing import Route
 from resolvers.base.errors import Unauthenticated
 from resolvers.users.callers import Caller
 from server.auth.authenticator import Authenticator
-from server.graphql_endpoint import GraphQLHTTP
+from server.graphql_endpoint import GraphQLEndpoint
 from server.http.request_log import RequestLogMiddleware
 from server.overload.admission_control import AdmissionControl
 from server.overload.load_shedding import LoadShedding
@@ -138,7 +138,7 @@ class Side:
     """The endpoint, its engine, and a client in front."""
 
     engine: ScriptedEngine
-    endpoint: GraphQLHTTP
+    endpoint: GraphQLEndpoint
     app: Starlette
     client: httpx.AsyncClient
     signed_in: list[Caller]
@@ -180,12 +180,12 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     engine = ScriptedEngine()
     max_body_bytes = 1_048_576
     authenticator = Authenticator(Settings(jwt_secret=SECRET), clock)
-    limits: StreamLimits = getattr(request, "param", StreamLimits(silence=0))
+    limits: StreamLimits = getattr(request, "param", StreamLimits(end_delay_seconds=0))
     mutations, streams = ShieldedMutations(), SSEStreamRegistry(limits, clock=clock)
     nowhere: Any = None
     single = SingleConnections(engine, streams, mutations, nowhere, "here", nowhere)
     guarded = AdmissionControl(engine, LoadShedding(100, 100), mutations, 20)
-    endpoint = GraphQLHTTP(
+    endpoint = GraphQLEndpoint(
         guarded,
         authenticator.authenticate,
         sign_in,

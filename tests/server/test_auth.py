@@ -12,8 +12,8 @@ from resolvers.base.errors import InvalidInput, Unauthenticated
 from resolvers.users.callers import Caller, CallerRole
 from server.auth.authenticator import MAX_TOKEN_LENGTH, Authenticator, bearer_token, issue_token
 from server.auth.jwks import Clock
-from server.auth.token_claims import LEEWAY
-from server.auth.websocket import socket_authenticate
+from server.auth.token_claims import LEEWAY_SECONDS
+from server.auth.websocket import websocket_authenticator
 from server.overload.load_shedding import LoadShedding
 from server.settings import Settings, SettingsError
 from store.base.ids import UserId
@@ -55,15 +55,15 @@ async def test_a_token_issued_here_is_believed_here(clock: Clock) -> None:
     [
         ({"exp": None}, "no exp"),
         ({"sub": None}, "no sub"),
-        ({"exp": NOW - LEEWAY}, "expired"),
+        ({"exp": NOW - LEEWAY_SECONDS}, "expired"),
         ({"exp": "soon"}, "exp"),
         ({"exp": True}, "exp"),
         ({"exp": float("inf")}, "exp"),
         ({"exp": float("nan")}, "exp"),
         ({"exp": 10**400}, "exp"),
         ({"exp": -1}, "exp"),
-        ({"nbf": NOW + LEEWAY + 1}, "nbf"),
-        ({"iat": NOW + LEEWAY + 1}, "iat"),
+        ({"nbf": NOW + LEEWAY_SECONDS + 1}, "nbf"),
+        ({"iat": NOW + LEEWAY_SECONDS + 1}, "iat"),
         ({"sub": 7}, "sub"),
         ({"sub": ""}, "sub"),
         ({"sub": "al_ice"}, "sub"),
@@ -85,11 +85,11 @@ async def test_a_token_with_a_claim_amiss_is_refused_and_told_which(
 
 
 async def test_clocks_may_differ_by_the_leeway_and_no_more(hs: Authenticator, clock: Clock, refusal: Refusal) -> None:
-    token = signed(exp=NOW + 100, nbf=NOW + LEEWAY)
+    token = signed(exp=NOW + 100, nbf=NOW + LEEWAY_SECONDS)
     await hs.authenticate(token)
-    clock.now = NOW + 100 + LEEWAY - 0.1
+    clock.now = NOW + 100 + LEEWAY_SECONDS - 0.1
     await hs.authenticate(token)
-    clock.now = NOW + 100 + LEEWAY
+    clock.now = NOW + 100 + LEEWAY_SECONDS
     assert "expired" in await refusal(hs, token)
 
 
@@ -185,7 +185,7 @@ async def test_a_known_token_is_not_verified_again_until_it_expires(
 
 
 async def test_known_tokens_take_bounded_memory(hs: Authenticator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.auth.authenticator.REMEMBERED", 3)
+    monkeypatch.setattr("server.auth.authenticator.MAX_CACHED_TOKENS", 3)
     tokens = [signed(sub=f"user{n}") for n in range(5)]
     first = [await hs.authenticate(token) for token in tokens]
     again = [await hs.authenticate(token) for token in reversed(tokens)]
@@ -199,7 +199,7 @@ def test_a_token_is_issued_for_legal_users_and_times_only() -> None:
     settings = Settings(jwt_secret=SECRET)
     for user, ttl in (("al_ice", 60.0), ("", 60.0), ("alice", 0.0), ("alice", -1.0), ("alice", float("inf"))):
         with pytest.raises(InvalidInput):
-            issue_token(settings, user, ttl=ttl)
+            issue_token(settings, user, ttl_seconds=ttl)
     with pytest.raises(SettingsError, match="CONFAB_JWT_SECRET"):
         issue_token(Settings(), "alice")
 
@@ -229,7 +229,7 @@ async def test_a_socket_is_the_callers_once_they_are_signed_in(hs: Authenticator
     async def sign_in(caller: Caller) -> None:
         signed_in.append(caller)
 
-    judge = socket_authenticate(hs.authenticate, sign_in, LoadShedding(1, 1))
+    judge = websocket_authenticator(hs.authenticate, sign_in, LoadShedding(1, 1))
     caller = await hs.authenticate(signed())
     assert await judge({key: f"Bearer {signed()}"}) == Authenticated(caller, NOW + 3600, "alice")
     assert signed_in == [caller]
@@ -240,7 +240,7 @@ async def test_a_socket_without_a_token_is_nobodys(hs: Authenticator, payload: d
     async def sign_in(_: Caller) -> None:
         raise AssertionError("nobody cannot be signed in")
 
-    assert await socket_authenticate(hs.authenticate, sign_in, LoadShedding(1, 1))(payload) == Authenticated(None)
+    assert await websocket_authenticator(hs.authenticate, sign_in, LoadShedding(1, 1))(payload) == Authenticated(None)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +254,6 @@ async def test_a_socket_with_a_bad_token_is_closed_with_4403_and_the_reason(
         raise AssertionError("who was refused cannot be signed in")
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(hs.authenticate, sign_in, LoadShedding(1, 1))({"Authorization": authorization})
+        await websocket_authenticator(hs.authenticate, sign_in, LoadShedding(1, 1))({"Authorization": authorization})
     assert caught.value.close.code == 4403
     assert 0 < len(caught.value.close.reason.encode()) <= 123

@@ -17,7 +17,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from server.graphql_endpoint import GraphQLHTTP
+from server.graphql_endpoint import GraphQLEndpoint
 from server.http.static_pages import STATIC, StaticPage, demo_routes
 
 ASSETS = "/graphql/assets"
@@ -32,7 +32,7 @@ async def refuse(*_: Any) -> Any:
 def app_with(built: StaticPage | None) -> httpx.AsyncClient:
     nothing: Any = None
     page = built.page if built is not None else None
-    endpoint = GraphQLHTTP(nothing, refuse, refuse, nothing, nothing, max_body_bytes=1024, page=page)
+    endpoint = GraphQLEndpoint(nothing, refuse, refuse, nothing, nothing, max_body_bytes=1024, page=page)
     routes = [Route("/graphql", endpoint), *(built.routes() if built is not None else ())]
     return httpx.AsyncClient(transport=httpx.ASGITransport(Starlette(routes=routes)), base_url="http://confab")
 

@@ -13,7 +13,7 @@ from server.demo.seed import seed_demo
 from server.services import open_services
 from server.settings import Settings
 from store.base.ids import UserId
-from store.messages.message_store import MessageStore
+from store.messages.outbox_store import OutboxStore
 from store.mongo.client import Mongo
 from store.mongo.collections import CLAIMS
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest
@@ -122,7 +122,7 @@ async def test_a_demo_that_was_stopped_half_way_is_completed(
     monkeypatch.setattr("subscriptions.delivery.housekeeping.TAKEOVER_MS", 300)
     monkeypatch.setattr("subscriptions.delivery.housekeeping._SLICES", 1)
     with monkeypatch.context() as patch:
-        patch.setattr(MessageStore, "reserve", _stopping_at(40, MessageStore.reserve))
+        patch.setattr(OutboxStore, "reserve", _stopping_at(40, OutboxStore.reserve))
         with pytest.raises(Stopped):
             await seed_demo(settings)
     # Days later by its own time, keys stand for nothing any more.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from server.demo.sign_in import hands_out_tokens
+from server.demo.sign_in import issues_tokens
 from server.settings import DEVELOPMENT_SECRET, Settings
 from tests.server.served_app import ServeApp, serving_app
 
@@ -63,4 +63,4 @@ async def test_elsewhere_nobody_is_given_a_token(serve_app: ServeApp) -> None:
     ],
 )
 def test_tokens_are_handed_out_where_everybody_could_sign_them(given: dict[str, object], does: bool) -> None:
-    assert hands_out_tokens(Settings(**given)) is does  # type: ignore[arg-type]
+    assert issues_tokens(Settings(**given)) is does  # type: ignore[arg-type]

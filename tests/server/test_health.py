@@ -52,7 +52,7 @@ async def test_not_ready_and_why_while_something_is_away() -> None:
 async def test_a_check_that_fails_or_hangs_is_not_ready_and_tells_no_secrets(
     check: Callable[[], Awaitable[dict[str, str | None]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.observability.health.PATIENCE", 0.05)
+    monkeypatch.setattr("server.observability.health.CHECK_TIMEOUT_SECONDS", 0.05)
     async with client(check) as http:
         response = await asyncio.wait_for(http.get("/readyz"), 5)
     assert response.status_code == 503

@@ -11,7 +11,7 @@ import pytest
 
 from resolvers.base.errors import ConfabError, Forbidden, InvalidInput, Unauthenticated, Unavailable
 from resolvers.users.callers import Caller
-from server.http.request import MediaType, preferences
+from server.http.request import MediaType, parse_accept
 from store.base.errors import StoreError
 from subscriptions.transport.engine import GraphQLRequest, Json
 from tests.server.tokens import NOW, SECRET, bearer
@@ -62,7 +62,7 @@ async def test_a_query_reaches_the_engine_as_it_was_sent(side: Any) -> None:
     ],
 )
 def test_the_accept_header_decides_the_form(accept: str, expected: str | None) -> None:
-    assert preferences(accept).media_type == (expected and MediaType(expected))
+    assert parse_accept(accept).media_type == (expected and MediaType(expected))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_accept_header_decides_the_form(accept: str, expected: str | None) -
     ],
 )
 def test_only_who_prefers_html_is_a_browser(accept: str, html: bool) -> None:
-    assert preferences(accept).prefers_html is html
+    assert parse_accept(accept).prefers_html is html
 
 
 @pytest.mark.parametrize(("accept", "form"), [(None, JSON), (JSON, JSON), (GRAPHQL, GRAPHQL)])

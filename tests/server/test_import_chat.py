@@ -21,7 +21,8 @@ from pymongo import MongoClient
 from redis import Redis
 
 from resolvers.base.errors import GroupFull
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
 from server.chat_import.command import ImportSummary, import_chat
 from server.chat_import.log_file import read_chat

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from resolvers.base.errors import Unauthenticated, Unavailable
-from server.auth.authenticator import REMEMBERED_FOR, Authenticator
-from server.auth.jwks import FRESH_FOR, PAUSE, JwksError, parse_jwks
+from server.auth.authenticator import TOKEN_CACHE_SECONDS, Authenticator
+from server.auth.jwks import MIN_FETCH_INTERVAL_SECONDS, REFRESH_SECONDS, JwksError, parse_jwks
 from server.settings import Settings, SettingsError
 from tests.server.tokens import NOW, SECRET, b64, claims, hmac_token
 
@@ -113,7 +113,7 @@ async def test_a_key_set_can_be_a_file(tmp_path: Path, clock: Any) -> None:
     authenticator = Authenticator(Settings(jwks_file=path), clock)
     await authenticator.authenticate(token(RSA_KEY, "RS256", "one"))
     path.write_text(json.dumps({"keys": [jwk(EC_KEY, "two")]}))
-    clock.now += PAUSE
+    clock.now += MIN_FETCH_INTERVAL_SECONDS
     await authenticator.authenticate(token(EC_KEY, "ES256", "two"))
 
 
@@ -169,7 +169,7 @@ async def test_a_new_key_is_found_and_junk_key_ids_cause_no_storm(
 ) -> None:
     provider.keys = [jwk(RSA_KEY, "old")]
     await remote.authenticate(token(RSA_KEY, "RS256", "old"))
-    clock.now += PAUSE
+    clock.now += MIN_FETCH_INTERVAL_SECONDS
     junk = [token(RSA_KEY, "RS256", f"junk{n}") for n in range(50)]
     for outcome in await asyncio.gather(*map(remote.authenticate, junk), return_exceptions=True):
         assert isinstance(outcome, Unauthenticated)
@@ -178,7 +178,7 @@ async def test_a_new_key_is_found_and_junk_key_ids_cause_no_storm(
     fresh = token(OTHER_RSA_KEY, "RS256", "new")
     assert "key" in await refusal(remote, fresh)
     assert provider.requests == 2
-    clock.now += PAUSE
+    clock.now += MIN_FETCH_INTERVAL_SECONDS
     await remote.authenticate(fresh)
     assert provider.requests == 3
 
@@ -198,7 +198,7 @@ async def test_keys_at_hand_go_on_while_the_provider_is_away(
     known = token(ED_KEY, "EdDSA", "one")
     await remote.authenticate(known)
     provider.status = 500
-    clock.now += FRESH_FOR + 1
+    clock.now += REFRESH_SECONDS + 1
     assert (await remote.authenticate(known)).user_id == "alice"
     async with asyncio.timeout(5):
         for _ in itertools.takewhile(lambda _: provider.requests < 2, itertools.count()):
@@ -213,14 +213,14 @@ async def test_a_withdrawn_key_stops_counting_also_for_tokens_known_already(
     known = token(ED_KEY, "EdDSA", "one")
     await remote.authenticate(known)
     provider.keys = [jwk(EC_KEY, "two")]
-    clock.now += FRESH_FOR + 1
+    clock.now += REFRESH_SECONDS + 1
     async with asyncio.timeout(5):
         # The keys at hand answer until the new ones are there.
         with pytest.raises(Unauthenticated):
             for n in itertools.count():
                 await remote.authenticate(token(ED_KEY, "EdDSA", "one", sub=f"u{n}"))
                 await asyncio.sleep(0.005)
-    clock.now += REMEMBERED_FOR + 1
+    clock.now += TOKEN_CACHE_SECONDS + 1
     assert "key" in await refusal(remote, known)
 
 
@@ -234,7 +234,7 @@ async def test_a_provider_never_reached_is_not_the_callers_fault(
             await remote.authenticate(known)
     assert provider.requests == 1
     provider.status, provider.keys = 200, [jwk(RSA_KEY, "one")]
-    clock.now += PAUSE
+    clock.now += MIN_FETCH_INTERVAL_SECONDS
     assert (await remote.authenticate(known)).user_id == "alice"
 
 

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from schema.root import SCHEMA
 from server.embedded import ports
 from server.observability.metrics import Metrics
-from server.observability.metrics_server import serving_metrics
-from store.messages.message_store import MessageStore
+from server.observability.metrics_server import serve_metrics
+from store.messages.commit_store import CommitStore
 from tests.protocol.serving import PATIENCE, until
 from tests.server.served_app import LIVE, SEND, App, ServeApp
 
@@ -106,16 +106,16 @@ async def test_a_message_nobody_delivered_shows_in_the_outbox_age(
     async with serve_app(metrics_port=port) as app:
         await app.data("{ me { id } }", "bob")
         age = ("confab_outbox_age_seconds", frozenset[tuple[str, str]]())
-        monkeypatch.setattr("server.observability.metrics._AGE_EVERY", 0.0)
+        monkeypatch.setattr("server.observability.metrics._AGE_CACHE_SECONDS", 0.0)
         assert (await scrape(port))[age] == 0
 
-        gate, commit = asyncio.Event(), MessageStore.commit
+        gate, commit = asyncio.Event(), CommitStore.commit
 
-        async def later(self: MessageStore, *batch: Any, **how: Any) -> Any:
+        async def later(self: CommitStore, *batch: Any, **how: Any) -> Any:
             await gate.wait()
             return await commit(self, *batch, **how)
 
-        monkeypatch.setattr(MessageStore, "commit", later)
+        monkeypatch.setattr(CommitStore, "commit", later)
         sending = asyncio.create_task(app.ask(SEND, "alice"))
         async with asyncio.timeout(PATIENCE):
             while (await scrape(port))[age] <= 0:  # noqa: ASYNC110
@@ -152,7 +152,7 @@ async def test_metrics_are_not_where_everybody_asks_and_nowhere_unless_set(serve
 
 async def test_ports_that_there_are_not_keep_nobody_from_being_served() -> None:
     nothing: Any = None
-    async with serving_metrics(nothing, "127.0.0.1", 65536, 1) as port:
+    async with serve_metrics(nothing, "127.0.0.1", 65536, 1) as port:
         assert port == 0
 
 
@@ -165,9 +165,9 @@ async def test_each_process_takes_a_port_and_one_that_finds_none_serves_all_the_
     port = ports.pick_free()
     with capture_logs() as logs:
         async with (
-            serving_metrics(nothing, "127.0.0.1", port, 2) as first,
-            serving_metrics(nothing, "127.0.0.1", port, 2) as second,
-            serving_metrics(nothing, "127.0.0.1", port, 2) as third,
+            serve_metrics(nothing, "127.0.0.1", port, 2) as first,
+            serve_metrics(nothing, "127.0.0.1", port, 2) as second,
+            serve_metrics(nothing, "127.0.0.1", port, 2) as third,
         ):
             assert (first, third) == (port, 0)
             assert second in (port + 1, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from server.process import fd_limits as open_files
-from server.process.fd_limits import RESERVED, max_sockets
+from server.process.fd_limits import RESERVED_FILES, max_sockets
 
 resource = pytest.importorskip("resource")
 
@@ -26,13 +26,13 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_what_a_process_may_open_is_raised_to_what_its_sockets_need(limits: list[int]) -> None:
     assert max_sockets(1500, 500) == [1500, 500]
-    assert limits == [2000 + RESERVED, 4096]
+    assert limits == [2000 + RESERVED_FILES, 4096]
 
 
 def test_where_it_cannot_be_raised_enough_there_are_fewer_sockets(limits: list[int]) -> None:
     sockets, streams = max_sockets(20_000, 5_000)
-    assert sockets + streams <= 4096 - RESERVED
-    assert (sockets, streams) == ((4096 - RESERVED) * 4 // 5, (4096 - RESERVED) // 5)
+    assert sockets + streams <= 4096 - RESERVED_FILES
+    assert (sockets, streams) == ((4096 - RESERVED_FILES) * 4 // 5, (4096 - RESERVED_FILES) // 5)
     assert limits == [4096, 4096]
 
 

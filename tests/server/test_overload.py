@@ -15,7 +15,7 @@ from server.overload.load_shedding import (
     LOAD_SHEDDING_STATE,
     LONG_SECONDS,
     LONGEST_STEP_SECONDS,
-    MOST_BEHIND,
+    MAX_BACKLOG,
     TICK_SECONDS,
     WINDOW_SECONDS,
     LoadShedding,
@@ -43,20 +43,20 @@ class Time:
         until = self.now + seconds
         while self.now < until:
             self.now += TICK_SECONDS + late
-            shedding.look(self.now)
+            shedding.measure(self.now)
 
 
 def test_a_loop_that_is_late_all_the_time_takes_less_and_never_less_than_the_least() -> None:
     clock = Time()
     shedding = LoadShedding(100, 20, clock)
     taken = sum(shedding.enter() for _ in range(150))
-    assert taken == shedding.under_way == 100
+    assert taken == shedding.running == 100
     clock.pass_late(shedding, 0.06, 0.2)
     assert 20 < shedding.limit < 100
     assert not shedding.enter()
     clock.pass_late(shedding, 0.06, 10)
     assert shedding.limit == 20
-    while shedding.under_way:
+    while shedding.running:
         shedding.leave()
     clock.pass_late(shedding, 0.0, 10)
     assert shedding.limit == 100
@@ -75,7 +75,7 @@ def test_operations_that_wait_for_a_database_are_fewer_and_those_that_few_wait_f
     assert shedding.limit < 100
     clock.pass_late(shedding, 0.0, 5)
     assert shedding.limit == 20
-    while shedding.under_way:
+    while shedding.running:
         shedding.leave()
     clock.pass_late(shedding, 0.0, 10)
     assert shedding.limit == 100
@@ -116,14 +116,14 @@ def test_nobody_new_is_let_in_while_the_loop_is_very_late_or_within_a_step_that_
     assert not shedding.refuse_connection()
     clock.now += LONGEST_STEP_SECONDS + TICK_SECONDS + 0.01
     assert shedding.refuse_connection()
-    assert shedding.shed.connections == 2
+    assert shedding.refused.connections == 2
 
 
 def test_nothing_new_is_taken_while_too_much_is_left_to_do_for_what_was_answered() -> None:
     clock, left = Time(), 0
     shedding = LoadShedding(100, 20, clock)
-    shedding.behind = lambda: left
-    left = MOST_BEHIND + 1
+    shedding.backlog = lambda: left
+    left = MAX_BACKLOG + 1
     clock.pass_late(shedding, 0.0, TICK_SECONDS)
     assert shedding.is_full and not shedding.enter()
     left = 0
@@ -183,7 +183,7 @@ async def test_a_full_process_refuses_requests_with_503_and_when_to_come_back_an
             assert refused.headers.get("access-control-allow-origin") == origin.get("origin")
         assert (await app.http.get("/healthz")).status_code == 200
         assert (await app.http.get("/readyz")).status_code == 200
-        assert shedding_of(app).shed.operations == 4
+        assert shedding_of(app).refused.operations == 4
         gate.opened.set()
         await first
         assert await seqs(app) == [1]
@@ -296,9 +296,9 @@ async def test_a_mutation_that_takes_too_long_is_unavailable_and_goes_on_to_its_
         await alice.subscribe("late", SEND)
         assert (await alice.receive())["payload"]["errors"][0]["extensions"] == FULL
         shedding = shedding_of(app)
-        assert shedding.under_way == 2
+        assert shedding.running == 2
         gate.opened.set()
-        await until(lambda: not shedding.under_way)
+        await until(lambda: not shedding.running)
         assert await seqs(app) == [1, 2]
 
 
@@ -317,4 +317,4 @@ async def test_a_query_that_takes_too_long_is_given_up(serve_app: ServeApp, monk
         answer = (await app.ask("{ me { id } }", "alice")).json()
         assert (answer["data"], answer["errors"][0]["extensions"]) == (None, FULL)
         assert ended == ["ended"]
-        assert shedding_of(app).under_way == 0
+        assert shedding_of(app).running == 0

@@ -158,18 +158,18 @@ async def test_nothing_but_what_is_registered_is_served_where_that_is_set(
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        ("{", "no JSON"),
-        ('{"a": "{ me { id } }", "a": "{ totalUnread }"}', "a stands there twice"),
+        ("{", "not valid JSON"),
+        ('{"a": "{ me { id } }", "a": "{ totalUnread }"}', "a appears twice"),
         ({}, "empty"),
         (["{ me { id } }"], "an object of documents"),
         ({"a": 1}, "an object of documents"),
-        ({"format": "apollo-persisted-query-manifest", "version": 2, "operations": []}, "not known"),
+        ({"format": "apollo-persisted-query-manifest", "version": 2, "operations": []}, "not supported"),
         ({"format": "apollo-persisted-query-manifest", "version": 1, "operations": [{"id": "a"}]}, "an object of"),
         ({"fine": ME, "bad": "{ me"}, "bad: Syntax Error"),
         ({"old": "{ me { nickname } }"}, "old: Cannot query field 'nickname'"),
         ({"deep": ME, "long": "{ " + " ".join(f"a{n}: totalUnread" for n in range(40)) + " }"}, "long: "),
-        ({"0" * 64: ME}, "not that of its text"),
-        ({"sha256:" + "0" * 64: ME}, "not that of its text"),
+        ({"0" * 64: ME}, "not the hash of its text"),
+        ({"sha256:" + "0" * 64: ME}, "not the hash of its text"),
         ({"lone": f"{ME} # \ud800"}, "lone: Syntax Error"),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_file_that_is_of_no_use_is_refused_at_the_start(
 
 
 def test_a_text_that_can_have_no_hash_is_refused_whatever_its_id(operations: Callable[[Any], Path]) -> None:
-    with pytest.raises(SettingsError, match="not that of its text"):
+    with pytest.raises(SettingsError, match="not the hash of its text"):
         load_persisted_operations(Settings(operations_file=operations({"0" * 64: f"{ME} # \ud800"})))
 
 
@@ -203,7 +203,7 @@ def test_apollos_manifest_is_read_too(operations: Callable[[Any], Path]) -> None
 
 
 def test_to_serve_nothing_else_takes_a_file() -> None:
-    with pytest.raises(SettingsError, match="CONFAB_OPERATIONS_FILE names no file"):
+    with pytest.raises(SettingsError, match="CONFAB_OPERATIONS_ONLY is set without"):
         load_settings(operations_only=True)
 
 

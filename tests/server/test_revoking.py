@@ -24,7 +24,7 @@ from resolvers.users.callers import Caller, CallerRole
 from server.app import create_app
 from server.auth.auth_guard import AuthGuard
 from server.auth.authenticator import Authenticator
-from server.auth.websocket import socket_authenticate
+from server.auth.websocket import websocket_authenticator
 from server.cli import commands as cli
 from server.cli.revoke import revoke_tokens
 from server.cli.serve import _config
@@ -137,7 +137,7 @@ async def test_a_server_that_was_not_told_notices_by_itself(
         tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await until(lambda: known.is_revoked(ALICE, 1.9))
         assert not known.is_revoked(ALICE, 2.0)
-    monkeypatch.setattr("subscriptions.realtime.revocations.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("subscriptions.realtime.revocations.CHECK_SECONDS", 0.05)
     async with open_services(settings) as services:
         rows, known = services.app.store.revocations, services.revocations
         assert known.is_revoked(ALICE, 1.9)
@@ -175,7 +175,7 @@ async def test_who_is_revoked_while_signing_in_does_not_come_in() -> None:
         revoked = True
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(authenticate, sign_in, LoadShedding(1, 1))({"Authorization": bearer()})
+        await websocket_authenticator(authenticate, sign_in, LoadShedding(1, 1))({"Authorization": bearer()})
     assert (caught.value.close.code, caught.value.close.reason) == (4403, "The token was revoked.")
 
 
@@ -187,7 +187,7 @@ async def test_a_socket_that_can_not_be_judged_yet_is_closed_with_a_code_that_cl
         raise AssertionError("who was not judged cannot be signed in")
 
     with pytest.raises(ConnectionRefusedByAuth) as caught:
-        await socket_authenticate(authenticate, sign_in, LoadShedding(1, 1))({"Authorization": bearer()})
+        await websocket_authenticator(authenticate, sign_in, LoadShedding(1, 1))({"Authorization": bearer()})
     assert caught.value.close == TRY_AGAIN_LATER
 
 
@@ -207,7 +207,7 @@ async def test_what_can_not_be_revoked_is_said_and_what_servers_are_not_told_of_
     monkeypatch.undo()
     assert list(rows.find()) == []
     down = settings_with(redis_url="redis://127.0.0.1:9")
-    with pytest.raises(CommandError, match=r"^It is kept, but Redis"):
+    with pytest.raises(CommandError, match=r"^The revocation is stored, but Redis"):
         await revoke_tokens(down, "alice", NOW + 0.2)
     assert list(rows.find()) == [{"_id": "alice", "at": round((NOW + 0.2) * 1000)}]
     assert await revoke_tokens(settings, "alice", NOW + 0.2) == "2027-01-15T08:00:01Z"
@@ -234,8 +234,8 @@ class Key:
 async def test_a_key_that_is_withdrawn_ends_the_connections_on_its_tokens_and_no_others(
     settings_with: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.auth.admission.JUDGED_EVERY", 0.05)
-    monkeypatch.setattr("server.auth.jwks.PAUSE", 0)
+    monkeypatch.setattr("server.auth.auth_guard.RECHECK_SECONDS", 0.05)
+    monkeypatch.setattr("server.auth.jwks.MIN_FETCH_INTERVAL_SECONDS", 0)
     leaving, staying, path = Key("one"), Key("two"), tmp_path / "jwks.json"
 
     def publish(*keys: Key) -> None:

@@ -76,9 +76,9 @@ async def test_the_log_says_when_a_server_stops_and_when_its_clients_have_gone()
     async def drain() -> None:
         told.set()
 
-    stopping.drain_by(drain)
+    stopping.add_drain(drain)
     with capture_logs() as logs:
         await stopping.begin()
         await stopping.begin()
     assert told.is_set()
-    assert [entry["event"] for entry in logs] == ["stopping", "clients_seen_off"]
+    assert [entry["event"] for entry in logs] == ["shutdown_started", "clients_disconnected"]

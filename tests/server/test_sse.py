@@ -9,7 +9,7 @@ import pytest
 
 from resolvers.base.errors import Unauthenticated
 from resolvers.users.callers import Caller
-from server.http.request import preferences
+from server.http.request import parse_accept
 from server.http.uvicorn_protocol import ABORT_EXTENSION
 from server.sse.stream import StreamLimits
 from subscriptions.transport.engine import Json, RequestRefused, StreamEnded
@@ -32,7 +32,7 @@ async def opened(side: Any, body: Any = LIVE, **headers: str) -> SSEPeer:
 
 
 def limits(**changes: Any) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("side", [StreamLimits(**{"silence": 0.0, **changes})], indirect=True)
+    return pytest.mark.parametrize("side", [StreamLimits(**{"end_delay_seconds": 0.0, **changes})], indirect=True)
 
 
 async def test_responses_are_next_events_and_the_end_is_complete(side: Any) -> None:
@@ -91,7 +91,7 @@ async def test_a_mutation_is_not_asked_for_by_get(side: Any) -> None:
     ],
 )
 def test_events_are_for_those_who_name_them(accept: str, accepts: bool, prefers: bool) -> None:
-    found = preferences(accept)
+    found = parse_accept(accept)
     assert (found.accepts_events, found.prefers_events) == (accepts, prefers)
 
 
@@ -210,7 +210,7 @@ async def test_no_stream_begins_on_a_token_that_was_good_when_the_request_began_
     assert not side.engine.streams and not side.streams.count
 
 
-@limits(drain_seconds=0.02, drain_batch=1, drain_pause=0.01)
+@limits(drain_seconds=0.02, drain_batch=1, drain_pause_seconds=0.01)
 async def test_a_server_that_stops_ends_all_streams_without_complete_and_begins_none(side: Any) -> None:
     peers = [await opened(side) for _ in range(5)]
     await side.streams.drain()
@@ -223,7 +223,7 @@ async def test_a_server_that_stops_ends_all_streams_without_complete_and_begins_
     assert len(side.engine.streams) == 5
 
 
-@limits(silence=0.03)
+@limits(end_delay_seconds=0.03)
 async def test_operations_of_one_response_are_answered_before_the_end_which_comes_in_silence(side: Any) -> None:
     side.engine.gate = asyncio.Event()
     peer, live = await opened(side, {"query": "mutation {ok}"}), await opened(side)
@@ -241,14 +241,14 @@ async def test_operations_of_one_response_are_answered_before_the_end_which_come
 # --- limits
 
 
-@limits(keep_alive=0.02)
+@limits(keep_alive_seconds=0.02)
 async def test_a_silent_stream_says_that_it_lives(side: Any) -> None:
     peer = await opened(side)
     await peer.until(lambda: len(peer.chunks) >= 4)
     assert peer.body == b":\n\n" * len(peer.chunks)
 
 
-@limits(send_timeout=0.05)
+@limits(send_timeout_seconds=0.05)
 async def test_who_takes_nothing_is_cut_off_and_nothing_piles_up_here(side: Any) -> None:
     aborted: list[bool] = []
     peer = SSEPeer(side.app, LIVE, authorization=bearer(), extensions={ABORT_EXTENSION: lambda: aborted.append(True)})
@@ -262,7 +262,7 @@ async def test_who_takes_nothing_is_cut_off_and_nothing_piles_up_here(side: Any)
     assert not side.streams.count
 
 
-@limits(send_timeout=5, close_timeout=0.02)
+@limits(send_timeout_seconds=5, close_timeout_seconds=0.02)
 async def test_who_takes_nothing_does_not_hold_up_the_end(side: Any) -> None:
     peer = await opened(side)
     peer.take_nothing()

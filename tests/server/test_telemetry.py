@@ -10,8 +10,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bench.asking import InsideAsker
-from server.observability.tracing import TracedEngine, trace_parts, tracing
+from bench.api_client import InsideAsker
+from server.observability.tracing import TracedEngine, create_tracer_provider, trace_stores
 from server.services import open_services
 from server.settings import Settings, SettingsError, load_settings
 from subscriptions.transport.engine import RequestRefused
@@ -29,7 +29,7 @@ async def test_an_operation_is_traced_down_to_the_databases_and_nothing_private_
         assert "attempt" not in vars(services.app.store.cache)
         bob = InsideAsker(services, "bob-the-builder")
         await bob.ask("{ me { id } }")
-        trace_parts(services.app, tracer)
+        trace_stores(services.app, tracer)
         alice = InsideAsker(services, "alice-in-chains")
         alice._engine = TracedEngine(services.engine, tracer)
         await alice.ask(SEND, to="bob-the-builder", text=SECRET_TEXT)
@@ -56,8 +56,8 @@ def names_below(root: ReadableSpan, spans: tuple[ReadableSpan, ...]) -> set[str]
 
 
 def test_without_a_collector_there_is_no_tracing(settings_with: Callable[..., Settings]) -> None:
-    assert tracing(settings_with()) is None
-    provider = tracing(settings_with(otel_endpoint="http://127.0.0.1:1", otel_sample_ratio=0))
+    assert create_tracer_provider(settings_with()) is None
+    provider = create_tracer_provider(settings_with(otel_endpoint="http://127.0.0.1:1", otel_sample_ratio=0))
     assert provider is not None
     provider.shutdown()
 

@@ -29,7 +29,7 @@ async def served(side: Any) -> AsyncIterator[Served]:
         yield found
 
 
-@pytest.mark.parametrize("side", [StreamLimits(send_timeout=0.1)], indirect=True)
+@pytest.mark.parametrize("side", [StreamLimits(send_timeout_seconds=0.1)], indirect=True)
 async def test_who_reads_nothing_is_cut_off(side: Any, served: Served) -> None:
     loop = asyncio.get_running_loop()
     with socket.socket() as client:

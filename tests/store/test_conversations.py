@@ -1,4 +1,4 @@
-"""Heads and memberships: read from MongoDB on a miss, and by whom they are kept."""
+"""Heads and memberships: loaded from MongoDB on a miss, and which copies of them stay valid."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from store.base.ids import ConversationId, MessageId, UserId, group_id, partition_of, private_id
-from store.conversations.records import GroupInfo, Member
-from store.messages.message_store import Committed, Refused
-from store.messages.records import Message, MessageKind, Reserved
+from store.conversations.conversation import GroupInfo, Member
+from store.conversations.group_change import ProposedChange
+from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
+from store.messages.outbox_store import Refusal
 from store.mongo.collections import CONVERSATIONS, MEMBERS
 from store.redis.cache import Call
 from store.store import Store
@@ -28,7 +29,7 @@ async def _group(store: Store) -> ConversationId:
     return conversation
 
 
-async def test_one_that_does_not_exist_hides_none_of_those_that_are_not_cached(store: Store) -> None:
+async def test_a_missing_conversation_does_not_hide_uncached_ones(store: Store) -> None:
     existing = [private_id(ALICE, BOB), private_id(ALICE, CAROL)]
     for conversation in existing:
         await store.conversations.open_private(conversation, NOW)
@@ -36,7 +37,7 @@ async def test_one_that_does_not_exist_hides_none_of_those_that_are_not_cached(s
     assert list(heads) == existing
 
 
-async def test_that_holds_for_groups_with_ones_membership(store: Store) -> None:
+async def test_a_missing_group_does_not_hide_uncached_memberships(store: Store) -> None:
     private, groups = private_id(ALICE, BOB), [await _group(store), await _group(store)]
     await store.conversations.open_private(private, NOW)
     wanted = [groups[0], UNKNOWN, group_id(store.ids.next()), private, groups[1]]
@@ -44,86 +45,89 @@ async def test_that_holds_for_groups_with_ones_membership(store: Store) -> None:
     found = await store.conversations.find_with_member(ALICE, wanted)
     assert set(found) == {private, *groups}
     assert [found[group][1] is not None for group in groups] == [True, True]
-    # What was not there is not looked for again: once for the heads without members, and once for each group.
+    # A missing row is not looked up again: one query for the heads without members, and one for each group.
     assert store.mongo.trips - trips == 1 + 3
 
 
-async def test_a_membership_of_unknown_version_is_never_taken_from_memory(store: Store) -> None:
+async def test_a_membership_of_unknown_version_is_never_served_from_memory(store: Store) -> None:
     group = await _group(store)
     message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
     assert await store.conversations.list_recipients(group, "", 10) == [ALICE, BOB, CAROL]
-    assert isinstance(await _reserve_join(store, message, DAVE), Reserved)
+    assert isinstance(await _reserve_join(store, message, DAVE), ReservedMessage)
     assert await store.conversations.list_recipients(group, "", 10) == [ALICE, BOB, CAROL, DAVE]
 
 
-async def _reserve_join(store: Store, message: Message, user: UserId) -> Reserved | Refused:
-    standing = await store.conversations.find_standing(message.conversation, [user])
+async def _reserve_join(store: Store, message: Message, user: UserId) -> ReservedMessage | Refusal:
+    standing = await store.conversations.find_group_snapshot(message.conversation, [user])
     assert standing is not None
-    return await store.messages.reserve_change(message, standing.version, [(user, "join")], {}, told=True)
+    return await store.outbox.reserve_change(message, standing.version, ProposedChange(joining=(user,)), announced=True)
 
 
-async def test_of_changes_decided_on_the_same_state_one_is_made_and_the_next_waits_for_its_commit(store: Store) -> None:
+async def test_of_concurrent_group_changes_one_is_made_and_the_next_waits(store: Store) -> None:
     group = await _group(store)
     first = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
     second = Message(MessageId(store.ids.next()), group, BOB, MessageKind.SYSTEM, "Bob added Dave")
-    standing = await store.conversations.find_standing(group, [DAVE])
+    standing = await store.conversations.find_group_snapshot(group, [DAVE])
     assert standing is not None and standing.members == {}
     places = [
-        await store.messages.reserve_change(message, standing.version, [(DAVE, "join")], {}, told=True)
+        await store.outbox.reserve_change(message, standing.version, ProposedChange(joining=(DAVE,)), announced=True)
         for message in (first, second)
     ]
     (made, refused) = places
-    assert isinstance(made, Reserved) and made.change is not None and made.change.joined == (DAVE,)
-    assert refused == Refused("busy")
+    assert isinstance(made, ReservedMessage) and made.change is not None and made.change.joined == (DAVE,)
+    assert refused is Refusal.BUSY
     assert await store.groups.commit(made, NOW) == NOW
-    await store.cache.one(store.messages.show(Committed(made, NOW)))
-    assert await store.messages.reserve_change(second, standing.version, [(DAVE, "join")], {}, told=True) == Refused(
-        "moved"
+    await store.cache.one(store.commits.newest_message_call(CommittedMessage(made, NOW)))
+    assert (
+        await store.outbox.reserve_change(second, standing.version, ProposedChange(joining=(DAVE,)), announced=True)
+        is Refusal.OUTDATED
     )
 
 
-async def test_a_change_that_is_under_way_outlives_the_eviction_of_head_and_members(store: Store) -> None:
+async def test_a_pending_change_survives_the_eviction_of_head_and_members(store: Store) -> None:
     group = await _group(store)
     message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
     made = await _reserve_join(store, message, DAVE)
-    assert isinstance(made, Reserved)
+    assert isinstance(made, ReservedMessage)
     head, members, *_ = store.keys.conversation(group)
     await store.cache.one(Call("DEL", (head, members)))
-    standing = await store.conversations.find_standing(group, [DAVE])
+    standing = await store.conversations.find_group_snapshot(group, [DAVE])
     assert standing is not None and standing.members == {
         DAVE: Member(DAVE, "MEMBER", ((1, None),), message.created_at_ms)
     }
     assert standing.head.member_count == 4
-    refused = await store.messages.reserve_change(message, standing.version, [(BOB, "leave")], {}, told=True)
-    assert refused == Refused("busy")
-    (left,) = await store.messages.list_outbox([partition_of(group)], -60_000, 10)
+    refused = await store.outbox.reserve_change(
+        message, standing.version, ProposedChange(leaving=(BOB,)), announced=True
+    )
+    assert refused is Refusal.BUSY
+    (left,) = await store.outbox.list_waiting([partition_of(group)], -60_000, 10)
     assert (left.message, left.change) == (made.message, made.change)
 
 
-async def test_a_change_decided_on_a_group_that_mongodb_does_not_hold_stores_nothing(store: Store) -> None:
+async def test_a_change_of_a_group_that_is_not_in_mongodb_stores_nothing(store: Store) -> None:
     group = await _group(store)
     messages = [Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, name) for name in "ab"]
     ahead = await _reserve_join(store, messages[0], DAVE)
-    assert isinstance(ahead, Reserved)
-    # Redis forgets, and gives the same place and version for another change.
+    assert isinstance(ahead, ReservedMessage)
+    # Redis loses its data, and gives the same seq and version to another change.
     tell_redis(store.cache.url, "FLUSHALL")
     behind = await _reserve_join(store, messages[1], UserId("erin"))
-    assert isinstance(behind, Reserved)
+    assert isinstance(behind, ReservedMessage)
     assert await store.groups.commit(behind, NOW) == NOW
     before = await store.mongo.find(MEMBERS, {}), await store.mongo.find(CONVERSATIONS, {})
     assert await store.groups.commit(ahead, NOW + 1) is None
     assert (await store.mongo.find(MEMBERS, {}), await store.mongo.find(CONVERSATIONS, {})) == before
-    # Repeating one that was made changes nothing, and tells when it was.
+    # Repeating a change that was made changes nothing, and returns the time when it was made.
     assert await store.groups.commit(behind, NOW + 2) == NOW
     assert [row["u"] for row in await store.mongo.find("messages", {"c": group})] == [ALICE]
 
 
-async def test_a_message_that_took_the_place_of_another_has_a_head_read_again_that_was_being_loaded(
+async def test_a_message_that_took_a_used_seq_restarts_a_head_load(
     store: Store,
 ) -> None:
     conversation = private_id(ALICE, BOB)
     await store.conversations.open_private(conversation, NOW)
-    read, reads = store.conversations._read_mongo, 0
+    read, reads = store.conversations._loader._read_mongo, 0
 
     async def reading(*args: Any) -> Any:
         nonlocal reads
@@ -133,51 +137,51 @@ async def test_a_message_that_took_the_place_of_another_has_a_head_read_again_th
             await store.conversations.drop(conversation, 1)
         return found
 
-    store.conversations._read_mongo = reading  # type: ignore[method-assign]
+    store.conversations._loader._read_mongo = reading  # type: ignore[method-assign]
     assert await store.conversations.find(conversation) is not None
     assert reads == 2
 
 
-async def test_a_message_that_became_durable_while_its_head_was_being_loaded_has_it_read_again(
+async def test_a_message_committed_during_a_head_load_restarts_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conversation = private_id(ALICE, BOB)
     await store.conversations.open_private(conversation, NOW)
     await store.conversations.find(conversation)
     message = Message(MessageId(store.ids.next()), conversation, ALICE, MessageKind.TEXT, "hello")
-    reserved = await store.messages.reserve(message)
-    assert isinstance(reserved, Reserved)
+    reserved = await store.outbox.reserve(message)
+    assert isinstance(reserved, ReservedMessage)
     await store.cache.one(Call("DEL", store.keys.conversation(conversation)[:1]))
-    read, reads = store.conversations._read_mongo, 0
+    read, reads = store.conversations._loader._read_mongo, 0
 
     async def reading(*args: Any) -> Any:
         nonlocal reads
         reads += 1
         found = await read(*args)
         if reads == 1:
-            (durable,), _ = await store.messages.commit([reserved], [NOW], careful=False)
-            await store.cache.run([store.messages.show(durable), store.messages.clear(reserved)])
+            (durable,), _ = await store.commits.commit([reserved], [NOW], messages_first=False)
+            await store.cache.run([store.commits.newest_message_call(durable), store.outbox.clear_call(reserved)])
         return found
 
-    monkeypatch.setattr(store.conversations, "_read_mongo", reading)
+    monkeypatch.setattr(store.conversations._loader, "_read_mongo", reading)
     head = await store.conversations.find(conversation)
-    assert head is not None and head.last is not None
-    assert head.last.id == message.id
+    assert head is not None and head.newest is not None
+    assert head.newest.id == message.id
 
 
 @pytest.mark.parametrize(("stored", "expected"), [((0, 0), (2, 2)), ((5, 0), (6, 1))], ids=["new place", "taken place"])
-async def test_places_in_the_outbox_are_given_unless_mongodb_has_other_messages_there(
+async def test_seqs_in_the_outbox_count_unless_mongodb_has_other_messages(
     store: Store, stored: tuple[int, int], expected: tuple[int, int]
 ) -> None:
-    """What is in the outbox at a place that is taken gets another one, and counts there."""
+    """An outbox message at a seq that is taken gets another seq, and counts there."""
     conversation = private_id(ALICE, BOB)
     await store.conversations.open_private(conversation, NOW)
     await store.conversations.find(conversation)
     places = []
     for _ in range(2):
         message = Message(MessageId(store.ids.next()), conversation, ALICE, MessageKind.TEXT, "hello")
-        reserved = await store.messages.reserve(message)
-        assert isinstance(reserved, Reserved)
+        reserved = await store.outbox.reserve(message)
+        assert isinstance(reserved, ReservedMessage)
         places.append((reserved.message.seq, reserved.message.n))
         head = {"s": stored[0], "n": stored[1]}
         await store.mongo.update_one(CONVERSATIONS, {"_id": conversation}, {"$set": head})
@@ -186,27 +190,29 @@ async def test_places_in_the_outbox_are_given_unless_mongodb_has_other_messages_
     assert places == [(1, 1), expected]
 
 
-async def test_who_left_while_the_members_were_being_read_is_none_of_them(store: Store) -> None:
+async def test_a_user_who_left_during_the_member_load_is_no_member(store: Store) -> None:
     group = await _group(store)
     message = Message(MessageId(store.ids.next()), group, BOB, MessageKind.SYSTEM, "Bob left")
-    standing = await store.conversations.find_standing(group, [BOB])
+    standing = await store.conversations.find_group_snapshot(group, [BOB])
     assert standing is not None
-    left = await store.messages.reserve_change(message, standing.version, [(BOB, "leave")], {}, told=True)
-    assert isinstance(left, Reserved)
+    left = await store.outbox.reserve_change(message, standing.version, ProposedChange(leaving=(BOB,)), announced=True)
+    assert isinstance(left, ReservedMessage)
     _, members, *_ = store.keys.conversation(group)
     await store.cache.one(Call("DEL", (members,)))
-    read, reads = store.conversations._read_mongo, 0
+    read, reads = store.conversations._loader._read_mongo, 0
 
     async def reading(*args: Any) -> Any:
         nonlocal reads
         reads += 1
         found = await read(*args)
         if reads == 1:
-            # What was read is older than what becomes durable, is shown and leaves the outbox meanwhile.
+            # The loaded head is older than a message that is committed, applied and removed from the outbox meanwhile.
             assert await store.groups.commit(left, NOW) == NOW
-            await store.cache.run([store.messages.show(Committed(left, NOW)), store.messages.clear(left)])
+            await store.cache.run(
+                [store.commits.newest_message_call(CommittedMessage(left, NOW)), store.outbox.clear_call(left)]
+            )
         return found
 
-    store.conversations._read_mongo = reading  # type: ignore[method-assign]
+    store.conversations._loader._read_mongo = reading  # type: ignore[method-assign]
     assert [m.user for m in await store.conversations.list_members(group) if m.is_current] == [ALICE, CAROL]
     assert reads == 2

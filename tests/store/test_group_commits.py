@@ -1,17 +1,14 @@
-"""Changes of groups that are finished late, lost on the way, or overtaken by a Redis that forgot them."""
+"""Group changes that finish late, get lost, or are overtaken by a Redis that lost them."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pytest
 
 from store.base.ids import ConversationId, MessageId, UserId, group_id
-from store.conversations.group_changes import DISMISSED, DISSOLVED
-from store.conversations.records import GroupInfo, Member
-from store.messages.message_store import Committed, Refused
-from store.messages.records import Message, MessageKind, Reserved
+from store.conversations.conversation import GroupInfo, Member
+from store.conversations.group_change import GroupEnd, ProposedChange
+from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
+from store.messages.outbox_store import Refusal
 from store.mongo.collections import CONVERSATIONS, MEMBERS
 from store.redis.cache import Call
 from store.store import Store
@@ -19,7 +16,8 @@ from store.store import Store
 ALICE, BOB, CAROL, DAVE = (UserId(name) for name in ("alice", "bob", "carol", "dave"))
 NOW = 1_795_000_000_000
 
-Moves = Sequence[tuple[UserId, str]]
+DAVE_JOINS = ProposedChange(joining=(DAVE,))
+BOB_LEAVES = ProposedChange(leaving=(BOB,))
 
 
 @pytest.fixture
@@ -34,112 +32,108 @@ async def group(store: Store) -> ConversationId:
 async def _reserve(
     store: Store,
     group: ConversationId,
-    moves: Moves = (),
-    fields: Mapping[str, Any] | None = None,
+    change: ProposedChange,
     *,
-    told: bool = True,
-) -> Reserved | Refused:
-    standing = await store.conversations.find_standing(group, [DAVE])
+    announced: bool = True,
+) -> ReservedMessage | Refusal:
+    standing = await store.conversations.find_group_snapshot(group, [DAVE])
     assert standing is not None
     message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "something happened")
-    return await store.messages.reserve_change(message, standing.version, moves, fields or {}, told=told)
+    return await store.outbox.reserve_change(message, standing.version, change, announced=announced)
 
 
 async def _reserved(
     store: Store,
     group: ConversationId,
-    moves: Moves = (),
-    fields: Mapping[str, Any] | None = None,
+    change: ProposedChange,
     *,
-    told: bool = True,
-) -> Reserved:
-    place = await _reserve(store, group, moves, fields, told=told)
-    assert isinstance(place, Reserved)
+    announced: bool = True,
+) -> ReservedMessage:
+    place = await _reserve(store, group, change, announced=announced)
+    assert isinstance(place, ReservedMessage)
     return place
 
 
 async def _lose(store: Store, group: ConversationId, *which: int) -> None:
-    """What evictions do: 0 head, 1 members, 2 outbox."""
+    """Delete keys as an eviction does: 0 head, 1 members, 2 outbox."""
     keys = store.keys.conversation(group)
     await store.cache.one(Call("DEL", tuple(keys[i] for i in which)))
 
 
-async def test_a_change_is_known_as_made_whatever_change_came_after_it(store: Store, group: ConversationId) -> None:
-    first = await _reserved(store, group, [(DAVE, "join")])
+async def test_a_change_is_known_as_made_after_any_later_change(store: Store, group: ConversationId) -> None:
+    first = await _reserved(store, group, DAVE_JOINS)
     assert await store.groups.commit(first, NOW + 1) == NOW + 1
-    # Who made it died before anybody was told, and the head that had the next one wait for that was evicted.
+    # Its server died before the fan-out, and the head that made the next change wait was evicted.
     await _lose(store, group, 0, 1)
-    second = await _reserved(store, group, [(BOB, "leave")])
+    second = await _reserved(store, group, BOB_LEAVES)
     assert await store.groups.commit(second, NOW + 2) == NOW + 2
     assert await store.groups.commit(first, NOW + 3) == NOW + 1
     assert await store.groups.commit(second, NOW + 4) == NOW + 2
 
 
-async def test_a_change_that_was_lost_from_the_outbox_keeps_nobody_waiting_and_is_not_believed(
+async def test_a_change_lost_from_the_outbox_blocks_nothing_and_does_not_count(
     store: Store, group: ConversationId
 ) -> None:
-    lost = await _reserved(store, group, [(DAVE, "join")])
-    assert await _reserve(store, group, [(BOB, "leave")]) == Refused("busy")
+    lost = await _reserved(store, group, DAVE_JOINS)
+    assert await _reserve(store, group, BOB_LEAVES) is Refusal.BUSY
     await _lose(store, group, 2)
-    assert await _reserve(store, group, [(BOB, "leave")]) == Refused("cold")
-    standing = await store.conversations.find_standing(group, [BOB, DAVE])
+    assert await _reserve(store, group, BOB_LEAVES) is Refusal.NOT_LOADED
+    standing = await store.conversations.find_group_snapshot(group, [BOB, DAVE])
     assert standing is not None and set(standing.members) == {BOB}
-    made = await _reserved(store, group, [(BOB, "leave")])
+    made = await _reserved(store, group, BOB_LEAVES)
     assert await store.groups.commit(made, NOW + 1) == NOW + 1
-    # Whoever was about to make it is told that it is to be decided anew.
+    # The pending change is refused, so that it is decided again.
     assert await store.groups.commit(lost, NOW + 2) is None
     assert await store.mongo.find(MEMBERS, {"_id": f"{group} {DAVE}"}) == []
 
 
-async def test_who_became_a_member_by_a_change_that_was_lost_may_not_write(store: Store, group: ConversationId) -> None:
-    await _reserved(store, group, [(DAVE, "join")])
+async def test_a_member_by_a_lost_change_may_not_write(store: Store, group: ConversationId) -> None:
+    await _reserved(store, group, DAVE_JOINS)
     await _lose(store, group, 2)
     message = Message(MessageId(store.ids.next()), group, DAVE, MessageKind.TEXT, "I am in")
-    assert await store.messages.reserve(message) == Refused("cold")
+    assert await store.outbox.reserve(message) is Refusal.NOT_LOADED
     await store.conversations.load((group,), with_members=True)
-    assert await store.messages.reserve(message) == Refused("outsider")
+    assert await store.outbox.reserve(message) is Refusal.NOT_A_MEMBER
 
 
-@pytest.mark.parametrize("how", [DISSOLVED, DISMISSED])
-async def test_a_group_does_not_end_before_a_message_that_was_acknowledged(
-    store: Store, group: ConversationId, how: str
+@pytest.mark.parametrize("how", list(GroupEnd))
+async def test_a_group_does_not_end_before_an_acknowledged_message(
+    store: Store, group: ConversationId, how: GroupEnd
 ) -> None:
-    end = await _reserved(store, group, fields={"st": how}, told=False)
-    # Redis forgets that it is about to end.
+    end = await _reserved(store, group, ProposedChange(fields={"end": how}), announced=False)
+    # Redis loses the mark that the group is about to end.
     await _lose(store, group, 0, 1, 2)
     await store.conversations.load((group,), with_members=True)
-    message = await store.messages.reserve(Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "hello"))
-    assert isinstance(message, Reserved)
-    await store.messages.commit([message], [NOW], careful=False)
+    message = await store.outbox.reserve(Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "hello"))
+    assert isinstance(message, ReservedMessage)
+    await store.commits.commit([message], [NOW], messages_first=False)
     assert await store.groups.commit(end, NOW + 1) is None
     (head,) = await store.mongo.find(CONVERSATIONS, {"_id": group})
     assert (head["s"], head.get("st")) == (1, None)
-    again = await _reserved(store, group, fields={"st": how}, told=False)
+    again = await _reserved(store, group, ProposedChange(fields={"end": how}), announced=False)
     assert await store.groups.commit(again, NOW + 2) == NOW + 2
-    await store.cache.one(store.messages.show(Committed(again, NOW + 2)))
+    await store.cache.one(store.commits.newest_message_call(CommittedMessage(again, NOW + 2)))
     (head,) = await store.mongo.find(CONVERSATIONS, {"_id": group})
     assert (head["ds"], head["st"]) == (1, how)
 
 
-async def test_the_next_change_waits_until_the_one_before_is_durable_and_not_until_all_were_told(
-    store: Store, group: ConversationId
-) -> None:
-    first = await _reserved(store, group, [(DAVE, "join")])
+async def test_the_next_change_waits_for_the_commit_and_not_for_the_fanout(store: Store, group: ConversationId) -> None:
+    first = await _reserved(store, group, DAVE_JOINS)
     assert await store.groups.commit(first, NOW + 1) == NOW + 1
-    assert await _reserve(store, group, [(BOB, "leave")]) == Refused("busy")
-    await store.cache.one(store.messages.show(Committed(first, NOW + 1)))
-    second = await _reserved(store, group, [(BOB, "leave")])
+    assert await _reserve(store, group, BOB_LEAVES) is Refusal.BUSY
+    await store.cache.one(store.commits.newest_message_call(CommittedMessage(first, NOW + 1)))
+    second = await _reserved(store, group, BOB_LEAVES)
     assert await store.groups.commit(second, NOW + 2) == NOW + 2
 
 
 @pytest.mark.parametrize("lost", [(0, 1), (1,)], ids=["all of it", "its members"])
-async def test_a_change_on_its_way_holds_though_the_group_was_evicted_and_is_loaded_again(
+async def test_a_pending_change_survives_a_reload_of_the_group(
     store: Store, group: ConversationId, lost: tuple[int, ...]
 ) -> None:
-    made = await _reserved(store, group, [(BOB, "leave")])
+    made = await _reserved(store, group, BOB_LEAVES)
     await _lose(store, group, *lost)
     await store.conversations.load((group,), with_members=True)
     message = Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "still here")
-    assert await store.messages.reserve(message) == Refused("former")
-    assert await _reserve(store, group, [(CAROL, "leave")]) == Refused("busy")
+    assert await store.outbox.reserve(message) is Refusal.FORMER_MEMBER
+    assert await _reserve(store, group, ProposedChange(leaving=(CAROL,))) is Refusal.BUSY
     assert await store.groups.commit(made, NOW + 1) == NOW + 1

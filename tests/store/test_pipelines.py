@@ -13,7 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.base.errors import Unreachable
 from store.redis.cache import Cache, Call
-from store.redis.encoding import encode_command
+from store.redis.calls import encode_command
 from store.redis.pipeline_pool import PipelinePool
 from tests.conftest import of_one_redis
 
@@ -191,7 +191,7 @@ async def test_a_caller_of_many_calls_does_not_delay_callers_of_few(cache: Cache
 
 
 async def test_scripts_that_redis_has_lost_are_loaded_again(cache: Cache) -> None:
-    claim = Call("claim", (f"{cache.keys.namespace}{{u:anna}}:claim",), ("mine", 60_000))
+    claim = Call("claim_key", (f"{cache.keys.namespace}{{u:anna}}:claim",), ("mine", 60_000))
     await cache.one(Call("SCRIPT", (), ("FLUSH",)))
     trips = cache.trips
     assert await cache.run([echo("first"), claim, echo("last")]) == [b"first", b"", b"last"]

@@ -1,4 +1,4 @@
-"""The scripts on a user's keys, against a naive model: counts, total, order, clock, log."""
+"""The scripts on a user's keys, compared with a naive model: counts, total, order, clock, log."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from store.mongo.collections import SESSIONS, session_row_id
 from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
 from store.sessions.apply_messages import ApplyMessages, FanoutResult, MessageDelta, MessageKind
-from store.sessions.fields import MOST_MENTIONS
+from store.sessions.apply_results import ApplyResult, parse_result
+from store.sessions.changes import Change, Join, Read, SetFields, logged
+from store.sessions.fields import MOST_MENTIONS, Field
+from store.sessions.session import Session
 from store.sessions.session_rows import Tick
-from store.sessions.session_store import ApplyResult, applied
 from store.store import Store
 
 USER = UserId("ann")
@@ -26,18 +28,17 @@ _names = itertools.count()
 
 
 async def _member_of(store: Store, *groups: ConversationId) -> UserId:
-    """A user whose state is loaded, fresh in each."""
+    """Return a new user, whose state is loaded."""
     user = UserId(f"{USER}{next(_names)}")
     await store.sessions.load(user)
     for group in groups:
-        record = {"s": 0, "n": 0, "r": 0, "rn": 0, "d": 0, "p": 0, "a": START, "w": START}
-        await _apply(store, user, group, "join", {"rec": record, "at": START, "e": "{}"})
+        await _apply(store, user, Join(group, 0, 0, None), START)
     return user
 
 
-async def _apply(store: Store, user: UserId, group: ConversationId, kind: str, change: dict[str, Any]) -> ApplyResult:
-    call = store.sessions.change(user, kind, {"c": group} | change)
-    return applied(user, await store.cache.one(call))
+async def _apply(store: Store, user: UserId, change: Change, at: int) -> ApplyResult:
+    call = store.sessions.apply(user, logged(change, at, "{}"))
+    return parse_result(user, await store.cache.one(call))
 
 
 def _message(seq: int, n: int, *, countable: bool = True) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def _showing(
     return ApplyMessages(store.keys, store.clock.now_ms(), [show])
 
 
-async def test_messages_in_any_order_each_count_once_and_reach_the_log_once(store: Store) -> None:
+async def test_messages_in_any_order_count_once_and_are_logged_once(store: Store) -> None:
     async def arrive(order: list[int]) -> None:
         user = await _member_of(store, GROUP)
         epoch, clock, _ = since = await store.sessions.attach(user, "server", store.clock.now_ms() + 60_000)
@@ -94,35 +95,34 @@ async def test_own_messages_read_and_system_messages_never_count(store: Store) -
     assert outcome.total_unread == 0
 
 
-async def test_a_membership_that_is_told_again_takes_nothing_away(store: Store) -> None:
-    """A server that finishes what a dead one left tells it once more, after messages have come."""
+async def test_a_repeated_membership_update_removes_nothing(store: Store) -> None:
+    """A server that takes over a dead server's message repeats the update, after other messages have come."""
     user = await _member_of(store)
-    record = {"s": 1, "n": 0, "r": 1, "rn": 0, "d": 1, "p": 0, "a": START, "w": START}
-    joining = {"rec": record, "at": START, "e": "{}"}
-    assert (await _apply(store, user, GROUP, "join", joining)).changed
+    joining = Join(GROUP, 1, 0, None)
+    assert (await _apply(store, user, joining, START)).changed
     for seq in (2, 3):
         await _show(store, user, GROUP, _message(seq, seq - 1))
     session = await store.sessions.find(user, GROUP)
     assert session is not None and session.unread_count == 2
-    again = await _apply(store, user, GROUP, "join", joining)
+    again = await _apply(store, user, joining, START)
     assert (again.changed, again.session) == (False, session)
 
 
-async def test_mentions_are_counted_up_to_the_number_that_mongodb_keeps(store: Store) -> None:
+async def test_mentions_are_counted_up_to_the_stored_limit(store: Store) -> None:
     user = await _member_of(store, GROUP)
     seqs = range(1, MOST_MENTIONS + 6)
     calls = [_showing(store, user, GROUP, _message(seq, seq), "mention").calls() for seq in seqs]
     answer = (await store.cache.run([call for (call,) in calls]))[-1]
-    session = applied(user, answer).session
+    session = parse_result(user, answer).session
     assert session is not None
     assert (session.unread_count, session.unread_mention_count) == (len(seqs), MOST_MENTIONS)
-    # The newest ones are kept.
-    await _apply(store, user, GROUP, "read", {"r": 105, "rn": 105, "at": START + 20, "e": "{}"})
+    # The newest ones stay.
+    await _apply(store, user, Read(GROUP, 105, 105), START + 20)
     session = await store.sessions.find(user, GROUP)
     assert session is not None and session.unread_mention_count == MOST_MENTIONS - 100
 
 
-async def test_every_part_of_a_state_that_is_loaded_gives_the_loader_more_time(store: Store) -> None:
+async def test_every_loaded_part_of_a_state_extends_the_loaders_claim(store: Store) -> None:
     user = UserId(f"{USER}{next(_names)}")
     keys = store.keys.user(user)
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
@@ -130,7 +130,7 @@ async def test_every_part_of_a_state_that_is_loaded_gives_the_loader_more_time(s
     assert await store.cache.one(Call("PTTL", (store.keys.of_user(user, "loading"),))) > 50_000
 
 
-async def test_a_tick_that_is_kept_late_turns_nothing_back(store: Store) -> None:
+async def test_a_tick_that_arrives_late_moves_nothing_back(store: Store) -> None:
     user, gateway = UserId(f"{USER}{next(_names)}"), ConversationId("b_shop")
     talk = private_id(user, UserId("ben"))
     await store.conversations.open_private(talk, START)
@@ -141,7 +141,7 @@ async def test_a_tick_that_is_kept_late_turns_nothing_back(store: Store) -> None
         assert row is not None and row["a"] == START + 7
 
 
-async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: Store) -> None:
+async def test_a_partly_evicted_state_counts_as_not_loaded(store: Store) -> None:
     for part in range(4):
         user = await _member_of(store, GROUP)
         await store.cache.one(Call("DEL", (store.keys.of_user(user, USER_KEYS[part]),)))
@@ -149,8 +149,8 @@ async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: S
         assert those == FanoutResult(), USER_KEYS[part]
 
 
-async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:
-    """Keys come into being at different times, some of them again and again."""
+async def test_every_key_of_a_user_expires(store: Store) -> None:
+    """Keys are created at different times, some of them several times."""
     user, keys = await _member_of(store, GROUP), USER_KEYS[:7]
 
     async def check(*there: str) -> None:
@@ -162,17 +162,20 @@ async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:
     await check(*parts, "list")
     for number in range(2):
         at = START + 100 * number
-        mute = {"cs": [GROUP], "f": {"m": 1, "mu": str(START * 2)}, "u": [], "w": 0, "at": at + 1, "e": "{}"}
-        await _apply(store, user, GROUP, "set", mute)
+
+        async def set_fields(values: dict[Field[Any], Any], at: int = at) -> None:
+            await _apply(store, user, SetFields([GROUP], values), at + 1)
+
+        await set_fields({Session.muted: True, Session.muted_until_ms: START * 2})
         await check(*parts, "list", "mutes")
-        await _apply(store, user, GROUP, "set", mute | {"f": {}, "u": ["m", "mu"]})
+        await set_fields({Session.muted: False, Session.muted_until_ms: None})
         await check(*parts, "list")
-        await _apply(store, user, GROUP, "set", mute | {"f": {"x": number, "xn": number}, "u": []})
+        await set_fields({Session.deleted_seq: number, Session.deleted_n: number})
         await check(*parts)
         await _show(store, user, GROUP, _message(number + 1, number + 1))
         await check(*parts, "list")
         await store.cache.one(Call("DEL", (store.keys.of_user(user, "log"),)))
-        await _apply(store, user, GROUP, "set", mute | {"f": {"p": number + 1}, "u": []})
+        await set_fields({Session.priority: number + 1})
         await check(*parts, "list")
     await store.sessions.attach(user, "server", store.clock.now_ms() + 60_000)
     await check(*parts, "list", "routes")
@@ -180,7 +183,7 @@ async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:
     assert await store.cache.one(Call("EXISTS", (store.keys.of_user(user, "meta"),))) == 0
 
 
-async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: Store) -> None:
+async def test_changes_during_a_load_are_in_the_loaded_state(store: Store) -> None:
     user = UserId(f"{USER}{next(_names)}")
     keys = store.keys.user(user)
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
@@ -193,7 +196,7 @@ async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: S
     assert session.unread_count == 1
 
 
-async def test_many_who_ask_for_a_state_that_is_not_there_load_it_once(store: Store) -> None:
+async def test_concurrent_requests_load_a_missing_state_once(store: Store) -> None:
     user = UserId(f"{USER}{next(_names)}")
     before = store.mongo.trips
     await asyncio.gather(*(store.sessions.find_many(user, ()) for _ in range(50)))
@@ -230,7 +233,7 @@ async def _compare(store: Store, steps: list[tuple[str, int, int]]) -> None:
             upto = max(0, len(history) - back)
             n = sum(1 for k in history[:upto] if k != "system")
             now = START + 100 + len(moved)
-            await _apply(store, user, group, "read", {"r": upto, "rn": n, "at": now, "e": "{}"})
+            await _apply(store, user, Read(group, upto, n), now)
             read[group] = max(read[group], upto)
             continue
         history.append(kind)

@@ -1,4 +1,4 @@
-"""Servers hear each other again after their subscription was lost, and what was said meanwhile is not."""
+"""Servers receive each other's frames again after a lost subscription, and lost frames cause no gap."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import asyncio
 import orjson
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services
 from server.settings import Settings
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message, MessageKind
+from store.messages.message import Message, MessageKind
 from store.redis.cache import Call
-from subscriptions.realtime.events import Event, MessageCreated, event_fields
+from subscriptions.realtime.events.base import Event
+from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Delivered, Mailbox, QueueBudget
 from subscriptions.transport.engine import Json
 from tests.conftest import tell_redis
@@ -35,7 +37,7 @@ async def _send(services: Services, text: str) -> None:
     await send_message(services.app, ANNA, NewMessage(BEN, None, text))
 
 
-async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed_nor_does_a_broken_frame_end_it(
+async def test_a_lost_subscription_is_resumed_and_a_broken_frame_does_not_end_it(
     settings: Settings,
 ) -> None:
     async with open_services(settings) as one, open_services(settings) as two:
@@ -47,8 +49,8 @@ async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed_nor_
         tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await _send(one, "said to nobody")
         assert await _hears(mailbox) == "said to nobody"
-        two.app.bus.on("broken", lambda frame: frame / 0)
-        one.app.bus.tell("broken", {two.app.hub.server: 1})
+        two.app.bus.on_frame("broken", lambda frame: frame / 0)
+        one.app.bus.send_frames("broken", {two.app.hub.server: 1})
         await _send(one, "heard again")
         assert await _hears(mailbox) == "heard again"
         begun, over = asyncio.Event(), asyncio.Event()
@@ -68,10 +70,10 @@ async def test_a_lost_subscription_is_taken_up_again_and_nothing_was_missed_nor_
         asking.cancel()
 
 
-async def test_events_that_come_in_parts_are_the_same_for_all_whom_they_reach(
+async def test_events_in_several_parts_are_the_same_for_all_recipients(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is one object is executed once."""
+    """Events that are one object are executed once."""
     async with open_services(settings) as services:
         heard: dict[UserId, list[Event]] = {}
 
@@ -81,7 +83,7 @@ async def test_events_that_come_in_parts_are_the_same_for_all_whom_they_reach(
         monkeypatch.setattr(services.app.hub, "receive", receive)
         group = ConversationId("g_1")
         bodies = [
-            event_fields(MessageCreated(Message(MessageId(seq), group, ANNA, MessageKind.TEXT, "said", seq, seq)))
+            MessageCreated(Message(MessageId(seq), group, ANNA, MessageKind.TEXT, "said", seq, seq)).encode()
             for seq in (1, 2)
         ]
         for user in (ANNA, BEN):

@@ -1,4 +1,4 @@
-"""What was missed, put in order: by seq in each conversation, revisions after their messages, every cursor exact."""
+"""A replay is ordered by seq in each conversation, with revisions after their messages and exact cursors."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import random
 import pytest
 
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message, MessageKind
-from subscriptions.realtime.events import MessageCreated, MessageRecalled, MessageUpdated
+from store.messages.message import Message, MessageKind
+from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
 from subscriptions.realtime.mailboxes import Delivered, Position
-from subscriptions.realtime.replay import in_order_of_seq
+from subscriptions.realtime.replay import sort_replay
 
 KINDS = {"C": MessageCreated, "U": MessageUpdated, "R": MessageRecalled}
 START = Position("epoch", 100)
 
 
 def logged(*events: str) -> list[Delivered]:
-    """Events such as C5, a creation, in the order of the log."""
+    """Return events such as C5, a creation, in the order of the log."""
     items = []
     for tick, event in enumerate(events, start=101):
         seq = int(event[1:])
@@ -42,11 +42,11 @@ def spelt(items: list[Delivered]) -> list[str]:
     ],
 )
 def test_no_revision_comes_before_its_message(log: str, told: str) -> None:
-    assert " ".join(spelt(in_order_of_seq(START, logged(*log.split())))) == told
+    assert " ".join(spelt(sort_replay(START, logged(*log.split())))) == told
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_cursor_leads_to_exactly_what_comes_after_it(seed: int) -> None:
+def test_every_cursor_resumes_exactly_after_its_event(seed: int) -> None:
     chance = random.Random(seed)
     seqs = chance.sample(range(1, 13), 12)
     log: list[str] = []
@@ -56,14 +56,14 @@ def test_every_cursor_leads_to_exactly_what_comes_after_it(seed: int) -> None:
             place = chance.randrange(log.index(f"C{seq}") + 1, len(log) + 1)
             log.insert(place, f"{kind}{seq}")
     items = logged(*log)
-    told = in_order_of_seq(START, items)
+    told = sort_replay(START, items)
     assert sorted(spelt(told)) == sorted(log)
     creations = [event for event in spelt(told) if event[0] == "C"]
     assert creations == [f"C{seq}" for seq in sorted(seqs)]
     for number, item in enumerate(told):
         assert f"C{item.event.message.seq}" in spelt(told[: number + 1])  # type: ignore[union-attr]
         left = [other for other in items if other.position.tick > item.position.tick]
-        rest = spelt(in_order_of_seq(item.position, left))
+        rest = spelt(sort_replay(item.position, left))
         assert sorted(rest) == sorted(spelt(told[number + 1 :]))
         assert [event for event in rest if event[0] == "C"] == [
             event for event in spelt(told[number + 1 :]) if event[0] == "C"

@@ -1,6 +1,6 @@
-// The pictures of README and docs, taken of a Confab in development that runs on a fresh data folder:
+// Takes the pictures of README and docs from a Confab in development mode with a new data folder:
 //   node web/pictures/take.mjs http://127.0.0.1:8000 FOLDER
-// Writes FOLDER/*.png, and FOLDER/frames/*.png with their times, of which animate.py makes the animation.
+// Writes FOLDER/*.png, and FOLDER/frames/*.png with their times, from which animate.py makes the animation.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -32,7 +32,7 @@ const left = two.frameLocator("iframe[title='Left device']");
 const right = two.frameLocator("iframe[title='Right device']");
 
 const times = [];
-/** Takes pictures for so many ms. Their times are those of the clock, so what moves is seen to move as it did. */
+/** Takes pictures for some ms, with real times, so that movement is natural. */
 async function film(ms) {
   for (const end = Date.now() + ms; Date.now() < end; ) {
     times.push(Date.now());
@@ -40,7 +40,7 @@ async function film(ms) {
     await two.waitForTimeout(40);
   }
 }
-/** What is being shown, in words, and the time to read them. */
+/** Shows a caption, for long enough to read it. */
 async function say(words) {
   await two.evaluate((text) => {
     let caption = document.getElementById("caption");
@@ -56,7 +56,7 @@ async function say(words) {
   }, words);
   await film(900);
 }
-/** Filmed while it goes on. */
+/** Films during an action. */
 const filmed = (doing, ms) => Promise.all([doing(), film(ms)]);
 const write = (place, text) => place.getByRole("textbox", { name: "Message" }).pressSequentially(text, { delay: 35 });
 

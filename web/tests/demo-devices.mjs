@@ -1,4 +1,4 @@
-// The demo on two devices of one person, side by side: what is changed on one is seen on the other.
+// The demo on two devices of one person: a change on one appears on the other.
 import assert from "node:assert/strict";
 
 import { ask, check, complained, eventually, open, run, send } from "./harness.mjs";
@@ -18,7 +18,7 @@ check("both devices show the same list, pinned ones first", async () => {
   assert.match((await rows(left))[0], /^Bob Baker.*pinned/);
 });
 
-check("what is read on the left is read on the right", async () => {
+check("reading on the left reads on the right", async () => {
   await send("dave", "alice", "Did you see this?");
   for (const device of [left, right]) await rowThatSays(device, "Dave Dyer", /1 unread/).waitFor();
   await row(left, "Dave Dyer").click();
@@ -26,14 +26,14 @@ check("what is read on the left is read on the right", async () => {
   await saysNot(right, "Dave Dyer", /unread/);
 });
 
-check("what is written on the left is on the right, as one's own", async () => {
+check("a message sent on the left appears on the right as one's own", async () => {
   await row(right, "Dave Dyer").click();
   await write(left, "Yes, just now");
   await article(right, "Yes, just now").waitFor();
   assert.ok(await article(right, "Yes, just now").getAttribute("data-status"));
 });
 
-check("what others write while one looks stays read on both", async () => {
+check("messages received while the conversation is open stay read on both", async () => {
   await send("dave", "alice", "And this?");
   for (const device of [left, right]) {
     await article(device, "And this?").waitFor();
@@ -42,7 +42,7 @@ check("what others write while one looks stays read on both", async () => {
   for (const device of [left, right]) await row(device, "Carol Cook").click();
 });
 
-check("pinned on the left is pinned on the right, among those above all others", async () => {
+check("pinning on the left pins on the right, above all unpinned sessions", async () => {
   await choose(left, "Erin Archer", "Pin");
   await rowThatSays(right, "Erin Archer", /pinned/).waitFor();
   for (const device of [left, right]) {
@@ -55,7 +55,7 @@ check("pinned on the left is pinned on the right, among those above all others",
   await saysNot(left, "Erin Archer", /pinned/);
 });
 
-check("muted on the left is muted on the right, and out of the total", async () => {
+check("muting on the left mutes on the right and leaves the total", async () => {
   await send("erin", "alice", "Ping");
   await rowThatSays(right, "Erin Archer", /1 unread/).waitFor();
   const before = (await ask("alice", "{ totalUnread }")).totalUnread;
@@ -69,7 +69,7 @@ check("muted on the left is muted on the right, and out of the total", async () 
   await saysNot(left, "Erin Archer", /muted/);
 });
 
-check("marked as unread on the right has a dot on the left, till it is opened", async () => {
+check("marking as unread on the right shows a dot on the left until it is opened", async () => {
   await choose(right, "Dave Dyer", "Mark as unread");
   await rowThatSays(left, "Dave Dyer", /marked as unread/).waitFor();
   await row(left, "Dave Dyer").click();
@@ -77,7 +77,7 @@ check("marked as unread on the right has a dot on the left, till it is opened", 
   await row(left, "Carol Cook").click();
 });
 
-check("a folder made on the left is on the right, with what is in it", async () => {
+check("a folder made on the left appears on the right with its sessions", async () => {
   await choose(left, "Carol Cook", "Move to folder…");
   const dialog = left.getByRole("dialog");
   await dialog.getByRole("textbox", { name: "New folder" }).fill("climbing");
@@ -90,7 +90,7 @@ check("a folder made on the left is on the right, with what is in it", async () 
   await row(right, "Bob Baker").waitFor();
 });
 
-check("deleted on the left is gone from the right, and back with the next message", async () => {
+check("deleting on the left removes on the right, and the next message brings it back", async () => {
   await row(left, "Dave Dyer").click();
   await choose(left, "Erin Archer", "Delete");
   for (const device of [left, right]) await eventually(async () => assert.equal(await row(device, "Erin Archer").count(), 0));
@@ -98,7 +98,7 @@ check("deleted on the left is gone from the right, and back with the next messag
   for (const device of [left, right]) await row(device, "Erin Archer").waitFor();
 });
 
-check("a nested list opens its own list, and leads back", async () => {
+check("a nested list opens and leads back", async () => {
   await row(left, "shop").click();
   await row(left, "Corner Bakery").waitFor();
   assert.equal(await row(left, "Bob Baker").count(), 0);
@@ -106,7 +106,7 @@ check("a nested list opens its own list, and leads back", async () => {
   await row(left, "Bob Baker").waitFor();
 });
 
-check("each device may be another person's", async () => {
+check("each device may belong to another person", async () => {
   await page.getByRole("region", { name: "Right device" }).getByRole("combobox").selectOption({ label: "Dave Dyer" });
   await row(right, "Alice Archer").click();
   await row(left, "Dave Dyer").click();
@@ -114,7 +114,7 @@ check("each device may be another person's", async () => {
   await left.getByRole("main").getByText("Dave is typing…").waitFor();
 });
 
-check("no browser had anything to complain of", async () => {
+check("no browser reported an error", async () => {
   assert.deepEqual(complained(), []);
 });
 

@@ -1,4 +1,4 @@
-// The demo without a network, and after one: nothing is lost, nothing is there twice, and all is in order.
+// The demo without a network, and afterwards: nothing is lost or repeated, and everything is in order.
 import assert from "node:assert/strict";
 
 import { ask, check, complained, demo, eventually, openIn, run, send, stored } from "./harness.mjs";
@@ -11,7 +11,7 @@ let alice, context;
 const shown = (page) => log(page).getByRole("article").evaluateAll((all) => all.map((each) => [Number(each.dataset.seq), each.querySelector(".text")?.textContent ?? ""]));
 const banner = (page) => page.getByRole("status").filter({ hasText: "Offline" });
 
-/** What is stored is exactly that, each in its place, and the page shows the same. */
+/** Exactly these messages are stored, each in its place, and the page displays the same. */
 async function endsWith(page, texts) {
   await eventually(async () => assert.deepEqual((await stored("alice", WITH_BOB, texts.length)).map(([, text]) => text), texts));
   const all = (await stored("alice", WITH_BOB, 30)).map(([, text]) => text);
@@ -19,7 +19,7 @@ async function endsWith(page, texts) {
   await eventually(async () => assert.deepEqual((await shown(page)).slice(-texts.length), await stored("alice", WITH_BOB, texts.length)));
 }
 
-check("what is written offline waits with a clock, and is stored once and in order when the network is back", async () => {
+check("messages written offline show a clock, and are stored once and in order when the network is back", async () => {
   alice = await demo("alice", { path: "#/c/p_alice_bob" });
   context = alice.context();
   await box(alice).waitFor();
@@ -36,7 +36,7 @@ check("what is written offline waits with a clock, and is stored once and in ord
   for (const text of ["offline one", "offline three"]) assert.match(await status(alice, text), /sent|delivered|read/);
 });
 
-check("what others did meanwhile is there after coming back", async () => {
+check("changes by others appear after reconnecting", async () => {
   await context.setOffline(true);
   await banner(alice).waitFor();
   const first = await send("bob", WITH_BOB, "while you were away");
@@ -47,7 +47,7 @@ check("what others did meanwhile is there after coming back", async () => {
   await endsWith(alice, ["while you were out", "and this"]);
 });
 
-check("a page that is closed with a full outbox sends it when it is opened again", async () => {
+check("a page closed with a full outbox sends it when it is opened again", async () => {
   await context.setOffline(true);
   await banner(alice).waitFor();
   await write(alice, "kept one");
@@ -59,7 +59,7 @@ check("a page that is closed with a full outbox sends it when it is opened again
   await endsWith(alice, ["kept one", "kept two"]);
 });
 
-check("an answer that gets lost stores nothing twice", async () => {
+check("a lost answer stores nothing twice", async () => {
   let lost = 0;
   await context.route("**/graphql", async (route) => {
     if (lost > 0 || !route.request().postData()?.includes("sendMessage")) return route.fallback();
@@ -73,7 +73,7 @@ check("an answer that gets lost stores nothing twice", async () => {
   assert.equal(lost, 1);
 });
 
-check("what the server refuses for good stands aside, to be tried again or discarded", async () => {
+check("a message refused for good is kept apart, to be sent again or discarded", async () => {
   const errors = [{ message: "Not today.", extensions: { code: "FORBIDDEN", retryable: false } }];
   await context.route("**/graphql", (route) =>
     route.request().postData()?.includes("sendMessage") ? route.fulfill({ json: { data: null, errors } }) : route.fallback(),
@@ -90,7 +90,7 @@ check("what the server refuses for good stands aside, to be tried again or disca
   assert.equal(await article(alice, "refused too").count(), 0);
 });
 
-check("after a sleep, in which its socket died unheard, a page misses nothing", async () => {
+check("a page misses nothing after a sleep in which its socket died silently", async () => {
   let asleep = false;
   const sockets = [];
   const prepare = (context) =>
@@ -115,7 +115,7 @@ check("after a sleep, in which its socket died unheard, a page misses nothing", 
   assert.deepEqual(texts, ["before you sleep", "psst, she sleeps", "still asleep"]);
 });
 
-check("no browser had anything to complain of", async () => {
+check("no browser reported an error", async () => {
   assert.deepEqual(complained(), []);
 });
 

@@ -1,4 +1,4 @@
-// The demo, as two people who write to each other see it.
+// The demo, used by two people who write to each other.
 import assert from "node:assert/strict";
 
 import { ask, check, complained, demo, eventually, open, run } from "./harness.mjs";
@@ -6,13 +6,13 @@ import { act, article, box, log, row, rows, rowThatSays, status, write } from ".
 
 let alice, bob;
 
-check("one click on the sign-in page is enough", async () => {
+check("one click on the sign-in page signs in", async () => {
   alice = await open("/demo", { name: "alice" });
   await alice.getByRole("button", { name: "Sign in as Alice Archer" }).click();
   await row(alice, "Bob Baker").waitFor();
 });
 
-check("a message appears in the other one's list at once, with a number, above what is older", async () => {
+check("a message appears in the other person's list at once, with a count, above older ones", async () => {
   bob = await demo("bob");
   await row(bob, "Alice Archer").waitFor();
   await ask("bob", 'mutation { sendMessage(input: {toUserId: "carol", content: "newer"}) { message { id } } }');
@@ -24,7 +24,7 @@ check("a message appears in the other one's list at once, with a number, above w
   await eventually(async () => assert.match(await bob.title(), /^\(\d+\) /));
 });
 
-check("ticks are two and grey once it is on the other's device, and blue once it is read", async () => {
+check("two ticks are grey after delivery and blue after reading", async () => {
   await eventually(async () => assert.equal(await status(alice, "Are you there?"), "delivered"));
   const tick = article(alice, "Are you there?").getByRole("img");
   assert.equal(await tick.getAttribute("aria-label"), "Delivered");
@@ -37,14 +37,14 @@ check("ticks are two and grey once it is on the other's device, and blue once it
   await eventually(async () => assert.ok(isBlue(await colour()), String(await colour())));
 });
 
-check("a message to somebody who is away has one tick", async () => {
+check("a message to an offline person has one tick", async () => {
   await ask("alice", 'mutation { sendMessage(input: {toUserId: "carol", content: "For later"}) { message { id } } }');
   await row(alice, "Carol Cook").click();
   await eventually(async () => assert.equal(await status(alice, "For later"), "sent"));
   await row(alice, "Bob Baker").click();
 });
 
-check("who types is named, and no longer once the message is there", async () => {
+check("the typing person is named until the message arrives", async () => {
   await box(bob).pressSequentially("I am");
   await alice.getByRole("main").getByRole("status").filter({ hasText: "Bob is typing…" }).waitFor();
   await write(bob, "I am here");
@@ -52,11 +52,11 @@ check("who types is named, and no longer once the message is there", async () =>
   await eventually(async () => assert.equal(await alice.getByRole("main").getByText("is typing").count(), 0));
 });
 
-check("what is read while it is looked at is no unread number", async () => {
+check("messages read while the page is visible count as read", async () => {
   assert.ok((await rows(alice)).some((said) => said.startsWith("Bob Baker") && !said.includes("unread")));
 });
 
-check("arrow up takes the last message back into the composer, and the change is seen on the other side", async () => {
+check("arrow up edits the last message, and the other person sees the change", async () => {
   await box(alice).press("ArrowUp");
   assert.equal(await box(alice).inputValue(), "Are you there?");
   await box(alice).fill("Are you up there?");
@@ -67,13 +67,13 @@ check("arrow up takes the last message back into the composer, and the change is
   assert.equal(await box(alice).inputValue(), "");
 });
 
-check("a reply shows what it replies to", async () => {
+check("a reply shows the quoted message", async () => {
   await act(bob, "Are you up there?", "Reply");
   await write(bob, "Up on the roof");
   await article(alice, "Up on the roof").getByText("Are you up there?").waitFor();
 });
 
-check("a recalled message is gone for both", async () => {
+check("a recalled message disappears for both", async () => {
   await write(alice, "This was a mistake");
   await article(bob, "This was a mistake").waitFor();
   await act(alice, "This was a mistake", "Recall");
@@ -83,7 +83,7 @@ check("a recalled message is gone for both", async () => {
   }
 });
 
-check("a new group is in everybody's list at once", async () => {
+check("a new group appears in all members' lists at once", async () => {
   await alice.getByRole("button", { name: "New group" }).click();
   const dialog = alice.getByRole("dialog", { name: "New group" });
   await dialog.getByRole("textbox", { name: "Name" }).fill("Roof club");
@@ -94,7 +94,7 @@ check("a new group is in everybody's list at once", async () => {
   await row(bob, "Roof club").waitFor();
 });
 
-check("an at sign offers the members, and whoever is chosen is told", async () => {
+check("an at sign offers the members, and the chosen one is notified", async () => {
   await box(alice).pressSequentially("Hey @bo");
   await alice.getByRole("option", { name: "Bob Baker" }).waitFor();
   await box(alice).press("Enter");
@@ -104,7 +104,7 @@ check("an at sign offers the members, and whoever is chosen is told", async () =
   await rowThatSays(bob, "Roof club", /1 mention/).waitFor();
 });
 
-check("in a group one sees who has read", async () => {
+check("a group shows who has read a message", async () => {
   await row(bob, "Roof club").click();
   await article(bob, "look up").waitFor();
   await act(alice, "look up", "Info");
@@ -114,7 +114,7 @@ check("in a group one sees who has read", async () => {
   await alice.keyboard.press("Escape");
 });
 
-check("whoever is removed keeps what they saw, and can write no more", async () => {
+check("a removed member keeps the history and cannot write", async () => {
   await alice.getByRole("button", { name: "Group info" }).click();
   await alice.getByRole("dialog").getByRole("button", { name: "Actions for Bob Baker" }).click();
   await alice.getByRole("menuitem", { name: "Remove" }).click();
@@ -123,14 +123,14 @@ check("whoever is removed keeps what they saw, and can write no more", async () 
   await alice.keyboard.press("Escape");
 });
 
-check("a conversation with somebody new begins with its first message", async () => {
+check("a new conversation begins with its first message", async () => {
   await bob.getByRole("button", { name: "New conversation" }).click();
   await bob.getByRole("dialog").getByRole("button", { name: "Carol Cook" }).click();
   await write(bob, "Hello Carol");
   await row(bob, "Carol Cook").getByText("Hello Carol").waitFor();
 });
 
-check("no browser had anything to complain of", async () => {
+check("no browser reported an error", async () => {
   assert.deepEqual(complained(), []);
 });
 

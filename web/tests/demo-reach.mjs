@@ -1,4 +1,4 @@
-// The demo for everybody: with the keyboard, on a phone, in the dark, with a screen reader (axe), in a long history.
+// Accessibility of the demo: keyboard, phone, dark mode, screen reader (axe), a long history.
 import assert from "node:assert/strict";
 
 import { ask, check, complained, demo, eventually, fitsItsWidth, isAccessible, open, PHONE, run, send } from "./harness.mjs";
@@ -8,7 +8,7 @@ let alice, phone;
 
 const focused = (page) => page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? "");
 
-check("with the keyboard alone one finds a conversation, writes and comes back", async () => {
+check("the keyboard alone is enough to find a conversation, write and return", async () => {
   alice = await demo("alice");
   await row(alice, "Bob Baker").waitFor();
   for (let tabs = 0; tabs < 15 && !/^Bob Baker/.test(await focused(alice)); tabs += 1) await alice.keyboard.press("Tab");
@@ -27,7 +27,7 @@ check("with the keyboard alone one finds a conversation, writes and comes back",
   await eventually(async () => assert.match(await focused(alice), /^Bob Baker/));
 });
 
-check("the address of a conversation opens it beside the whole list, though the list comes late", async () => {
+check("the address of a conversation opens it next to the whole list, even if the list loads late", async () => {
   const whole = (await rows(alice)).length;
   assert.ok(whole > 5);
   const prepare = (context) =>
@@ -41,7 +41,7 @@ check("the address of a conversation opens it beside the whole list, though the 
   await page.close();
 });
 
-check("menus open, are walked through and closed with the keyboard, which then is where it was", async () => {
+check("menus work with the keyboard and return the focus", async () => {
   await alice.keyboard.press("Tab");
   assert.equal(await focused(alice), "Actions for Bob Baker");
   await alice.keyboard.press("Enter");
@@ -54,7 +54,7 @@ check("menus open, are walked through and closed with the keyboard, which then i
   assert.equal(await focused(alice), "Actions for Bob Baker");
 });
 
-check("what has the focus is seen to have it", async () => {
+check("the focus is visible", async () => {
   await alice.keyboard.press("Shift+Tab");
   const outline = await alice.evaluate(() => {
     const style = getComputedStyle(document.activeElement);
@@ -63,12 +63,12 @@ check("what has the focus is seen to have it", async () => {
   assert.doesNotMatch(outline, /^none .* none$/);
 });
 
-check("new messages are told to screen readers", async () => {
+check("new messages are announced to screen readers", async () => {
   await send("dave", "alice", "Hear, hear");
   await alice.locator("[aria-live=polite]").filter({ hasText: "Dave Dyer: Hear, hear" }).waitFor({ state: "attached" });
 });
 
-check("scrolling up brings older messages, and what is in view stays where it is", async () => {
+check("scrolling up loads older messages and keeps the view in place", async () => {
   const lines = Array.from({ length: 90 }, (_, index) => `l${index}: sendMessage(input: {toUserId: "carol", content: "Line ${index}."}) { message { seq } }`);
   for (let from = 0; from < 90; from += 30) await ask("erin", `mutation { ${lines.slice(from, from + 30).join(" ")} }`);
   const carol = await demo("carol");
@@ -115,7 +115,7 @@ check("axe finds nothing serious in the dialogs and menus", async () => {
   await alice.keyboard.press("Escape");
 });
 
-check("in the dark axe finds nothing serious either, and the choice is kept", async () => {
+check("axe finds nothing serious in dark mode, and the choice is kept", async () => {
   await alice.getByRole("button", { name: "Switch to dark" }).click();
   await isAccessible(alice);
   await alice.reload();
@@ -123,7 +123,7 @@ check("in the dark axe finds nothing serious either, and the choice is kept", as
   assert.equal(await alice.evaluate(() => document.documentElement.dataset.theme), "dark");
 });
 
-check("whoever's system is dark gets the dark, sign-in page included", async () => {
+check("a dark system gets dark mode, sign-in page included", async () => {
   const page = await open("/demo", { name: "dark", colorScheme: "dark" });
   await page.getByRole("button", { name: "Sign in as Alice Archer" }).waitFor();
   const [red] = (await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).match(/\d+/g).map(Number);
@@ -135,7 +135,7 @@ check("whoever's system is dark gets the dark, sign-in page included", async () 
   await page.close();
 });
 
-check("on a phone there is one column, nothing beside the screen, and a way back", async () => {
+check("a phone shows one column without overflow, and a way back", async () => {
   phone = await demo("bob", { viewport: PHONE, hasTouch: true, isMobile: true });
   await row(phone, "Alice Archer").waitFor();
   await fitsItsWidth(phone);
@@ -152,7 +152,7 @@ check("on a phone there is one column, nothing beside the screen, and a way back
   await fitsItsWidth(phone);
 });
 
-check("no browser had anything to complain of", async () => {
+check("no browser reported an error", async () => {
   assert.deepEqual(complained(), []);
 });
 

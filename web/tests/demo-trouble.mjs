@@ -1,5 +1,5 @@
-// The demo where something is refused, lost or not to be had: a token, a subscription, an acknowledgement, the server at the start, the
-// browser's storage, what an address names.
+// The demo when something is refused, lost or unavailable: a token, a subscription, an acknowledgement, the server at the start, the
+// browser's storage, the target of an address.
 import assert from "node:assert/strict";
 
 import { check, complained, demo, eventually, open, openIn, run, send, stored } from "./harness.mjs";
@@ -15,7 +15,7 @@ async function signOut(page) {
   await page.getByRole("menuitem", { name: "Sign out" }).click();
 }
 
-check("a token that is refused before its end is replaced by another one", async () => {
+check("a token refused before it expires is replaced", async () => {
   let revoked; // The socket's first token.
   let sockets = [];
   const prepare = (context) =>
@@ -39,7 +39,7 @@ check("a token that is refused before its end is replaced by another one", async
   await page.context().close();
 });
 
-check("a socket that was closed as if for good is opened anew, and nothing said meanwhile is missed", async () => {
+check("a socket closed with a final code is opened again and misses nothing", async () => {
   const sockets = [];
   const prepare = (context) => context.routeWebSocket(GRAPHQL, (socket) => (socket.connectToServer(), sockets.push(socket)));
   const page = await demo("alice", { path: AT_BOB, prepare });
@@ -55,7 +55,7 @@ check("a socket that was closed as if for good is opened anew, and nothing said 
   await page.context().close();
 });
 
-check("a subscription that the server couldn't begin at once is begun a little later", async () => {
+check("a subscription that the server could not start is started a little later", async () => {
   let refused = 0;
   const prepare = (context) =>
     context.routeWebSocket(GRAPHQL, (socket) => {
@@ -76,7 +76,7 @@ check("a subscription that the server couldn't begin at once is begun a little l
   await page.context().close();
 });
 
-check("the list follows though an acknowledgement got lost", async () => {
+check("the list stays up to date after a lost acknowledgement", async () => {
   const page = await demo("alice");
   await row(page, "Bob Baker").waitFor();
   let lost = 0;
@@ -87,7 +87,7 @@ check("the list follows though an acknowledgement got lost", async () => {
   await page.context().close();
 });
 
-check("a message waits while its author has no good token, and goes out in its place after signing in again", async () => {
+check("a message waits without a valid token, and is sent in its place after signing in again", async () => {
   const page = await demo("alice", { path: AT_BOB });
   await box(page).waitFor();
   const errors = [{ message: "Revoked.", extensions: { code: "UNAUTHENTICATED", retryable: false } }];
@@ -104,7 +104,7 @@ check("a message waits while its author has no good token, and goes out in its p
   await page.context().close();
 });
 
-check("a page that began without the server shows all when it is there, with what was written meanwhile", async () => {
+check("a page opened without the server shows everything later, with messages written meanwhile", async () => {
   let away = true;
   const prepare = async (context) => {
     await context.route(GRAPHQL, (route) => (away && route.request().method() === "POST" ? route.abort("connectionrefused") : route.fallback()));
@@ -120,7 +120,7 @@ check("a page that began without the server shows all when it is there, with wha
   await page.context().close();
 });
 
-check("an edit that didn't get through stays in the box", async () => {
+check("a failed edit stays in the composer", async () => {
   const page = await demo("alice", { path: AT_BOB });
   await write(page, "to be edited");
   await eventually(async () => assert.match(await status(page, "to be edited"), /sent|delivered|read/));
@@ -137,7 +137,7 @@ check("an edit that didn't get through stays in the box", async () => {
   await page.context().close();
 });
 
-check("an address of a conversation between others sends nobody a message, and a broken one breaks nothing", async () => {
+check("an address of other people's conversation sends no message, and a broken one breaks nothing", async () => {
   for (const path of ["#/c/p_alice_carol", "#/c/p_bob_alice", "#/c/p_alice_bob~nowhere", "#/c/%"]) {
     const page = await demo("bob", { path });
     await list(page).waitFor();
@@ -147,7 +147,7 @@ check("an address of a conversation between others sends nobody a message, and a
   }
 });
 
-check("without storage, or with none left, one can still write", async () => {
+check("writing works without storage, or with full storage", async () => {
   const denied = () => Object.defineProperty(window, "localStorage", { get() { throw new DOMException("denied", "SecurityError"); } });
   const full = () => { Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }; };
   for (const [name, trouble] of Object.entries({ denied, full })) {
@@ -160,7 +160,7 @@ check("without storage, or with none left, one can still write", async () => {
   }
 });
 
-check("who signs out in one tab leaves whoever signed in meanwhile in another one signed in", async () => {
+check("signing out in one tab keeps a later sign-in of another tab", async () => {
   const first = await open("/demo", { name: "first tab" });
   await signInAs(first, "Alice Archer");
   await row(first, "Bob Baker").waitFor();
@@ -175,10 +175,10 @@ check("who signs out in one tab leaves whoever signed in meanwhile in another on
   await first.context().close();
 });
 
-check("what is written from right to left is shown so", async () => {
+check("right-to-left text is displayed right to left", async () => {
   const page = await demo("alice", { path: AT_BOB });
   await write(page, "שלום, alice!");
-  // What waits to be sent becomes what was sent meanwhile: another element.
+  // The waiting message becomes a sent message meanwhile, which is another element.
   await eventually(async () => {
     const directions = await article(page, "שלום").locator(".text").evaluateAll((texts) => texts.map((text) => getComputedStyle(text).direction));
     assert.deepEqual(directions, ["rtl"]);
@@ -186,7 +186,7 @@ check("what is written from right to left is shown so", async () => {
   await page.context().close();
 });
 
-check("no browser had anything to complain of", async () => {
+check("no browser reported an error", async () => {
   assert.deepEqual(complained(), []);
 });
 

@@ -1,5 +1,5 @@
 // What the programs of this folder share: `node demo-two-people.mjs http://127.0.0.1:8000 FOLDER`, against a Confab in development.
-// Each check prints one line of JSON, {"check", "ok", "ms"[, "error"]}; where one fails, FOLDER gets a picture of each page.
+// Each check prints one line of JSON, {"check", "ok", "ms"[, "error"]}; if one fails, FOLDER gets a screenshot of each page.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
@@ -11,21 +11,21 @@ export const url = process.argv[2] ?? "http://127.0.0.1:8000";
 const folder = process.argv[3] ?? ".";
 const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
-export const PATIENCE = 15_000; // ms that a check waits for what should be there at once
+export const PATIENCE = 15_000; // ms that a check waits for something that should appear at once
 const WIDE = { width: 1200, height: 800 };
 export const PHONE = { width: 390, height: 844 };
 
 const checks = [];
 const pages = new Map(); // page -> its name
-const complaints = []; // what browsers had to complain of
+const complaints = []; // errors reported by browsers
 let browser;
 
-/** A check: a sentence about behaviour. They run in the order in which they stand, each in what those before it left behind. */
+/** A check: a sentence about behaviour. Checks run in order, each in the state that the previous ones left. */
 export function check(sentence, body) {
   checks.push({ sentence, body });
 }
 
-/** Runs all checks, tells of each, ends the browser. */
+/** Runs and reports all checks, then closes the browser. */
 export async function run(setUp = async () => {}) {
   browser = await chromium.launch({
     executablePath,
@@ -54,8 +54,8 @@ export async function run(setUp = async () => {}) {
 }
 
 /**
- * A page in a browser profile of its own. options: Playwright's for a context; `name`: for pictures and complaints; `prepare`: what is
- * done with the context before there is a page.
+ * A page in its own browser profile. options: Playwright's for a context; `name`: for screenshots and errors; `prepare`: called with
+ * the context before there is a page.
  */
 export async function open(path, { name = path, prepare, ...options } = {}) {
   const context = await browser.newContext({ viewport: WIDE, locale: "en-GB", ...options });
@@ -71,7 +71,7 @@ export async function openIn(context, path, name = path) {
   page.on("close", () => pages.delete(page));
   page.on("pageerror", (error) => complaints.push(`${name}: ${error.message}`));
   page.on("console", (message) => {
-    // A network that is away, which tests bring about, is the browser's own complaint.
+    // The browser itself reports a missing network, which tests cause.
     if (message.type() === "error" && !/net::ERR_|WebSocket connection|Failed to load resource/.test(message.text())) {
       complaints.push(`${name}: ${message.text()}`);
     }
@@ -80,19 +80,19 @@ export async function openIn(context, path, name = path) {
   return page;
 }
 
-/** The demo as somebody sees it. */
+/** The demo, signed in as a person. */
 export function demo(user, options = {}) {
   const { device, path = "", ...rest } = options;
   const query = new URLSearchParams({ as: user, ...(device && { device }) });
   return open(`/demo?${query}${path}`, { name: device ? `${user}-${device}` : user, ...rest });
 }
 
-/** What the consoles of all pages held since the last call: errors, scripts and styles refused by the policy. */
+/** The console output of all pages since the last call: errors, and scripts and styles refused by the policy. */
 export function complained() {
   return complaints.splice(0);
 }
 
-/** Asks the API as somebody, past the browser. */
+/** Calls the API as a person, without the browser. */
 export async function ask(user, query, variables = {}) {
   const headers = { "content-type": "application/json", authorization: `Bearer ${await token(user)}` };
   const response = await fetch(`${url}/graphql`, { method: "POST", headers, body: JSON.stringify({ query, variables }) });
@@ -112,21 +112,21 @@ async function token(user) {
   return tokens.get(user);
 }
 
-/** Sends past the browser; answers the message. */
+/** Sends a message without the browser; returns it. */
 export async function send(user, to, content, more = {}) {
   const input = { ...(to.includes("_") || to.startsWith("g") ? { conversationId: to } : { toUserId: to }), content, ...more };
   const query = "mutation($input: SendMessageInput!) { sendMessage(input: $input) { message { id seq conversationId } } }";
   return (await ask(user, query, { input })).sendMessage.message;
 }
 
-/** The last messages of a conversation as they are stored: [seq, content]. */
+/** The last stored messages of a conversation: [seq, content]. */
 export async function stored(user, conversationId, last = 10) {
   const query = "query($id: ID!, $last: Int) { messages(conversationId: $id, last: $last) { edges { node { seq content } } } }";
   const { messages } = await ask(user, query, { id: conversationId, last });
   return messages.edges.map(({ node }) => [node.seq, node.content]);
 }
 
-/** Waits until it holds; the last reason why not is the error. */
+/** Waits until the condition holds; throws the last reason why it does not. */
 export async function eventually(holds, patience = PATIENCE) {
   const until = Date.now() + patience;
   for (;;) {
@@ -141,7 +141,7 @@ export async function eventually(holds, patience = PATIENCE) {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** No serious or critical finding of axe's in what is shown. */
+/** Checks that axe has no serious or critical finding on the displayed page. */
 export async function isAccessible(page, { within: part } = {}) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const { violations } = await page.evaluate(
@@ -154,7 +154,7 @@ export async function isAccessible(page, { within: part } = {}) {
   assert.equal(found.length, 0, found.join("\n"));
 }
 
-/** Nothing of the page is beside the screen. */
+/** Checks that the page does not overflow the screen. */
 export async function fitsItsWidth(page) {
   const [width, room] = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
   assert.ok(width <= room, `${width} px wide on a screen of ${room}`);

@@ -1,14 +1,14 @@
-// Where things are in the demo, by role and name; of a page, or of a frame in one.
+// Locators of the demo, by role and name; for a page, or for a frame in one.
 
 export const list = (page) => page.getByRole("list", { name: "Sessions" });
 
-/** A session's row: its name begins with the title, then says what there is to say, and then shows the last message. */
+/** A session's row: its name starts with the title, then counts and marks, then the last message. */
 export const row = (page, title) => list(page).getByRole("link", { name: new RegExp(`^${title}\\b`) });
 
-/** What the rows say of themselves, from the first to the last: title, numbers, marks. */
+/** The names of all rows in order: title, counts, marks. */
 export const rows = (page) => list(page).getByRole("link").evaluateAll((links) => links.map((link) => link.querySelector(".title").textContent));
 
-/** The row where it says that too. */
+/** The row whose name contains this as well. */
 export const rowThatSays = (page, title, said) => row(page, title).and(page.getByRole("link", { name: said }));
 
 export const log = (page) => page.getByRole("log", { name: "Messages" });

@@ -1,4 +1,4 @@
-// The playground: signing in, operations and subscriptions as they are in the tabs, looks.
+// The playground: signing in, the prepared operations and subscriptions, themes.
 import assert from "node:assert/strict";
 
 import { PATIENCE, check, complained, eventually, isAccessible, open, run, send } from "./harness.mjs";
@@ -8,17 +8,17 @@ let page;
 const tab = (name) => page.getByRole("tab", { name, exact: true });
 const execute = () => page.getByRole("button", { name: /^(Execute|Stop)/ }).click();
 
-/** What the answer's editor shows: it draws spaces as no-break spaces, and only the lines in view. */
+/** The text of the answer's editor: it draws spaces as no-break spaces, and only the visible lines. */
 const shown = async (on = page) => (await on.locator(".result-window").innerText()).replaceAll("\u00a0", " ");
 const answers = (what) => eventually(async () => assert.match(await shown(), what));
 
-check("one click signs in, and says as whom and for how long", async () => {
+check("one click signs in and shows the user and the validity", async () => {
   page = await open("/graphql", { name: "playground" });
   await page.getByRole("button", { name: "Sign in as Alice Archer" }).click();
   await page.getByRole("status").filter({ hasText: /Alice.*\b(5\d|60) min/ }).waitFor();
 });
 
-check("the first tab runs as it is", async () => {
+check("the first tab runs unchanged", async () => {
   // A click does nothing while GraphiQL is still fetching its editor.
   await eventually(async () => {
     await execute();
@@ -27,7 +27,7 @@ check("the first tab runs as it is", async () => {
   await answers(/"totalUnread": \d+/);
 });
 
-check("every other query and mutation runs as it is, too", async () => {
+check("all other queries and mutations run unchanged", async () => {
   for (const [name, expected] of [
     ["History", /"messages": \{/],
     ["Send", /"replayed": false/],
@@ -42,7 +42,7 @@ check("every other query and mutation runs as it is, too", async () => {
   }
 });
 
-check("a subscription shows what happens", async () => {
+check("a subscription shows events", async () => {
   await tab("Live").click();
   await execute();
   await answers(/CaughtUp/);
@@ -51,20 +51,20 @@ check("a subscription shows what happens", async () => {
   await execute();
 });
 
-check("what was run is in the history", async () => {
+check("executed operations are in the history", async () => {
   await page.getByRole("button", { name: /History/ }).first().click();
   for (const name of ["Sessions", "Organise", "CatchUp"]) await page.getByRole("listitem").filter({ hasText: name }).first().waitFor();
   await page.getByRole("button", { name: /History/ }).first().click();
 });
 
-check("the documentation has the contract's words", async () => {
+check("the documentation shows the contract's descriptions", async () => {
   await page.getByRole("button", { name: /Documentation/ }).click();
   await page.getByText("Mutation", { exact: true }).last().click();
   await page.getByText("sendMessage").first().waitFor();
   await page.getByRole("button", { name: /Documentation/ }).click();
 });
 
-check("whose token is refused is told so, after one try", async () => {
+check("a refused token is reported after one attempt", async () => {
   const stranger = await open("/graphql#token=nonsense", { name: "stranger" });
   let opened = 0;
   stranger.on("websocket", () => (opened += 1));
@@ -78,7 +78,7 @@ check("whose token is refused is told so, after one try", async () => {
   await stranger.close();
 });
 
-check("it follows the system into the dark, and a switch changes that", async () => {
+check("it follows the system's dark mode until the switch is used", async () => {
   await page.emulateMedia({ colorScheme: "dark" });
   const lightness = async () => (await page.evaluate(() => getComputedStyle(document.querySelector("main .graphiql-container")).backgroundColor)).match(/[\d.]+/g).slice(0, 3).map(Number);
   await page.getByRole("button", { name: "Switch to light" }).waitFor();
@@ -93,7 +93,7 @@ check("axe finds nothing serious in the bar", async () => {
   await isAccessible(page, { within: "header" });
 });
 
-check("no browser had anything to complain of", async () => {
+check("no browser reported an error", async () => {
   assert.deepEqual(complained(), []);
 });
 

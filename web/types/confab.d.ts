@@ -8,11 +8,17 @@ export type Scalars = {
   Boolean: { input: boolean; output: boolean; }
   Int: { input: number; output: number; }
   Float: { input: number; output: number; }
-  /** Opaque position on the caller's own clock (activeTs), good on any server of the deployment and interchangeable: one taken from syncSessions may be given to a subscription, and back. Where a cursor can't be resumed exactly (too old, another user's, nonsense), nothing is skipped over in silence: the answer says reset: true and carries what a new client would get. */
+  /**
+   * Opaque position on the caller's own clock, valid on any server of the deployment. Cursors from syncSessions and from
+   * subscriptions are interchangeable. Session state can be caught up from a cursor up to 30 days old. Events are replayed
+   * individually for at least the user's last 1,000 events of the last 24 hours. If a cursor cannot be resumed exactly (too
+   * old, another user's, malformed), nothing is skipped silently: the answer has reset: true and carries what a new client
+   * would get.
+   */
   Cursor: { input: string; output: string; }
-  /** ISO 8601 in UTC with milliseconds, such as 2026-01-02T03:04:05.678Z. */
+  /** ISO 8601 in UTC with milliseconds, for example 2026-01-02T03:04:05.678Z. */
   DateTime: { input: string; output: string; }
-  /** Milliseconds since the Unix epoch on the server's clock, as a JSON number (below 2^53). */
+  /** Milliseconds since the Unix epoch on the server's clock, as a JSON number below 2^53. */
   Timestamp: { input: number; output: number; }
 };
 
@@ -22,13 +28,17 @@ export type CaughtUp = {
   reset: Scalars['Boolean']['output'];
 };
 
-/** SYSTEM: written by the server only (INVALID_INPUT from a client); takes a seq, never counts as unread, never in offlineMessages; its sender is who acted. BOT_COMMAND: an ordinary message that bots look for. */
+/**
+ * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes
+ * a seq, never counts as unread, is never in offlineMessages; its sender is whoever acted, or the user acted for; its
+ * systemEvent is CUSTOM. BOT_COMMAND: an ordinary message that bots look for.
+ */
 export type ContentType =
   | 'TEXT'
   | 'SYSTEM'
   | 'BOT_COMMAND';
 
-/** title: the other person's name, the group's name, the subBiz. */
+/** title: the other person's name, the name of the group or channel, the subBiz, or the start of a thread's parent message. */
 export type Conversation = {
   id: Scalars['ID']['output'];
   type: ConversationType;
@@ -93,10 +103,10 @@ export type Group = Conversation & Node & {
   status: GroupStatus;
   createdAt: Scalars['DateTime']['output'];
   owner: User;
-  /** Null to those no longer in it. */
+  /** Null to people who are no longer in it. query: by prefix of the display name. */
   members?: Maybe<GroupMemberConnection>;
   viewerRole?: Maybe<GroupRole>;
-  /** The stretches of seq the caller may read, oldest first; toSeq null while still a member. */
+  /** The ranges of seq the caller may read, oldest first; toSeq is null while still a member. */
   visibleRanges: Array<SeqRange>;
 };
 
@@ -146,7 +156,10 @@ export type GroupStatus =
   | 'ACTIVE'
   | 'DISSOLVED';
 
-/** SINCE_JOIN: only while one was a member. FULL: members also read what came before they joined and between; former members up to when they last left. */
+/**
+ * SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they joined and
+ * between memberships; former members up to when they last left.
+ */
 export type HistoryVisibility =
   | 'SINCE_JOIN'
   | 'FULL';
@@ -155,7 +168,7 @@ export type Message = Node & {
   __typename: 'Message';
   id: Scalars['ID']['output'];
   conversationId: Scalars['ID']['output'];
-  /** Position in the conversation: strictly increasing in the order of the conversation. What clients order and detect gaps by. */
+  /** Position in the conversation, strictly increasing. Clients order by it and detect gaps with it. */
   seq: Scalars['Int']['output'];
   contentType: ContentType;
   /** Null once recalled. */
@@ -169,11 +182,18 @@ export type Message = Node & {
   sender: User;
   mentions: Array<User>;
   replyTo?: Maybe<Message>;
-  /** The sender's own key, shown to the sender alone. */
+  /** The sender's own key, visible to the sender only. */
   idempotencyKey?: Maybe<Scalars['String']['output']>;
-  /** What the sender's tick shows: READ only when all recipients have read, DELIVERED only when all have received; SENT where there is no recipient. deliveredCount includes those who read. Null to all but the sender, and for SYSTEM. */
+  /**
+   * What the sender's tick shows: READ only when all recipients have read, DELIVERED only when all have received; SENT
+   * where there is no recipient. deliveredCount includes those who have read. Null to everyone but the sender, for SYSTEM
+   * messages, and in channels.
+   */
   delivery?: Maybe<Delivery>;
-  /** One row a recipient (those who were members when it was sent, less the sender), in groups of any size; status: exactly that one. Null to all but the sender. */
+  /**
+   * One row per recipient (members when it was sent, without the sender), in groups of any size. status filters for
+   * exactly that one. Null to everyone but the sender, and in channels.
+   */
   receipts?: Maybe<ReceiptConnection>;
 };
 
@@ -202,7 +222,10 @@ export type MessageEdge = {
   cursor: Scalars['String']['output'];
 };
 
-/** cursor: resume after this event. A client that has applied it holds everything before it. CaughtUp marks the moment between what was missed and what is live; reset true: start from syncSessions anew. */
+/**
+ * cursor: resume after this event. A client that has applied it holds everything before it. CaughtUp marks the moment
+ * between what was missed and what is live; reset true: start from syncSessions anew.
+ */
 export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | TypingStarted | CaughtUp;
 
 export type MessageRecalled = {
@@ -223,49 +246,103 @@ export type MessageUpdated = {
 
 export type Mutation = {
   __typename: 'Mutation';
-  /** Callers with role service or admin only. A user also comes to exist with their first authenticated request; the token's name and picture fill what is not set. */
+  /**
+   * Role service or admin only. A user also comes into being with their first authenticated request; the token's name and
+   * picture fill what is not set.
+   */
   upsertUsers: Array<User>;
-  /** Clears unreadCount, sets readSeq to writeSeq (or to upToSeq if lower; never backwards), clears the offline queue up to it, and tells the senders. upToSeq past writeSeq means writeSeq; below 0: INVALID_INPUT. */
+  /**
+   * Clears unreadCount, sets readSeq to writeSeq (or to upToSeq if that is lower; never backwards), clears the offline
+   * queue up to there, and notifies the senders. upToSeq beyond writeSeq means writeSeq; below 0: INVALID_INPUT.
+   */
   markRead: Session;
-  /** Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; past writeSeq means writeSeq, below 0: INVALID_INPUT. */
+  /**
+   * Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; beyond writeSeq means
+   * writeSeq. While the caller is INVISIBLE, senders learn of it only with the next markRead or when the caller is visible
+   * again.
+   */
   ackDelivered: Session;
-  /** Soft delete of the caller's own view: status INVALID, unread cleared without a receipt to anybody; history stays; the next message that isn't SYSTEM revives it with its priority, mute and category. hard: true also forgets those. Either way other devices get the tombstone. */
+  /**
+   * Soft delete of the caller's own view: status INVALID, unread cleared without receipts; history stays. The next message
+   * that is not SYSTEM revives it with its priority, mute and category. hard: true also forgets those. Other devices
+   * receive the tombstone.
+   */
   deleteSession: Session;
-  /** Muting takes the session's unreadCount out of totalUnread; unmuting puts it back. until: the mute ends by itself then (SyncSession UNMUTE); in the past, or with muted: false: INVALID_INPUT. */
+  /**
+   * Muting removes the session's unreadCount from totalUnread; unmuting adds it back. until: the mute ends by itself at
+   * that time (SyncSession UNMUTE). until in the past, or together with muted: false: INVALID_INPUT.
+   */
   muteSession: Session;
-  /** priority 0 to 1000: above 0 pins (higher is nearer the top) and moves writeTs and activeTs; 0 unpins and moves activeTs alone. */
+  /**
+   * priority 0 to 1000. Above 0 pins the session (higher is nearer the top) and moves writeTs and activeTs; 0 unpins and
+   * moves activeTs.
+   */
   pinSession: Session;
-  /** A reminder to oneself: unreadStatus true, writeTs and activeTs move, readSeq and unreadCount do not. */
+  /** A personal reminder: sets unreadStatus and moves writeTs and activeTs; readSeq and unreadCount stay. */
   setUnread: Session;
-  /** categoryId null takes the sessions out of their folder. */
+  /** categoryId: null removes the sessions from their category. */
   assignCategory: Array<Session>;
-  /** Durable (majority, journalled) before it is answered. Sending reads the conversation: the sender's readSeq becomes the message's seq, receipts to others included, without a SyncSession or ReceiptAdvanced to oneself. idempotencyKey: 1 to 128 characters, kept 24 hours per sender across all conversations; the same key with the same input as first sent answers the ORIGINAL message with replayed: true, and stores nothing; with any other input (destination resolved, defaults filled in): IDEMPOTENCY_CONFLICT. */
+  /**
+   * Durable (majority, journaled) before it is answered. Sending marks the conversation as read: the sender's readSeq
+   * becomes the message's seq and others receive receipts, without a SyncSession or ReceiptAdvanced to the sender.
+   * idempotencyKey: 1 to 128 characters, kept for 24 hours per sender across all conversations. The same key with the same
+   * input answers the original message with replayed: true and stores nothing; with any other input: IDEMPOTENCY_CONFLICT.
+   */
   sendMessage: SendMessagePayload;
-  /** By its sender only (FORBIDDEN), while a member; one that is recalled, or SYSTEM: INVALID_INPUT. The same content again changes nothing. All who can see the message see the edit. */
+  /**
+   * By its sender only (FORBIDDEN), while a member. A recalled or SYSTEM message: INVALID_INPUT. The same content again
+   * changes nothing. Everyone who can see the message sees the edit.
+   */
   editMessage: Message;
-  /** By its sender within 120 s (RECALL_TIMEOUT after that), or at any time by a group's owner or admin. The row stays; its content is withheld from then on. A second recall answers the message unchanged; a SYSTEM message: INVALID_INPUT. */
+  /**
+   * By its sender within 120 s (RECALL_TIMEOUT after that), or at any time by the group's owner or an admin, or in a
+   * channel with MANAGE_MESSAGES. The record stays; its content is withheld from then on. A second recall answers the
+   * message unchanged. A SYSTEM message: INVALID_INPUT.
+   */
   recallMessage: Message;
-  /** The creator becomes OWNER. Creator and members together, counted once each: at least 3 (GROUP_TOO_SMALL); a group may shrink below that later. At most 5,000 members, by setting (GROUP_FULL). Everybody's session is ACTIVE at once. */
+  /**
+   * The creator becomes OWNER. Creator and members together, each counted once: at least 3 (GROUP_TOO_SMALL); a group may
+   * shrink below that later. At most 5,000 members, configurable (GROUP_FULL). Everyone's session is ACTIVE at once.
+   */
   createGroup: Group;
-  /** OWNER and ADMIN. What is left out stays; avatarUrl null takes the picture away. */
+  /** OWNER and ADMIN. Sends GroupChanged. */
   updateGroup: Group;
-  /** Any member may. Those who are members already are passed over. Who joins, or joins again, gets an ACTIVE session and starts with everything so far read and delivered, without receipts to anybody: readable as historyVisibility says, never unread. */
+  /**
+   * Any member may invite. Existing members are skipped. Whoever joins, or joins again, gets an ACTIVE session in which
+   * everything so far counts as read and delivered, without receipts: readable as historyVisibility says, never unread.
+   */
   inviteMembers: Group;
-  /** OWNER and ADMIN may; nobody removes the OWNER; an ADMIN does not remove an ADMIN. */
+  /** OWNER and ADMIN. The OWNER cannot be removed; an ADMIN cannot remove an ADMIN. */
   removeMember: Group;
-  /** Anyone but the OWNER (OWNER_CANNOT_LEAVE). The session stays, frozen at the last message the member could see; so it does for one who is removed. */
+  /**
+   * Anyone but the OWNER (OWNER_CANNOT_LEAVE). The session stays, frozen at the last message the member could see;
+   * likewise for a person who is removed.
+   */
   leaveGroup: Scalars['Boolean']['output'];
-  /** OWNER only; the new owner must be a member; the old one becomes MEMBER. */
+  /** OWNER only. The new owner must be a member; the old one becomes MEMBER. */
   transferOwner: Group;
-  /** OWNER only; ADMIN or MEMBER. */
+  /** OWNER only; ADMIN or MEMBER. Sends GroupChanged. */
   setMemberRole: Group;
-  /** OWNER only. Deletes the group record; group(id) and messages are null for everyone afterwards, the session of every member and former member becomes INVALID (SyncSession DELETE), and the id is never used again: NOT_FOUND. */
+  /**
+   * OWNER only. Deletes the group record: group(id) and messages are null for everyone afterwards, the session of every
+   * member and former member becomes INVALID (SyncSession DELETE), and the id is never used again.
+   */
   dismissGroup: Scalars['Boolean']['output'];
-  /** A private conversation: PRIVATE_CANNOT_DELETE. A group, by its OWNER: status DISSOLVED, members released, sessions INVALID, messages kept and readable to those who were in it. */
+  /**
+   * A private conversation: PRIVATE_CANNOT_DELETE. A group, by its OWNER: status DISSOLVED, members released, sessions
+   * INVALID, messages kept and readable to those who were in it.
+   */
   deleteConversation: Scalars['Boolean']['output'];
-  /** Broadcast to the conversation's other members who are connected, at most once in 3 s per user and conversation: true if it was (false with nobody there). */
+  /**
+   * Tells the conversation's other connected members that the caller is typing, at most once in 3 s per user and
+   * conversation. True if it was sent; false if nobody else is visibly connected (INVISIBLE counts as absent). Clients
+   * hide the indicator after 8 s, after TypingStopped, or with the next message.
+   */
   startTyping: Scalars['Boolean']['output'];
-  /** On a WebSocket: replaces the connection's token before it expires, same user (FORBIDDEN else); subscriptions go on. Answers the new expiry. Over HTTP: INVALID_INPUT. */
+  /**
+   * On a WebSocket: replaces the connection's token before it expires (same user, else FORBIDDEN); subscriptions continue.
+   * Answers the new expiry. Over HTTP: INVALID_INPUT.
+   */
   renewAuth: Scalars['DateTime']['output'];
 };
 
@@ -419,20 +496,37 @@ export type Query = {
   __typename: 'Query';
   me: User;
   user?: Maybe<User>;
-  /** The session list as a person sees it: pinned first by priority, then by writeTs, newest first. Sessions with a subBiz are not in the main list (subBiz: null): one gateway session stands for them. INVALID sessions are left out. With a categoryId alone: all that is filed under it. */
+  /**
+   * The session list in display order: pinned first by priority, then by writeTs, newest first. Sessions inside a subBiz
+   * are not in the main list (subBiz: null); one gateway session represents them. INVALID sessions are left out.
+   * categoryId alone lists everything filed under that category, including sessions inside a subBiz.
+   */
   sessions: SessionConnection;
-  /** Also one that is INVALID, with that status. */
+  /** Also returns an INVALID session, with that status. For a channel: the caller's read state there. */
   session?: Maybe<Session>;
-  /** Incremental synchronisation: every session whose activeTs moved past the cursor, oldest change first, including sessions that BECAME read, muted or INVALID. Without a cursor: all valid sessions. Page until hasMore is false. Its cost grows with what changed, never with how many sessions the user has. */
+  /**
+   * Incremental synchronisation: every session whose activeTs moved past the cursor, oldest change first, including
+   * sessions that became read, muted or INVALID. Without a cursor: all valid sessions. Page until hasMore is false. The
+   * cost depends on how much changed, not on how many sessions the user has.
+   */
   syncSessions: SessionDelta;
   /** Sum of unreadCount over the caller's valid sessions that are not muted. */
   totalUnread: Scalars['Int']['output'];
-  /** One aggregate per categoryId in use by the caller; muted sessions are left out of its unreadCount. */
+  /** One aggregate for each categoryId in use by the caller. Muted sessions do not count towards its unreadCount. */
   sessionCategories: Array<SessionCategory>;
-  /** History in order of seq, so newest last in every page; last/before walks back. With neither first nor last: last 50. Only messages inside the caller's membership intervals, however many times they joined and left. An unknown conversation, or one the caller was never in, is null. */
+  /**
+   * History in order of seq: the newest message is last on every page; last/before pages backwards. With neither first nor
+   * last: the last 50. Only messages inside the caller's membership intervals, however often they joined and left.
+   * aroundSeq: a page of `first` messages (50) with the one at, or nearest to, that seq in its middle. fromSeq: starts
+   * there, with first. Each excludes the other, after and before. An unknown conversation, or one the caller was never in:
+   * null.
+   */
   messages?: Maybe<MessageConnection>;
   message?: Maybe<Message>;
-  /** Messages that reached the caller's conversations and were not acknowledged as delivered on any of the caller's devices (the offline queue), newest first. markRead and ackDelivered shrink it. */
+  /**
+   * Messages that reached the caller's conversations and have not been acknowledged as delivered on any of the caller's
+   * devices (the offline queue), newest first. markRead and ackDelivered shrink it.
+   */
   offlineMessages: MessageConnection;
   conversation?: Maybe<Conversation>;
   group?: Maybe<Group>;
@@ -505,7 +599,7 @@ export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
 
-/** Reading without having acknowledged delivery sets both times, with one READ event. */
+/** Reading without an earlier acknowledgement of delivery sets both times, with one READ event. */
 export type Receipt = {
   __typename: 'Receipt';
   status: ReceiptStatus;
@@ -514,7 +608,11 @@ export type Receipt = {
   user: User;
 };
 
-/** One high-water mark: user has received / read everything up to seq. Once per acknowledgement, however many messages it covers, to the user's own devices and to members who sent a message that it covers. Pushed in groups of up to 200 members; in larger ones ask receipts. */
+/**
+ * One high-water mark: user has received / read everything up to seq. Once per acknowledgement, however many messages it
+ * covers, to the user's own devices and to members who sent a message that it covers. Pushed in groups of up to 200
+ * members; in larger ones ask receipts.
+ */
 export type ReceiptAdvanced = {
   __typename: 'ReceiptAdvanced';
   conversationId: Scalars['ID']['output'];
@@ -541,18 +639,24 @@ export type ReceiptStatus =
   | 'DELIVERED'
   | 'READ';
 
-/** Exactly one of toUserId and conversationId. toUserId opens the private conversation if there is none. */
+/**
+ * Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given)
+ * if there is none.
+ */
 export type SendMessageInput = {
   toUserId?: InputMaybe<Scalars['ID']['input']>;
   conversationId?: InputMaybe<Scalars['ID']['input']>;
   /** With toUserId only; [a-z0-9-]{1,32}. */
   subBiz?: InputMaybe<Scalars['String']['input']>;
-  /** 1 to 4000 characters (Unicode code points), not only white space, no NUL. A message to oneself: INVALID_INPUT. */
+  /**
+   * 1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it may be empty. A message
+   * to oneself: INVALID_INPUT.
+   */
   content: Scalars['String']['input'];
   contentType?: InputMaybe<ContentType>;
-  /** Members of the conversation only (INVALID_INPUT). */
+  /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
   mentions?: InputMaybe<Array<Scalars['ID']['input']>>;
-  /** OWNER and ADMIN only (FORBIDDEN); in a private conversation: INVALID_INPUT. */
+  /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
   mentionAll?: InputMaybe<Scalars['Boolean']['input']>;
   /** A message of the same conversation that the sender can see (INVALID_INPUT). */
   replyToId?: InputMaybe<Scalars['ID']['input']>;
@@ -576,13 +680,19 @@ export type SeqRange = {
 export type Session = Node & {
   __typename: 'Session';
   id: Scalars['ID']['output'];
-  /** Position of the conversation's newest message, and how far this user has read and received. */
+  /** Seq of the conversation's newest message, and how far this user has read and received. */
   writeSeq: Scalars['Int']['output'];
   readSeq: Scalars['Int']['output'];
   deliveredSeq: Scalars['Int']['output'];
-  /** Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled one counts until it is read. */
+  /**
+   * Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled message counts until it
+   * is read.
+   */
   unreadCount: Scalars['Int']['output'];
-  /** Of those, the ones that mention the user or everybody; the newest 1,000 are counted. */
+  /**
+   * Of those, the ones that mention the user, a role of theirs, or everybody. The newest 1,000 unread messages are
+   * counted.
+   */
   unreadMentionCount: Scalars['Int']['output'];
   /** Set by setUnread: show a dot without a number. */
   unreadStatus: Scalars['Boolean']['output'];
@@ -592,14 +702,17 @@ export type Session = Node & {
   categoryId?: Maybe<Scalars['ID']['output']>;
   subBiz?: Maybe<Scalars['String']['output']>;
   status: SessionStatus;
-  /** Any change moves it; strictly increasing over one user's changes. What synchronisation reads. */
+  /** Moved by any change; strictly increasing over all changes of one user. Synchronisation reads this. */
   activeTs: Scalars['Timestamp']['output'];
-  /** Only new messages (not SYSTEM ones), pinning and setUnread move it. What the client sorts by. */
+  /** Moved only by new messages that are not SYSTEM, by pinning and by setUnread. Clients sort by this. */
   writeTs: Scalars['Timestamp']['output'];
   /** PRIVATE only: how far the other person has received and read. */
   peerDeliveredSeq?: Maybe<Scalars['Int']['output']>;
   peerReadSeq?: Maybe<Scalars['Int']['output']>;
-  /** That of a tombstone still answers id, type and last title; a dismissed group answers status DISSOLVED and its last owner. */
+  /**
+   * For an INVALID session: still answers id, type and last title. For a dismissed group: status DISSOLVED and its last
+   * owner.
+   */
   conversation: Conversation;
   lastMessage?: Maybe<Message>;
 };
@@ -613,7 +726,7 @@ export type SessionCategory = {
   lastMessage?: Maybe<Message>;
 };
 
-/** totalUnread: the caller's whole total. cursor: synchronise from here after having shown this page. */
+/** totalUnread: over all of the caller's sessions. cursor: synchronise from here after showing this page. */
 export type SessionConnection = {
   __typename: 'SessionConnection';
   edges: Array<SessionEdge>;
@@ -641,7 +754,13 @@ export type SessionStatus =
   | 'ACTIVE'
   | 'INVALID';
 
-/** Stands in the main list for all of the caller's sessions in one subBiz: writeTs and lastMessage are the newest of theirs, unreadCount the sum of those not muted. It can be pinned, muted and read (which reads all of them) like any session. totalUnread counts the sessions inside it once. Its seqs are 0; setUnread, delete and category don't apply (INVALID_INPUT). syncSessions carries it beside the sessions inside. */
+/**
+ * Represents all of the caller's sessions inside one subBiz in the main list. writeTs and lastMessage are the newest of
+ * theirs; unreadCount is the sum of those not muted. It can be pinned, muted and read (which reads all of them) like any
+ * session. totalUnread counts the sessions inside it once. Its seqs are 0. setUnread, deleteSession and assignCategory do
+ * not apply (INVALID_INPUT). syncSessions returns it beside the sessions inside. Followed threads are the subBiz
+ * "@threads".
+ */
 export type SubBizGateway = Conversation & Node & {
   __typename: 'SubBizGateway';
   id: Scalars['ID']['output'];
@@ -654,9 +773,19 @@ export type SubBizGateway = Conversation & Node & {
 
 export type Subscription = {
   __typename: 'Subscription';
-  /** Session state changes of the caller made on any device, and those made to them (a mute that ended, a group that was dismissed, a membership). Not new messages: nothing but message events changes a session without one of these. First CATCH_UP, in one or more parts (with since: everything missed; else empty), then live, with no gap and no repeat between the two. */
+  /**
+   * Session state changes of the caller made on any device, and those made to them (a mute that ended, a group that was
+   * dismissed, a membership). Not new messages: nothing but message events changes a session without one of these. First
+   * CATCH_UP, in one or more parts (with since: everything missed; else empty), then live, with no gap and no repeat
+   * between the two.
+   */
   syncSession: SyncSession;
-  /** New, edited and recalled messages, receipts and typing in all the caller's conversations, or in one; the caller's own messages too, for their other devices. With since: first what was missed (messages in order of seq per conversation); then, in any case, CaughtUp; then live, with no gap and no repeat. Of a group one has left: what was missed while a member, CaughtUp, silence. */
+  /**
+   * New, edited and recalled messages, receipts and typing in all the caller's conversations, or in one; the caller's own
+   * messages too, for their other devices. With since: first what was missed (messages in order of seq per conversation);
+   * then, in any case, CaughtUp; then live, with no gap and no repeat. Of a group one has left: what was missed while a
+   * member, CaughtUp, silence.
+   */
   messageEvents: MessageEvent;
 };
 
@@ -702,6 +831,7 @@ export type TypingStarted = {
   user: User;
 };
 
+/** Fields that are left out stay as they are. avatarUrl: null removes the picture. */
 export type UpdateGroupInput = {
   name?: InputMaybe<Scalars['String']['input']>;
   avatarUrl?: InputMaybe<Scalars['String']['input']>;

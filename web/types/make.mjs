@@ -1,5 +1,5 @@
-// What those who write clients may copy, from the schema: confab.d.ts (all types, inputs and enums, with what the contract says
-// about them), confab.possible-types.json (interfaces and unions, for Apollo's cache) and confab.introspection.json (for urql's).
+// Generates files for client developers from the schema: confab.d.ts (all types, inputs and enums, with the contract's
+// descriptions), confab.possible-types.json (interfaces and unions, for Apollo's cache) and confab.introspection.json (for urql's).
 //   node web/types/make.mjs [--schema FILE]    (`confab schema` prints one; else this repository's)
 // With --check nothing is written: it fails if what is there is not what would be written.
 import { codegen } from "@graphql-codegen/core";
@@ -30,7 +30,7 @@ const types = await codegen({
 const abstract = Object.values(schema.getTypeMap()).filter((type) => isAbstractType(type) && !type.name.startsWith("__"));
 const possibleTypes = Object.fromEntries(abstract.map((type) => [type.name, schema.getPossibleTypes(type).map(({ name }) => name)]));
 
-// Caches look at names and kinds alone.
+// Caches only need names and kinds.
 const { __schema: known } = introspectionFromSchema(schema, { descriptions: false });
 const introspection = { __schema: { ...known, directives: [], types: known.types.filter(({ name }) => !name.startsWith("__")) } };
 const UNUSED = new Set(["specifiedByURL", "isOneOf", "isDeprecated", "deprecationReason", "defaultValue"]);

@@ -1,7 +1,11 @@
--- Forgets a head that MongoDB contradicts. The next writer loads it anew. ARGV: seq that was taken.
--- One that has moved past that seq meanwhile was loaded anew already: it stays.
-local s = tonumber(redis.call('HGET', HEAD, 's'))
-if s ~= nil and s <= tonumber(ARGV[1]) then redis.call('DEL', HEAD, MEMBERS) end
--- Who is loading it may have read MongoDB before that message was there.
+-- Drops a head that MongoDB contradicts; the next writer loads it again. A head that has passed the seq was loaded
+-- again already, and stays.
+-- ARGV: seq that another message has in MongoDB.
+-- Returns 1.
+local taken_seq = tonumber(ARGV[1])
+
+local seq = tonumber(redis.call('HGET', HEAD, HEAD_SEQ))
+if seq ~= nil and seq <= taken_seq then redis.call('DEL', HEAD, MEMBERS) end
+-- The server that loads it may have read MongoDB before that message was durable: it has to read again.
 redis.call('DEL', LOADING)
 return 1

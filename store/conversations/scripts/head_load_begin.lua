@@ -1,6 +1,9 @@
--- Claims the loading of a head. ARGV: token, milliseconds the claim lasts, with the members (0/1).
--- Answers loaded, busy or go.
-local there = redis.call('HEXISTS', HEAD, 's') == 1
-if there and (ARGV[3] == '0' or loaded()) then return 'loaded' end
-if redis.call('SET', LOADING, ARGV[1] .. (there and '+' or ''), 'NX', 'PX', ARGV[2]) then return 'go' end
+-- Claims the loading of a head.
+-- ARGV: token of the claim, duration of the claim (ms), with the members (0/1).
+-- Returns loaded, busy (another server loads it), or go.
+local token, claim_ms, with_members = ARGV[1], ARGV[2], ARGV[3] == '1'
+
+local head_exists = redis.call('HEXISTS', HEAD, HEAD_SEQ) == 1
+if head_exists and (not with_members or is_loaded()) then return 'loaded' end
+if redis.call('SET', LOADING, token .. (head_exists and '+' or ''), 'NX', 'PX', claim_ms) then return 'go' end
 return 'busy'

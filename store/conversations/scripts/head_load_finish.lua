@@ -1,39 +1,45 @@
--- Stores a head, and its members if they were read, from MongoDB, and with them what the outbox holds of messages that MongoDB
--- does not: their places are given, and what they change has changed. A head that is there already stays: it may be ahead.
--- ARGV: token, with the members (0/1), conversation, changes of the group in MongoDB, number of head fields, field and value in turn,
--- then user and member in turn. Answers 1, or 0 where the claim was lost (load again).
+-- Stores a head from MongoDB, with the members if they were read, and adds what the outbox has and MongoDB has not:
+-- places that were given, and group changes. A head that exists stays: it may be ahead of MongoDB.
+-- ARGV: token of the claim, with the members (0/1), conversation, group version in MongoDB, number of head fields,
+-- name and value of each head field in turn, then user and member record (JSON) in turn.
+-- Returns 1, or 0 if the claim was lost: then load again.
+local token, with_members, conversation = ARGV[1], ARGV[2] == '1', ARGV[3]
+local durable_version, field_count = tonumber(ARGV[4]), tonumber(ARGV[5])
+local FIRST_FIELD = 6
+local FIRST_MEMBER = FIRST_FIELD + 2 * field_count
+
 local claim = redis.call('GET', LOADING)
-local there = redis.call('HEXISTS', HEAD, 's') == 1
-if claim ~= ARGV[1] and claim ~= ARGV[1] .. '+' then return 0 end
+local head_exists = redis.call('HEXISTS', HEAD, HEAD_SEQ) == 1
+if claim ~= token and claim ~= token .. '+' then return 0 end
 redis.call('DEL', LOADING)
--- Messages became durable while the head was there, after MongoDB was read; now it is gone, and what was read is too old.
-if claim ~= ARGV[1] and not there then return 0 end
-local durable, fields = tonumber(ARGV[4]), tonumber(ARGV[5])
-if not there then
+-- The head existed when loading began and was evicted since. Messages may have become durable after MongoDB was read.
+if claim ~= token and not head_exists then return 0 end
+
+if not head_exists then
   redis.call('DEL', HEAD)
-  for i = 1, fields do redis.call('HSET', HEAD, ARGV[4 + 2 * i], ARGV[5 + 2 * i]) end
-  local head = redis.call('HMGET', HEAD, 's', 'n')
-  local stored, s, n = tonumber(head[1]), tonumber(head[1]), tonumber(head[2])
-  each_reserved(ARGV[3], function(seq, upto)
-    -- What lies below is durable by now, or another message is there and this one takes another place.
-    if seq > stored then s, n = math.max(s, seq), math.max(n, upto) end
+  for i = FIRST_FIELD, FIRST_MEMBER - 1, 2 do redis.call('HSET', HEAD, ARGV[i], ARGV[i + 1]) end
+  local head = redis.call('HMGET', HEAD, HEAD_SEQ, HEAD_N)
+  local stored_seq, seq, n = tonumber(head[1]), tonumber(head[1]), tonumber(head[2])
+  each_reserved(conversation, function(reserved_seq, reserved_n)
+    -- A place below is durable, or another message has it and this one takes another place.
+    if reserved_seq > stored_seq then seq, n = math.max(seq, reserved_seq), math.max(n, reserved_n) end
   end)
-  redis.call('HSET', HEAD, 's', s, 'n', n)
+  redis.call('HSET', HEAD, HEAD_SEQ, seq, HEAD_N, n)
 end
-if ARGV[2] == '1' then
+if with_members then
   redis.call('DEL', MEMBERS)
   local total = 0
-  for i = 6 + 2 * fields, #ARGV, 2 do total = total + redis.call('HSET', MEMBERS, ARGV[i], ARGV[i + 1]) end
-  redis.call('HSET', HEAD, 'mt', total)
-  redis.call('HINCRBY', HEAD, 'mv', 1)
+  for i = FIRST_MEMBER, #ARGV, 2 do total = total + redis.call('HSET', MEMBERS, ARGV[i], ARGV[i + 1]) end
+  redis.call('HSET', HEAD, HEAD_MEMBERS_TOTAL, total)
+  redis.call('HINCRBY', HEAD, HEAD_MEMBERSHIP_VERSION, 1)
 end
-if not there or ARGV[2] == '1' then
-  each_reserved(ARGV[3], function(_, _, text, entry)
-    local change = text and cjson.decode(text)
-    if change and change.v > durable then
+if not head_exists or with_members then
+  each_reserved(conversation, function(_, _, change_text, entry_id)
+    local change = change_text and cjson.decode(change_text)
+    if change and change[CHANGE_VERSION] > durable_version then
       apply_change(change)
       if members_loaded() then put_members(change) end
-      redis.call('HSET', HEAD, 'pc', entry)
+      redis.call('HSET', HEAD, HEAD_PENDING_CHANGE, entry_id)
     end
   end)
 end

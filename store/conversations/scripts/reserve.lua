@@ -1,31 +1,39 @@
 -- Gives a message its seq and puts it into the outbox, if its sender may write here.
--- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), anybody may (1: written by the server),
--- conversation, then users mentioned.
--- A fifth key remembers for a while that this very message got a place: it gets no other.
--- Answers {'ok', seq, n, version of the membership, outbox entry}, or {refusal}: cold, outsider, former, forbidden, mention,
--- busy (who sends it, or is mentioned, is just becoming a member), twice.
-local PLACED_MS = 60000
-if not loaded() then return { 'cold' } end
+-- KEYS: also, for a message with an idempotency key, a mark that this very message has got a place: it gets no other.
+-- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), rights were checked before (0/1),
+-- conversation, then the mentioned users.
+-- Returns {'ok', seq, n, membership version, outbox entry}, or {refusal}: not_loaded, not_a_member, former_member,
+-- forbidden, mention_not_a_member, busy (the sender or a mentioned user is just joining), already_reserved.
+local sender, countable, message, needs_moderator = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local rights_checked, conversation = ARGV[5] == '1', ARGV[6]
+local FIRST_MENTION = 7
+local PLACED, PLACED_MS = KEYS[5], 60000
+
+if not is_loaded() then return { 'not_loaded' } end
 if is_group() then
-  local ended, sender = redis.call('HGET', HEAD, 'st'), member(ARGV[1])
-  if ended == 'X' or sender == nil then return { 'outsider' } end
-  if ended then return { 'former' } end
-  if ARGV[5] ~= '1' then
-    if not is_current(sender) then return { 'former' } end
-    if ARGV[4] == '1' and sender.r == 'MEMBER' then return { 'forbidden' } end
-    -- What a message does to sessions goes to MongoDB with it: those it is about must have theirs.
-    local change = change_under_way()
-    if is_joining(ARGV[1], sender, change) then return { 'busy' } end
-    for i = 7, #ARGV do
-      local mentioned = member(ARGV[i])
-      if not is_current(mentioned) then return { 'mention' } end
-      if is_joining(ARGV[i], mentioned, change) then return { 'busy' } end
+  local group_end, member = redis.call('HGET', HEAD, HEAD_END), find_member(sender)
+  if group_end == GROUP_DISMISSED or member == nil then return { 'not_a_member' } end
+  if group_end then return { 'former_member' } end
+  if not rights_checked then
+    if not is_current(member) then return { 'former_member' } end
+    if needs_moderator and member[MEMBER_ROLE] == 'MEMBER' then return { 'forbidden' } end
+    -- The message's session updates go to MongoDB with it: sender and mentioned users must have their sessions there.
+    local pending = find_pending_change()
+    if is_joining(sender, member, pending) then return { 'busy' } end
+    for i = FIRST_MENTION, #ARGV do
+      local mentioned = find_member(ARGV[i])
+      if not is_current(mentioned) then return { 'mention_not_a_member' } end
+      if is_joining(ARGV[i], mentioned, pending) then return { 'busy' } end
     end
   end
 end
-if KEYS[5] and ARGV[5] ~= '1' and not redis.call('SET', KEYS[5], '1', 'NX', 'PX', PLACED_MS) then return { 'twice' } end
-local seq = redis.call('HINCRBY', HEAD, 's', 1)
-local n = redis.call('HINCRBY', HEAD, 'n', ARGV[2])
-local entry = redis.call('XADD', OUTBOX, '*', 's', seq, 'n', n, 'c', ARGV[6], 'm', ARGV[3])
+if PLACED and not rights_checked and not redis.call('SET', PLACED, '1', 'NX', 'PX', PLACED_MS) then
+  return { 'already_reserved' }
+end
+local seq = redis.call('HINCRBY', HEAD, HEAD_SEQ, 1)
+local n = redis.call('HINCRBY', HEAD, HEAD_N, countable)
+local entry_id = redis.call(
+  'XADD', OUTBOX, '*', OUTBOX_SEQ, seq, OUTBOX_N, n, OUTBOX_CONVERSATION, conversation, OUTBOX_MESSAGE, message
+)
 touch()
-return { 'ok', seq, n, redis.call('HGET', HEAD, 'mv') or '0', entry }
+return { 'ok', seq, n, redis.call('HGET', HEAD, HEAD_MEMBERSHIP_VERSION) or '0', entry_id }

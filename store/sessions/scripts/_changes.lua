@@ -151,22 +151,27 @@ function changes.delivered(change)
   return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
 end
 
--- Somebody else's acknowledgement reached this user, who sent what it covers: c, s, k (R read, D received), at, e, peer (1: of a
--- private conversation).
+-- An event of a conversation that changes nothing in the session: c, at, e.
+function changes.notice(change)
+  local rec = get(change.c)
+  if rec == nil then return UNKNOWN end
+  local move = { c = change.c, rec = rec, was = standing(change.c, rec), still = true }
+  return { moves = { move }, at = change.at, event = change.e }
+end
+
+-- The other user of a private conversation received or read what this user sent: c, s, k (R read, D received), at, e.
 function changes.receipt(change)
   local rec = get(change.c)
   if rec == nil then return UNKNOWN end
-  local was, moved = standing(change.c, rec), false
-  if change.peer == 1 then
-    local told = change.k == 'R' and 'pt' or 'dt'
-    if change.s <= math.max(rec.pt or 0, rec[told] or 0) then return applied(change.c) end
-    rec[told] = change.s
-    moved = change.s > (rec.pd or 0)
-    rec.pd = math.max(rec.pd or 0, change.s)
-    if change.k == 'R' then
-      moved = moved or change.s > (rec.pr or 0)
-      rec.pr = math.max(rec.pr or 0, change.s)
-    end
+  local was = standing(change.c, rec)
+  local told = change.k == 'R' and 'pt' or 'dt'
+  if change.s <= math.max(rec.pt or 0, rec[told] or 0) then return applied(change.c) end
+  rec[told] = change.s
+  local moved = change.s > (rec.pd or 0)
+  rec.pd = math.max(rec.pd or 0, change.s)
+  if change.k == 'R' then
+    moved = moved or change.s > (rec.pr or 0)
+    rec.pr = math.max(rec.pr or 0, change.s)
   end
   local move = { c = change.c, rec = rec, was = was, still = not moved }
   return { moves = { move }, at = change.at, event = change.e }
@@ -230,8 +235,8 @@ function changes.dissolve(change)
   return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
 end
 
--- MongoDB may hold more than this state was told: c, a session it must know of (absent: it surely does).
-function changes.doubt(change)
+-- MongoDB may hold more than this state: c, a session (absent: none) that it has if not.
+function changes.invalidate(change)
   if change.c and get(change.c) then return applied(change.c) end
   return UNKNOWN
 end
@@ -240,7 +245,14 @@ end
 -- unread, then conversation and record in turn.
 local function apply(kind, text)
   local done
-  if messages[kind] then done = messages[kind](text) else done = changes[kind](cjson.decode(text)) end
+  if messages[kind] then
+    done = messages[kind](text)
+  elseif changes[kind] then
+    done = changes[kind](cjson.decode(text))
+  else
+    -- A server of another version left it to a load.
+    done = UNKNOWN
+  end
   if done.refusal == 'unknown' then
     -- MongoDB holds a session that this state does not know: it is not to be trusted any further.
     forget()

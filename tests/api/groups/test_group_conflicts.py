@@ -294,16 +294,16 @@ async def test_a_change_based_on_an_old_state_is_decided_again(
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(carol, group, "hello")
-    messages = api.services.app.store.messages
-    reserve = messages.reserve_change
+    outbox = api.services.app.store.outbox
+    reserve = outbox.reserve_change
 
     async def reserve_after_leave(*args: Any, **options: Any) -> Any:
-        monkeypatch.setattr(messages, "reserve_change", reserve)
+        monkeypatch.setattr(outbox, "reserve_change", reserve)
         await other_api.leave(bob, group)
         await other_api.wait_until_idle()
         return await reserve(*args, **options)
 
-    monkeypatch.setattr(messages, "reserve_change", reserve_after_leave)
+    monkeypatch.setattr(outbox, "reserve_change", reserve_after_leave)
     assert await api.expect_refusal(alice, REMOVE, id=group, user=bob) == Refusal("NOT_A_MEMBER", "userId")
     assert [message["content"] for message in await api.history(alice, group)] == ["hello", f"{bob} left"]
     returned_group = await api.own_group(alice, group)

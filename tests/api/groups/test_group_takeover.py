@@ -31,7 +31,7 @@ async def stop_before(dying: Api, monkeypatch: pytest.MonkeyPatch, step: str) ->
         await asyncio.Event().wait()
 
     await dying.services.housekeeper.close()
-    monkeypatch.setattr(dying.services.app.delivery, step, stop)
+    monkeypatch.setattr(dying.services.app.delivery.fanout_stage, step, stop)
     return reached
 
 
@@ -53,7 +53,7 @@ async def test_a_dead_servers_invitation_is_finished_after_a_later_change(
         group = await surviving.create_group(alice, bob, carol)
         since = await current_cursor(surviving, bob)
         device = await surviving.listen(dave, LIVE_SESSIONS)
-        reached = await stop_before(dying, monkeypatch, "_show")
+        reached = await stop_before(dying, monkeypatch, "_fan_out")
         invitation = asyncio.create_task(dying.invite(alice, group, dave))
         await asyncio.wait_for(reached.wait(), TIMEOUT_SECONDS)
         # Forget the cached state that would make the next change wait for this one.
@@ -69,7 +69,7 @@ async def test_a_dead_servers_invitation_is_finished_after_a_later_change(
         await surviving.wait_until_idle()
         assert await surviving.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 0
         invitation.cancel()
-        dying.services.app.delivery._under_way.clear()
+        dying.services.app.delivery.in_flight._by_id.clear()
 
 
 @pytest.mark.parametrize("dismissed", [False, True], ids=["removed", "dismissed"])
@@ -97,7 +97,7 @@ async def test_a_message_overtaking_an_invitation_is_unread_for_the_new_member(
     group = await api.create_group(alice, bob, carol)
     await api.total_unread(dave)
     reached, may_commit, delivery = asyncio.Event(), asyncio.Event(), api.services.app.delivery
-    commit = delivery._commit_change
+    commit = delivery.commit_stage._commit_change
 
     async def commit_later(message: Any) -> None:
         reached.set()
@@ -105,18 +105,18 @@ async def test_a_message_overtaking_an_invitation_is_unread_for_the_new_member(
         await commit(message)
         await evict_conversation(api, group)
 
-    monkeypatch.setattr(delivery, "_commit_change", commit_later)
+    monkeypatch.setattr(delivery.commit_stage, "_commit_change", commit_later)
     invitation = asyncio.create_task(api.invite(alice, group, dave))
     await reached.wait()
     await api.send(bob, group, "hello, Dave")
     await api.total_unread(dave)
-    fan_out = delivery._show
+    fan_out = delivery.fanout_stage._fan_out
 
     async def evict_and_fan_out(batch: Any) -> None:
         await evict_conversation(api, group)
         await fan_out(batch)
 
-    monkeypatch.setattr(delivery, "_show", evict_and_fan_out)
+    monkeypatch.setattr(delivery.fanout_stage, "_fan_out", evict_and_fan_out)
     may_commit.set()
     await invitation
     await api.wait_until_idle()
@@ -130,14 +130,14 @@ async def test_a_joining_member_can_write_and_be_mentioned_once_joined(
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     reached, may_commit, delivery = asyncio.Event(), asyncio.Event(), api.services.app.delivery
-    commit = delivery._commit_change
+    commit = delivery.commit_stage._commit_change
 
     async def commit_later(message: Any) -> None:
         reached.set()
         await may_commit.wait()
         await commit(message)
 
-    monkeypatch.setattr(delivery, "_commit_change", commit_later)
+    monkeypatch.setattr(delivery.commit_stage, "_commit_change", commit_later)
     invitation = asyncio.create_task(api.invite(alice, group, dave))
     await reached.wait()
     await api.send(bob, group, "to the members")
@@ -208,14 +208,14 @@ async def test_a_change_refused_by_mongodb_is_decided_again(
         alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
         group = await api.create_group(alice, bob, carol)
         delivery = api.services.app.delivery
-        commit = delivery._commit_change
+        commit = delivery.commit_stage._commit_change
 
         async def commit_after_change(message: Any) -> None:
-            monkeypatch.setattr(delivery, "_commit_change", commit)
+            monkeypatch.setattr(delivery.commit_stage, "_commit_change", commit)
             api.database["conversations"].update_one({"_id": group}, {"$set": {"gv": 1}})
             await commit(message)
 
-        monkeypatch.setattr(delivery, "_commit_change", commit_after_change)
+        monkeypatch.setattr(delivery.commit_stage, "_commit_change", commit_after_change)
         await api.invite(alice, group, dave)
         await api.wait_until_idle()
         assert await api.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 0

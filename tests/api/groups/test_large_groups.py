@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from subscriptions.delivery import message_delivery as delivery
+from subscriptions.delivery import large_group_stage
 from tests.api.client import CREATE_GROUP, INVITE, LIVE_SESSIONS, Api, Refusal, wait_until
 from tests.api.conftest import HeldLargeGroupQueue, OpenApi
 
@@ -67,7 +67,7 @@ async def test_recipients_of_later_slices_receive_messages_in_order(
     large_group: LargeGroup, api: Api, held_queue: HeldLargeGroupQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each message counts its recipients from its sender on, so the slices of two messages end at different recipients."""
-    monkeypatch.setattr(delivery, "_LANE_MEMBERS", 100)
+    monkeypatch.setattr(large_group_stage, "_SLICE", 100)
     early, late = large_group.members[0], large_group.members[-1]
     # The last recipient of the first slice and the first one of the next, for both senders.
     listeners = [await api.listen(large_group.members[number]) for number in (298, 299, 300, 398, 399, 400)]

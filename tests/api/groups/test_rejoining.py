@@ -308,14 +308,14 @@ async def test_an_earlier_message_committed_after_a_join_changes_nothing(
     group = await api.create_group(alice, bob, carol)
     await api.total_unread(dave)
     reached, may_commit, delivery = asyncio.Event(), asyncio.Event(), api.services.app.delivery
-    commit = delivery._commit_messages
+    commit = delivery.commit_stage._commit_messages
 
     async def commit_later(batch: Any) -> None:
         reached.set()
         await may_commit.wait()
         await commit(batch)
 
-    monkeypatch.setattr(delivery, "_commit_messages", commit_later)
+    monkeypatch.setattr(delivery.commit_stage, "_commit_messages", commit_later)
     sends = asyncio.create_task(api.send(carol, group, "before Dave"))
     await reached.wait()
     await api.invite(alice, group, dave)

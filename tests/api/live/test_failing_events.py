@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 
-import resolvers.live.live_streams
+import resolvers.live.patient_reads
+import resolvers.live.session_sync
 from schema.base.loaders import Loaders
 from schema.execution import engine as engine_module
-from schema.execution.event_rendering import Responses
+from schema.execution.event_rendering import ResponseStream
 from store.base.errors import Unreachable
-from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
+from subscriptions.transport.engine import (
+    ConnectionContext,
+    EventStream,
+    GraphQLRequest,
+    RequestRefused,
+    iterate_responses,
+)
 from tests.api.client import (
     LIVE_MESSAGES,
     LIVE_SESSIONS,
@@ -42,7 +49,7 @@ async def start_subscription(api: Api, user: str, query: str, **variables: Any) 
 async def expect_stream_refusal(stream: EventStream) -> Refusal:
     with pytest.raises(RequestRefused) as caught:
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            async for _ in responses(stream):
+            async for _ in iterate_responses(stream):
                 pass
     (error,) = caught.value.errors
     return parse_refusal(error)
@@ -60,12 +67,12 @@ async def test_a_failed_replay_ends_with_a_retryable_error(
     await api.send(bob, alice)
     first = await (await api.subscribe(alice, query)).next()
     await api.stop_subscriptions()
-    monkeypatch.setattr(resolvers.live, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(resolvers.live.patient_reads, "_PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(api.services.app.replayer, "since", fail)
-    monkeypatch.setattr(resolvers.live, "changed_since", fail)
+    monkeypatch.setattr(resolvers.live.session_sync, "changed_since", fail)
     stream = await start_subscription(api, alice, query, since=first["cursor"])
     assert await expect_stream_refusal(stream) == Refusal("UNAVAILABLE", retryable=True)
-    assert not api.services.app.hub.hears(make_caller(alice).user_id)
+    assert not api.services.app.hub.has_mailbox(make_caller(alice).user_id)
 
 
 async def test_an_event_that_failed_for_some_is_rendered_again_for_later_readers(
@@ -76,19 +83,19 @@ async def test_an_event_that_failed_for_some_is_rendered_again_for_later_readers
     query = unique_subscription()
     early, late = [await start_subscription(api, bob, query) for _ in range(2)]
     late.take()
-    monkeypatch.setattr(engine_module, "_PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(engine_module, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(engine_module, "_EVENT_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(engine_module, "_EVENT_RETRY_PAUSE_SECONDS", 0.0)
     load = Loaders._load_users
 
     async def fail_for_events(loaders: Loaders, users: Any) -> Any:
-        return await (fail() if loaders._viewer.is_one_of_many else load(loaders, users))
+        return await (fail() if loaders._viewer.is_shared else load(loaders, users))
 
     with monkeypatch.context() as patch:
         patch.setattr(Loaders, "user", lambda loaders, user: loaders.users.load(user))
         patch.setattr(Loaders, "_load_users", fail_for_events)
         await api.send(alice, bob)
         assert await expect_stream_refusal(early) == Refusal("UNAVAILABLE", retryable=True)
-    events = responses(late)
+    events = iterate_responses(late)
     assert b"displayName" in await anext(events) + await anext(events)
     await events.aclose()
 
@@ -99,7 +106,7 @@ async def test_an_event_with_an_internal_error_ends_all_its_subscriptions(
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
     streams = [await start_subscription(api, user, unique_subscription()) for user in (alice, bob)]
-    monkeypatch.setattr("schema.events.message_from", lambda message: 1 / 0)
+    monkeypatch.setattr("schema.events.messages.message_from", lambda message: 1 / 0)
     await api.send(alice, bob)
     assert [await expect_stream_refusal(stream) for stream in streams] == [Refusal("INTERNAL")] * 2
 
@@ -135,17 +142,17 @@ async def test_taking_an_event_while_it_is_rendered_changes_nothing(api: Api, mo
     await api.send(alice, bob)
     query = LIVE_MESSAGES
     subscription = await start_subscription(api, bob, query)
-    assert isinstance(subscription, Responses)
-    events = responses(subscription)
+    assert isinstance(subscription, ResponseStream)
+    events = iterate_responses(subscription)
     await anext(events)
-    rendered = Responses.rendered
+    rendered = ResponseStream.on_rendered
     taken: list[bytes | None] = []
 
-    def take_too_early(response: Responses, *outcome: Any) -> None:
+    def take_too_early(response: ResponseStream, *outcome: Any) -> None:
         taken.append(response.take())
         rendered(response, *outcome)
 
-    monkeypatch.setattr(Responses, "rendered", take_too_early)
+    monkeypatch.setattr(ResponseStream, "on_rendered", take_too_early)
     await api.send(alice, bob, "one")
     await api.send(alice, bob, "two")
     async with asyncio.timeout(TIMEOUT_SECONDS):

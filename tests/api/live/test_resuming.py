@@ -142,16 +142,16 @@ async def send_out_of_order(
     api: Api, other_api: Api, to: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch, *, seq: int = 1
 ) -> None:
     """Send a message through a process whose commit is slow, and a second one through another process that commits first."""
-    messages = api.services.app.store.messages
+    commits = api.services.app.store.commits
     has_begun, may_commit = asyncio.Event(), asyncio.Event()
-    commit = messages.commit
+    commit = commits.commit
 
     async def delayed_commit(*batch: Any, **options: Any) -> Any:
         has_begun.set()
         await may_commit.wait()
         return await commit(*batch, **options)
 
-    monkeypatch.setattr(messages, "commit", delayed_commit)
+    monkeypatch.setattr(commits, "commit", delayed_commit)
     async with asyncio.TaskGroup() as tasks:
         slow_send = tasks.create_task(api.send(first, to, "first"))
         await has_begun.wait()

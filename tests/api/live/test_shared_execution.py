@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schema.base.loaders import Loaders
-from schema.events import ReceiptAdvancedType
+from schema.events.receipts import ReceiptAdvancedType
 from store.base.errors import Unreachable
 from tests.api.client import Api, Json, Subscriber, gather_all, private_id
 
@@ -169,7 +169,7 @@ async def test_an_event_is_retried_while_the_database_is_unreachable(api: Api, m
     load, failures = Loaders._load_users, itertools.count()
 
     async def fail_twice(loaders: Loaders, user_ids: Any) -> Any:
-        if loaders._viewer.is_one_of_many and next(failures) < 2:
+        if loaders._viewer.is_shared and next(failures) < 2:
             raise Unreachable("not there")
         return await load(loaders, user_ids)
 

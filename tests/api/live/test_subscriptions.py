@@ -9,7 +9,13 @@ import pytest
 
 from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import QueueBudget
-from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
+from subscriptions.transport.engine import (
+    ConnectionContext,
+    EventStream,
+    GraphQLRequest,
+    RequestRefused,
+    iterate_responses,
+)
 from tests.api.client import (
     LIVE_MESSAGES,
     LIVE_SESSIONS,
@@ -29,7 +35,7 @@ class UnreadSubscription:
 
     def __init__(self, stream: EventStream) -> None:
         self.stream = stream
-        self._responses = responses(stream)
+        self._responses = iterate_responses(stream)
 
     async def next(self) -> Json:
         async with asyncio.timeout(TIMEOUT_SECONDS):
@@ -40,7 +46,7 @@ class UnreadSubscription:
 
 async def start_subscription(api: Api, user: str, query: str, room: int = 1_000) -> UnreadSubscription:
     request = GraphQLRequest(query)
-    context = ConnectionContext(make_caller(user), "test", room=QueueBudget(room))
+    context = ConnectionContext(make_caller(user), "test", queue_budget=QueueBudget(room))
     return UnreadSubscription(
         await api.services.engine.subscribe(api.services.engine.prepare(request), request, context)
     )

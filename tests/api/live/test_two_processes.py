@@ -134,8 +134,8 @@ async def test_frames_lost_or_late_on_the_bus_are_read_from_the_log(
     alice, bob = await api.create_users("alice", "bob")
     live = await other_api.listen(alice)
     bus = other_api.services.app.bus
-    take, frames_kept = bus._take, list[bytes]()
-    monkeypatch.setattr(bus, "_take", frames_kept.append)
+    take, frames_kept = bus._receive, list[bytes]()
+    monkeypatch.setattr(bus, "_receive", frames_kept.append)
     await api.send(bob, alice, "1")
     await api.send(bob, alice, "2")
 
@@ -143,7 +143,7 @@ async def test_frames_lost_or_late_on_the_bus_are_read_from_the_log(
         return len(frames_kept) >= 2
 
     await wait_until(both_arrived)
-    monkeypatch.setattr(bus, "_take", take)
+    monkeypatch.setattr(bus, "_receive", take)
     if frames == "late":
         for data in reversed(frames_kept):
             take(data)

@@ -11,8 +11,8 @@ import pytest
 
 from store.base.errors import Unreachable
 from store.base.ids import UserId
-from store.messages.records import Reserved
-from store.sessions.session_store import NOT_CACHED
+from store.messages.message import ReservedMessage
+from store.sessions.apply_results import NOT_CACHED
 from subscriptions.delivery.in_flight_messages import Sent
 from tests.api.client import TIMEOUT_SECONDS, Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
@@ -117,17 +117,17 @@ async def test_concurrent_equal_requests_at_two_processes_give_one_message(api: 
 async def test_a_delayed_first_request_takes_no_second_place(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.messages.idempotency._BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 0.0)
     alice, bob = await api.create_users("alice", "bob")
-    messages = api.services.app.store.messages
-    reserve, reserving, may_reserve = messages.reserve, asyncio.Event(), asyncio.Event()
+    outbox = api.services.app.store.outbox
+    reserve, reserving, may_reserve = outbox.reserve, asyncio.Event(), asyncio.Event()
 
     async def wait_and_reserve(*args: Any, **options: Any) -> Any:
         reserving.set()
         await may_reserve.wait()
         return await reserve(*args, **options)
 
-    monkeypatch.setattr(messages, "reserve", wait_and_reserve)
+    monkeypatch.setattr(outbox, "reserve", wait_and_reserve)
     first = asyncio.create_task(api.send(alice, bob, "same", idempotencyKey="k"))
     await reserving.wait()
     second = await other_api.send(alice, bob, "same", idempotencyKey="k")
@@ -198,7 +198,7 @@ async def test_concurrent_refused_requests_do_not_wait_for_each_other(
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     # With these limits, a request that waited for another one would wait for an hour.
-    monkeypatch.setattr("resolvers.messages.idempotency._BRIEF_SECONDS", 3600)
+    monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 3600)
     monkeypatch.setattr("resolvers.messages.idempotency._PATIENCE_SECONDS", 3600)
     async with asyncio.timeout(TIMEOUT_SECONDS):
         refusals = await gather_all(
@@ -287,7 +287,7 @@ async def test_a_replay_without_a_session_is_a_retryable_error(api: Api, monkeyp
     before = await api.stored_documents()
     app = api.services.app
 
-    async def store_only(reserved: Reserved, *, recovered: bool) -> Sent:
+    async def store_only(reserved: ReservedMessage, *, recovered: bool) -> Sent:
         return Sent(reserved.message, NOT_CACHED)
 
     with monkeypatch.context() as patch:
@@ -304,7 +304,7 @@ async def test_a_replay_without_a_session_is_a_retryable_error(api: Api, monkeyp
 async def test_a_failed_replay_after_a_loss_leaves_the_key_to_its_message(
     open_api: OpenApi, deployments: Deployments, deployment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.messages.idempotency._BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 0.0)
     async with open_api(deployment) as api:
         await api.services.housekeeper.close()
         alice, bob = await api.create_users("alice", "bob")

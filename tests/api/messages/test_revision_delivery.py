@@ -90,7 +90,7 @@ async def test_another_server_sends_a_revision_to_the_remaining_members(
     async def forget_revision(revision: Any) -> None:
         revisions._under_way.clear()
 
-    monkeypatch.setattr(revisions, "_tell_rest_aside", forget_revision)
+    monkeypatch.setattr(revisions, "_publish_remaining_in_background", forget_revision)
     await api.recall(users[0], sent)
     assert (await early_recipient.next())["__typename"] == "MessageRecalled"
     await late_recipient.expect_no_event()
@@ -224,7 +224,7 @@ async def test_a_revision_in_the_outbox_does_not_affect_head_and_members(api: Ap
     assert (await api.own_session(alice, group))["unreadCount"] == 1
     # The message itself counts as delivered, so it can be revised.
     assert (await api.edit(alice, sent, "edited"))["editCount"] == 1
-    await store.cache.one(store.revisions.clear(revision))
+    await store.cache.one(store.revisions.clear_call(revision))
 
 
 async def test_a_revision_continues_when_its_caller_disconnects(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,25 +247,25 @@ class HeldFanout:
     """Lets a process store the next message without fanning it out."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._delivery: Any = api.services.app.delivery
-        self._push = self._delivery._push
-        self._held: list[tuple[Any, ...]] = []
+        queue = api.services.app.delivery.fanout_stage.queue
+        self._push = queue.push
+        self._held: list[Any] = []
         self._stored = asyncio.Event()
-        monkeypatch.setattr(self._delivery, "_push", self._hold)
+        monkeypatch.setattr(queue, "push", self._hold)
 
-    def _hold(self, stage: str, *rest: Any) -> None:
-        if stage == "show" and not self._stored.is_set():
-            self._held.append((stage, *rest))
-            self._stored.set()
+    def _hold(self, messages: Any) -> None:
+        if self._stored.is_set():
+            self._push(messages)
         else:
-            self._push(stage, *rest)
+            self._held.append(messages)
+            self._stored.set()
 
     async def wait_until_stored(self) -> None:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await self._stored.wait()
 
     def release(self) -> None:
-        self._push(*self._held.pop())
+        self._push(self._held.pop())
 
 
 async def test_an_edit_moves_the_session_while_a_later_message_is_not_fanned_out(

@@ -91,7 +91,7 @@ async def test_edits_concurrent_with_a_recall_show_no_content_after_it(api: Api,
         assert [event["message"]["content"] for event in replayed] == [None, None]
 
 
-@pytest.mark.parametrize("step", ["_begin", "_tell_first", "_publish"])
+@pytest.mark.parametrize("step", ["_begin", "_publish_first", "_publish"])
 async def test_an_edit_sent_after_a_later_recall_shows_no_content(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -121,7 +121,7 @@ async def test_an_edit_sent_after_a_later_recall_shows_no_content(
     assert recalled["editCount"] == 1
 
 
-@pytest.mark.parametrize("step", ["_begin", "_tell_first", "_publish"])
+@pytest.mark.parametrize("step", ["_begin", "_publish_first", "_publish"])
 async def test_an_edit_sent_after_a_later_edit_shows_the_later_content(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -237,12 +237,12 @@ async def test_a_head_loaded_during_a_revision_is_not_cached_stale(
     else:
         revised = await revisions.recall(message, 1)
     assert revised is not None
-    await api.services.app.store.cache.one(revisions.show(revised, 1))
+    await api.services.app.store.cache.one(revisions.newest_message_call(revised, 1))
     may_return.set()
     head = await load
     assert head is not None
-    assert head.last == revised
-    assert head.last.text == ("after" if revision == "edit" else None)
+    assert head.newest == revised
+    assert head.newest.text == ("after" if revision == "edit" else None)
 
 
 async def test_the_head_shows_the_newest_revision_in_any_order_of_arrival(api: Api) -> None:
@@ -257,11 +257,11 @@ async def test_the_head_shows_the_newest_revision_in_any_order_of_arrival(api: A
         for number in order:
             version = versions[number]
             assert version is not None
-            await store.cache.one(store.revisions.show(version, 1))
+            await store.cache.one(store.revisions.newest_message_call(version, 1))
         head = await store.conversations.find(ConversationId(private_id(alice, bob)))
         assert head is not None
-        assert head.last is not None
-        assert head.last.text == expected
+        assert head.newest is not None
+        assert head.newest.text == expected
 
 
 async def test_a_revision_of_an_older_message_keeps_the_last_message(api: Api) -> None:

@@ -178,15 +178,15 @@ async def test_a_message_is_not_delivered_before_it_is_durable(api: Api, monkeyp
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     reserved, may_commit, delivery = asyncio.Event(), asyncio.Event(), api.services.app.delivery
-    commit = delivery._commit_messages
+    commit = delivery.commit_stage._commit_messages
 
     async def commit_later(batch: Any) -> None:
-        monkeypatch.setattr(delivery, "_commit_messages", commit)
+        monkeypatch.setattr(delivery.commit_stage, "_commit_messages", commit)
         reserved.set()
         await may_commit.wait()
         await commit(batch)
 
-    monkeypatch.setattr(delivery, "_commit_messages", commit_later)
+    monkeypatch.setattr(delivery.commit_stage, "_commit_messages", commit_later)
     first_send = asyncio.create_task(api.send(alice, group, "delayed"))
     await reserved.wait()
     assert (await api.send(carol, group, "committed first"))["message"]["seq"] == 2

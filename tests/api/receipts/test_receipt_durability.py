@@ -9,23 +9,23 @@ import pytest
 
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message, MessageKind, Reserved
-from store.receipts.receipt_store import ReceiptKind
+from store.messages.message import Message, MessageKind, ReservedMessage
+from store.receipts.receipt_marks import ReceiptKind
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
-from subscriptions.realtime.events import ReceiptAdvanced
+from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from tests.api.client import Api, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
 
 
-async def reserve_only(api: Api, sender: str, conversation: str) -> Reserved:
+async def reserve_only(api: Api, sender: str, conversation: str) -> ReservedMessage:
     """Return a message that a server reserved before it died."""
     store = api.services.app.store
     message = Message(
         MessageId(store.ids.next()), ConversationId(conversation), UserId(sender), MessageKind.TEXT, "left behind"
     )
-    reserved = await store.messages.reserve(message)
-    assert isinstance(reserved, Reserved)
+    reserved = await store.outbox.reserve(message)
+    assert isinstance(reserved, ReservedMessage)
     return reserved
 
 
@@ -90,7 +90,7 @@ async def test_a_message_finished_by_another_server_reads_and_sends_receipts(
         reserved = await reserve_only(api, bob, conversation)
         store = api.services.app.store
         if step == "committed":
-            await store.messages.commit([reserved], [store.clock.now_ms()], careful=False)
+            await store.commits.commit([reserved], [store.clock.now_ms()], messages_first=False)
         assert await api.services.housekeeper.sweep(range(1024), idle_ms=0) == 1
         assert (await sender.next())["message"]["content"] == "left behind"
         assert without_cursor(await sender.next()) == receipt_advanced(conversation, bob, "READ", 3)
@@ -168,16 +168,16 @@ async def test_a_receipt_that_cannot_be_stored_is_stored_later(api: Api, monkeyp
     alice, bob = await api.create_users("alice", "bob")
     message = (await api.send(alice, bob))["message"]
     store = api.services.app.store.receipts
-    keep, failures = store.keep, [Unreachable("an election"), Unreachable("still")]
+    keep, failures = store.save_marks, [Unreachable("an election"), Unreachable("still")]
 
     async def fail_twice_then_keep(*args: Any) -> None:
         if failures:
             raise failures.pop()
         await keep(*args)
 
-    monkeypatch.setattr(type(store), "keep", lambda _, *args: fail_twice_then_keep(*args))
+    monkeypatch.setattr(type(store), "save_marks", lambda _, *args: fail_twice_then_keep(*args))
     receipt = ReceiptAdvanced(ConversationId(private_id(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
-    api.services.app.receipts.advance(receipt, 0, keep=True)
+    api.services.app.receipts.notify(receipt, 0, store_mark=True)
     await api.wait_until_idle()
     assert not failures
     assert await Receipts(api).statuses(alice, message) == {bob: "DELIVERED"}

@@ -255,17 +255,17 @@ class HeldCommits:
     """Holds back messages after their reservation, before they are stored."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._delivery: Any = api.services.app.delivery
-        self._push = self._delivery._push
-        self.held: list[tuple[Any, ...]] = []
+        queue = api.services.app.delivery.commit_stage.queue
+        self._push = queue.push
+        self.held: list[Any] = []
         self.holds = False
-        monkeypatch.setattr(self._delivery, "_push", self._hold)
+        monkeypatch.setattr(queue, "push", self._hold)
 
-    def _hold(self, stage: str, queue: Any, items: Any) -> None:
-        if stage == "commit" and self.holds:
-            self.held.append((stage, queue, items))
+    def _hold(self, messages: Any) -> None:
+        if self.holds:
+            self.held.append(messages)
         else:
-            self._push(stage, queue, items)
+            self._push(messages)
 
     def hold(self) -> None:
         self.holds = True
@@ -279,7 +279,7 @@ class HeldCommits:
     def release(self) -> None:
         self.holds = False
         while self.held:
-            self._push(*self.held.pop(0))
+            self._push(self.held.pop(0))
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from resolvers.messages.sending import NewMessage, send_message
+from resolvers.messages.new_messages import NewMessage
+from resolvers.messages.sending import send_message
 from store.base.ids import UserId
-from store.messages.records import Message
+from store.messages.message import Message
 from tests.api.client import RECALL, SILENCE_SECONDS, Api, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.targeting import as_sharded
@@ -29,10 +30,10 @@ async def store_and_die(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, 
         while api.database["messages"].count_documents({}) == count_before:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         delivery = api.services.app.delivery
-        for message in list(delivery._under_way.values()):
-            delivery._under_way.pop(message.reserved.message.id)
+        for message in delivery.in_flight:
+            delivery.in_flight.remove(message)
         dying.cancel()
-        for task in list(delivery._side):
+        for task in list(delivery.commit_stage._tasks):
             task.cancel()
         await asyncio.sleep(0)
 
@@ -57,7 +58,7 @@ async def test_stored_messages_of_dead_servers_are_fanned_out_after_a_loss(
         assert await api.unread(bob, conversation) == await api.unread(carol, group) - 1 == 0
         listener = await api.listen(bob)
         await api.services.housekeeper.check_redis()
-        await api.services.housekeeper._mender.mend()
+        await api.services.housekeeper._loss_recovery.recover()
 
         assert await api.unread(bob, conversation) == await api.unread(carol, group) - 1 == 1
         # Sending reads, also for the sender whose server died.
@@ -99,10 +100,10 @@ async def test_loss_recovery_starts_again_after_a_second_loss(
 
         with monkeypatch.context() as patch:
             patch.setattr(store.incomplete_deliveries, "list_page", list_and_lose_redis)
-            await housekeeper._mender.mend()
+            await housekeeper._loss_recovery.recover()
         await housekeeper.check_redis()
         assert store.deployment.generations.recover_from_ms is not None
-        await housekeeper._mender.mend()
+        await housekeeper._loss_recovery.recover()
         await housekeeper.check_redis()
         assert store.deployment.generations.recover_from_ms is None
 
@@ -121,5 +122,5 @@ async def test_loss_recovery_notes_the_origin_of_stored_messages(open_api: OpenA
             deployments.flush_redis("not noted")
             for _ in range(2):
                 await housekeeper.check_redis()
-            await housekeeper._mender.mend()
+            await housekeeper._loss_recovery.recover()
             assert (await api.recall(alice, sent))["content"] is None

@@ -18,13 +18,13 @@ async def test_resending_a_stored_message_returns_a_session_that_includes_it(
     await api.wait_until_idle()
 
     delivery, may_continue = api.services.app.delivery, asyncio.Event()
-    fan_out = delivery._show
+    fan_out = delivery.fanout_stage._fan_out
 
     async def fan_out_later(batch: Any) -> None:
         await may_continue.wait()
         await fan_out(batch)
 
-    monkeypatch.setattr(delivery, "_show", fan_out_later)
+    monkeypatch.setattr(delivery.fanout_stage, "_fan_out", fan_out_later)
     first_send = asyncio.create_task(api.send(alice, bob, "second", idempotencyKey="k"))
     while api.database["messages"].count_documents({}) < 2:  # noqa: ASYNC110
         await asyncio.sleep(0.01)

@@ -14,7 +14,7 @@ async def test_a_process_stops_in_time_during_housekeeping(api: Api, open_api: O
         await housekeeper.close()
         for round_ in range(20):
             busy_tasks = [
-                asyncio.create_task(housekeeper._every(0, "busy", housekeeper.check_redis)) for _ in range(40)
+                asyncio.create_task(housekeeper._repeat(0, "busy", housekeeper.check_redis)) for _ in range(40)
             ]
             housekeeper._tasks[:] = busy_tasks
             await asyncio.sleep(0.02 + round_ / 1_000)

@@ -213,7 +213,7 @@ async def test_a_gateway_without_sessions_keeps_its_settings(open_api: OpenApi, 
 
 
 async def test_one_call_reads_more_sessions_than_one_lock_covers(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resolvers.sessions.reading._TOGETHER", 40)
+    monkeypatch.setattr("resolvers.sessions.reading._SESSIONS_PER_TRANSACTION", 40)
     (alice,) = await api.create_users("alice")
     others = await api.create_many_users(f"u{secrets.token_hex(4)}", 50)
     await gather_all(*(api.send(other, alice, subBiz="shop") for other in others))

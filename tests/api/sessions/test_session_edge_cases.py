@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from resolvers.groups import groups
+from resolvers.groups import group_creation
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
-from store.messages.records import Message, MessageKind, Reserved
+from store.messages.message import Message, MessageKind, ReservedMessage
 from tests.api.client import CREATE_GROUP, LIVE_SESSIONS, SYNC, Api, gather_all, private_id, wait_until
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import MARK_READ
@@ -54,8 +54,8 @@ async def test_reading_past_an_in_flight_message_stops_before_it(api: Api) -> No
         await api.send(bob, alice)
     app = api.services.app
     in_flight = Message(MessageId(app.store.ids.next()), conversation, UserId(bob), MessageKind.TEXT, "under way")
-    reserved = await app.store.messages.reserve(in_flight)
-    assert isinstance(reserved, Reserved)
+    reserved = await app.store.outbox.reserve(in_flight)
+    assert isinstance(reserved, ReservedMessage)
     await api.send(bob, alice)
     assert (await api.mark_read(alice, conversation, 4))["readSeq"] == 3
     await app.delivery.send(reserved)
@@ -115,7 +115,7 @@ async def test_repeating_create_group_completes_an_interrupted_creation(
         raise Unreachable("the server is gone")
 
     group_input = {"name": "Hikers", "memberIds": [bob, carol], "idempotencyKey": "made"}
-    monkeypatch.setattr(groups, "_announce_members", fail_announcement)
+    monkeypatch.setattr(group_creation, "_announce_members", fail_announcement)
     assert (await api.expect_refusal(alice, CREATE_GROUP, input=group_input)).code == "UNAVAILABLE"
     monkeypatch.undo()
     group = (await api.data(alice, CREATE_GROUP, input=group_input))["createGroup"]["id"]
@@ -155,7 +155,7 @@ async def test_a_mute_with_a_distant_end_is_forgotten_without_listeners(api: Api
 async def test_a_session_that_moves_while_a_sub_biz_is_read_is_read_too(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.sessions.reading._TOGETHER", 2)
+    monkeypatch.setattr("resolvers.sessions.reading._SESSIONS_PER_TRANSACTION", 2)
     alice, others, conversations = await create_shop_conversations(api, 6, 0)
     for other in others:
         await api.send(other, alice, subBiz="shop")

@@ -4,7 +4,11 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import { gql, type TypedDocumentNode } from "@urql/core";
-/** SYSTEM: written by the server only (INVALID_INPUT from a client); takes a seq, never counts as unread, never in offlineMessages; its sender is who acted. BOT_COMMAND: an ordinary message that bots look for. */
+/**
+ * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes
+ * a seq, never counts as unread, is never in offlineMessages; its sender is whoever acted, or the user acted for; its
+ * systemEvent is CUSTOM. BOT_COMMAND: an ordinary message that bots look for.
+ */
 export type ContentType =
   | 'TEXT'
   | 'SYSTEM'
@@ -35,7 +39,10 @@ export type GroupStatus =
   | 'ACTIVE'
   | 'DISSOLVED';
 
-/** SINCE_JOIN: only while one was a member. FULL: members also read what came before they joined and between; former members up to when they last left. */
+/**
+ * SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they joined and
+ * between memberships; former members up to when they last left.
+ */
 export type HistoryVisibility =
   | 'SINCE_JOIN'
   | 'FULL';
@@ -49,18 +56,24 @@ export type ReceiptStatus =
   | 'DELIVERED'
   | 'READ';
 
-/** Exactly one of toUserId and conversationId. toUserId opens the private conversation if there is none. */
+/**
+ * Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given)
+ * if there is none.
+ */
 export type SendMessageInput = {
   toUserId?: string | null | undefined;
   conversationId?: string | null | undefined;
   /** With toUserId only; [a-z0-9-]{1,32}. */
   subBiz?: string | null | undefined;
-  /** 1 to 4000 characters (Unicode code points), not only white space, no NUL. A message to oneself: INVALID_INPUT. */
+  /**
+   * 1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it may be empty. A message
+   * to oneself: INVALID_INPUT.
+   */
   content: string;
   contentType?: ContentType | null | undefined;
-  /** Members of the conversation only (INVALID_INPUT). */
+  /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
   mentions?: Array<string> | null | undefined;
-  /** OWNER and ADMIN only (FORBIDDEN); in a private conversation: INVALID_INPUT. */
+  /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
   mentionAll?: boolean | null | undefined;
   /** A message of the same conversation that the sender can see (INVALID_INPUT). */
   replyToId?: string | null | undefined;

@@ -1,4 +1,4 @@
-/** Who uses this device. In development one click gets a token; elsewhere it is pasted, or comes in the address. */
+/** The user of this device. In development one click gets a token; otherwise it is pasted, or part of the address. */
 import type { Token, Tokens } from "./confab/client";
 import { disk } from "./confab/disk";
 
@@ -9,12 +9,12 @@ export interface Person {
 
 const params = new URLSearchParams(location.search);
 
-/** Two devices in one browser keep apart what they store. */
+/** Two devices in one browser store their data separately. */
 export const place = `confab.${params.get("device") ?? "browser"}`;
 const TOKEN_KEY = `${place}.token`;
 
 let cast: Promise<Person[] | null> | undefined;
-/** Whom one can sign in as; null where tokens aren't handed out. */
+/** The people one can sign in as; null if the server gives out no tokens. */
 export const people = () =>
   (cast ??= fetch("/dev/people")
     .then((answer) => (answer.ok ? (answer.json() as Promise<Person[]>) : null))
@@ -38,7 +38,7 @@ class Refused extends Error {
   }
 }
 
-/** Reads who it is for, and until when, from the token itself; the server judges whether it's good. */
+/** Reads user and expiry from the token. The server decides whether it is valid. */
 export function takeToken(token: string): Token {
   const part = token.split(".")[1] ?? "";
   const claims = JSON.parse(atob(part.replaceAll("-", "+").replaceAll("_", "/"))) as { sub?: unknown; exp?: unknown };
@@ -48,10 +48,10 @@ export function takeToken(token: string): Token {
 
 const held = () => JSON.parse(disk.get(TOKEN_KEY) ?? "null") as Token | null;
 
-/** In another tab somebody else may have signed in meanwhile: theirs is left alone. */
+/** Another user may have signed in in another tab: that sign-in is not touched. */
 export const signOut = (userId: string) => held()?.userId === userId && disk.remove(TOKEN_KEY);
 
-/** Who is signed in on this device, or comes signed in by the address (`#token=…`, `?as=bob`). */
+/** The user signed in on this device or by the address (`#token=…`, `?as=bob`). */
 export async function remembered(): Promise<Token | null> {
   if (location.hash.startsWith("#token=")) {
     const token = location.hash.slice("#token=".length);

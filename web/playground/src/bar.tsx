@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 
 import { describe, identity, onIdentity, people, signInAs, takeToken, type Person } from "./identity";
 
-/** Who one is, and how to become somebody else. `controls` is where GraphiQL's own switches go. */
+/** The signed-in user, and switching to another. `controls` is the place of GraphiQL's own controls. */
 export function Bar({ controls }: { controls: (element: HTMLElement | null) => void }) {
   const [who, setWho] = useState(identity);
   const [known, setKnown] = useState<Person[] | null>(null);

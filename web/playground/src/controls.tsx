@@ -7,11 +7,11 @@ import { onIdentity } from "./identity";
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
-/** The switches of the bar that act on GraphiQL. To be put inside GraphiQL, whose state they need; shown in `place`. */
+/** The controls of the bar that act on GraphiQL. They are rendered inside GraphiQL, because they need its state, and displayed in `place`. */
 export function Controls({ place }: { place: HTMLElement | null }) {
   const schema = useGraphiQL((state) => state.schema);
   const { introspect } = useGraphiQLActions();
-  // A refused token gets no schema either; the next one may, once it has been typed to its end.
+  // A refused token gets no schema either; the next one may, once it is complete.
   useEffect(() => {
     if (schema) return;
     let timer: ReturnType<typeof setTimeout>;
@@ -40,7 +40,7 @@ function Theme() {
   useEffect(() => {
     const follow = () => {
       setSystemIsDark(DARK.matches);
-      // Its editors look at the system only when they are told a theme.
+      // Its editors follow the system's theme only if they are given one.
       if (!theme) setTheme(null);
     };
     DARK.addEventListener("change", follow);
@@ -58,7 +58,7 @@ function Theme() {
   );
 }
 
-/** Opens an example in a tab: where it is open as it was given, in that one. */
+/** Opens an example in a tab; in its existing tab if it is unchanged there. */
 function Examples() {
   const tabs = useGraphiQL((state) => state.tabs);
   const queryEditor = useGraphiQL((state) => state.queryEditor);

@@ -1,6 +1,6 @@
 const files = import.meta.glob<string>("./examples/*.graphql", { query: "?raw", import: "default", eager: true });
 
-/** Operations that work as they are on the demo's data, in the order of their tabs. */
+/** Operations that work unchanged on the demo's data, in the order of their tabs. */
 export const EXAMPLES = Object.keys(files)
   .sort()
   .map((path) => files[path]!);

@@ -1,5 +1,5 @@
-// How operations reach Confab: queries and mutations by POST, subscriptions over one WebSocket that is opened when the first one starts.
-// Whatever fails is shown as an answer, in words.
+// The connection to Confab: queries and mutations by POST, subscriptions over one WebSocket that opens with the first of them.
+// Errors are displayed as an answer.
 
 import type { Fetcher } from "@graphiql/toolkit";
 import { Kind, parse, type OperationDefinitionNode } from "graphql";
@@ -9,10 +9,10 @@ import { identity, onIdentity, type Identity } from "./identity";
 
 const PATH = location.pathname;
 
-/** Close codes that end it for good, as people may be told. */
+/** Final close codes, as texts for users. */
 const REASONS: Record<number, string> = {
-  4401: "Nobody is signed in, or the token was refused: sign in and run it again.",
-  4403: "The token was refused, or has expired: sign in again and run it once more.",
+  4401: "You are not signed in, or the token was refused: sign in and run it again.",
+  4403: "The token was refused or has expired: sign in and run it again.",
   4429: "Too many connections or operations at once: wait a little and run it again.",
 };
 
@@ -24,7 +24,7 @@ interface Failure {
 let socket: { client: Client; authorization: string | undefined; who: string | undefined; open: boolean } | undefined;
 
 onIdentity((next) => {
-  // The same person with a later token: what is open goes on.
+  // The same user with a later token: open subscriptions continue.
   if (socket && next?.person && socket.who === next.person.id) renew(next);
   else hangUp();
 });
@@ -57,7 +57,7 @@ async function post(body: object, headers: Record<string, string>): Promise<neve
 
 function subscribe(payload: { query: string; variables?: Record<string, unknown>; operationName?: string | null }, headers: Record<string, string>) {
   const client = connect(authorization(headers));
-  // What GraphiQL takes for an observable.
+  // The form of an observable that GraphiQL accepts.
   return {
     subscribe(observer: { next(value: unknown): void; complete(): void }) {
       const unsubscribe = client.subscribe(payload, {
@@ -81,7 +81,7 @@ function connect(authorization: string | undefined): Client {
     url: location.origin.replace(/^http/, "ws") + PATH,
     connectionParams: () => (mine.authorization ? { Authorization: mine.authorization } : {}),
     retryAttempts: 5,
-    // Refused tokens are refused again, however often they are shown.
+    // A refused token is refused every time.
     shouldRetry: (event) => event instanceof CloseEvent && !(event.code in REASONS) && event.code < 4500,
     on: { connected: () => (mine.open = true), closed: () => (mine.open = false) },
   });
@@ -89,7 +89,7 @@ function connect(authorization: string | undefined): Client {
   return mine.client;
 }
 
-/** Shows the server the later token on the socket that is open, so that it outlives the first one's. */
+/** Sends the later token over the open socket, so that the socket outlives the first token. */
 function renew(next: Identity): void {
   if (!socket) return;
   socket.authorization = `Bearer ${next.token}`;
@@ -104,7 +104,7 @@ function hangUp(): void {
   socket = undefined;
 }
 
-/** What the headers editor says goes before who is signed in. */
+/** The headers editor takes precedence over the signed-in user. */
 function authorization(headers: Record<string, string>): string | undefined {
   const name = Object.keys(headers).find((key) => key.toLowerCase() === "authorization");
   if (name !== undefined) return headers[name];
@@ -112,13 +112,13 @@ function authorization(headers: Record<string, string>): string | undefined {
   return token ? `Bearer ${token}` : undefined;
 }
 
-/** The operation of that name, or the only one there is: right after a change of tabs GraphiQL still names the one before. */
+/** The operation of that name, or the only one: right after a change of tabs GraphiQL still names the previous one. */
 function findOperation(query: string, name: string | null | undefined): OperationDefinitionNode | undefined {
   try {
     const operations = parse(query).definitions.filter((definition) => definition.kind === Kind.OPERATION_DEFINITION);
     return operations.find((operation) => operation.name?.value === name) ?? (operations.length === 1 ? operations[0] : undefined);
   } catch {
-    // The server says what is wrong with it.
+    // The server reports the error.
     return undefined;
   }
 }
@@ -126,7 +126,7 @@ function findOperation(query: string, name: string | null | undefined): Operatio
 function errorsOf(failure: unknown): Failure[] {
   if (Array.isArray(failure)) return failure as Failure[];
   if (failure instanceof CloseEvent) {
-    const reason = REASONS[failure.code] ?? "The connection was closed, and did not come back.";
+    const reason = REASONS[failure.code] ?? "The connection was closed and could not be restored.";
     return [{ message: reason, extensions: { closeCode: failure.code, closeReason: failure.reason } }];
   }
   return [{ message: failure instanceof Error ? failure.message : "The connection failed: is the server running?" }];

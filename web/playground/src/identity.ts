@@ -1,5 +1,5 @@
-// Whom requests are made as: one of the demo's people (development only), or whoever a token was issued for.
-// Kept for as long as the browser tab: two tabs may be two people.
+// The user of all requests: one of the demo's people (development only), or the owner of a token.
+// Kept as long as the browser tab: two tabs may be two people.
 
 /** One of the demo's people, as `GET /dev/people` names them. */
 export interface Person {
@@ -7,7 +7,7 @@ export interface Person {
   displayName: string;
 }
 
-/** expiresAt: ms since the epoch, null where the token doesn't say. person: one click made the token, so another can be had. */
+/** expiresAt: ms since the epoch, null if the token does not say. person: set if one click made the token, so another can be made. */
 export interface Identity {
   token: string;
   who: string;
@@ -31,7 +31,7 @@ export function onIdentity(listener: Listener): () => void {
   return () => void listeners.delete(listener);
 }
 
-/** The demo's people; none where this is no development server, and tokens are to be given by hand. */
+/** The demo's people; empty if this is not a development server. Tokens are then entered by hand. */
 export async function people(): Promise<Person[]> {
   try {
     const response = await fetch("/dev/people");
@@ -41,7 +41,7 @@ export async function people(): Promise<Person[]> {
   }
 }
 
-/** Makes requests go as one of the demo's people. Throws with a sentence where that fails. */
+/** Sends requests as one of the demo's people. Throws an error with a sentence for the user. */
 export async function signInAs(person: Person): Promise<void> {
   const response = await fetch("/dev/sign-in", {
     method: "POST",
@@ -53,7 +53,7 @@ export async function signInAs(person: Person): Promise<void> {
   become({ token, expiresAt, who: person.displayName, person });
 }
 
-/** Makes requests go with a token that somebody was given; with an empty one, as nobody. */
+/** Sends requests with a given token; with an empty one, anonymously. */
 export function takeToken(text: string): void {
   const token = text.trim().replace(/^Bearer\s+/i, "");
   if (!token) return become(null);
@@ -63,7 +63,7 @@ export function takeToken(text: string): void {
   become({ token, who: claims ? `${claims.name ?? claims.sub}${role}` : "", expiresAt, person: null });
 }
 
-/** A token in the address is used, and taken out of there, so that it stays in no history and no bookmark. */
+/** Uses a token from the address and removes it there, so that it stays in no history and no bookmark. */
 export function takeTokenFromAddress(): void {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!token) return;
@@ -71,9 +71,9 @@ export function takeTokenFromAddress(): void {
   takeToken(token);
 }
 
-/** What to say about an identity: whether requests can be made as it, and as whom, for how long. */
+/** Describes an identity: its user, and how long its token is valid. */
 export function describe(identity: Identity | null): { good: boolean; text: string } {
-  if (!identity) return { good: false, text: "Not signed in: there is the documentation, and nothing else." };
+  if (!identity) return { good: false, text: "Not signed in: only the documentation is available." };
   if (!identity.who) return { good: false, text: "This is no token." };
   if (identity.expiresAt === null) return { good: true, text: `Signed in as ${identity.who}` };
   const left = identity.expiresAt - Date.now();
@@ -87,13 +87,13 @@ function become(next: Identity | null): void {
     if (next) sessionStorage.setItem(STORED, JSON.stringify(next));
     else sessionStorage.removeItem(STORED);
   } catch {
-    // Storage is switched off: it lives as long as the page.
+    // Storage is disabled: it lives as long as the page.
   }
   keepAlive();
   for (const listener of listeners) listener(next);
 }
 
-/** A development token lasts an hour; another one is asked for in time, also by pages that slept through that moment. */
+/** A development token lasts an hour; a new one is fetched in time, also by pages that slept meanwhile. */
 export function keepAlive(): void {
   clearTimeout(renewal);
   const { person, expiresAt } = current ?? {};

@@ -39,7 +39,7 @@ function Playground() {
           defaultEditorToolsVisibility={false}
           inputValueDeprecation
           isHeadersEditorEnabled
-          // Headers may hold a token; they are not to be kept.
+          // Headers may contain a token; do not store them.
           shouldPersistHeaders={false}
         >
           <GraphiQL.Logo> </GraphiQL.Logo>

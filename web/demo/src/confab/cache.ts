@@ -1,8 +1,8 @@
 /**
- * The normalised cache: one copy of each session, message and user, whichever answer or event brought it.
+ * The normalised cache: one copy of each session, message and user, from whichever answer or event.
  *
- * Promises: the session list is always in the model's order, and the history in order of seq without a message twice, whatever
- * comes in whatever order: both are computed from all that is held. What is older than what is held changes nothing.
+ * Guarantees: the session list is always in display order, and the history in order of seq without duplicates, in whatever order
+ * data arrives: both are computed from all cached objects. Older data never replaces newer data.
  */
 import { cacheExchange, type Cache, type DataField, type Entity } from "@urql/exchange-graphcache";
 
@@ -14,8 +14,8 @@ export const sessionId = (userId: string, conversationId: string) => `s_${userId
 export function cache(me: string) {
   const sessionKey = (conversationId: string) => `Session:${sessionId(me, conversationId)}`;
 
-  // What belongs to a list is remembered one by one: answers that overtake each other are written into layers, and in a list that is read,
-  // extended and written back one would hide what the other brought. What is linked at the list itself only tells its readers to look.
+  // The members of a list are stored one by one: answers that overtake each other are written into layers, and if a list were read,
+  // extended and written back, one would hide the members of the other. The link on the list itself only notifies its readers.
   const look = (cache: Cache, list: string, of: { conversationId?: string }) => cache.link("Query", list, of, []);
   const remember = (cache: Cache, list: string, of: { conversationId?: string }, key: string) => {
     cache.link("Query", list, { ...of, key }, key);
@@ -37,11 +37,11 @@ export function cache(me: string) {
     }
   };
 
-  /** What came since the page was loaded: a list beside the pages, so that it doesn't matter which came first. */
+  /** Messages received since the page was loaded: a list separate from the pages, so that the order of arrival does not matter. */
   const arrive = (cache: Cache, { id, conversationId }: { id: string; conversationId: string }) =>
     remember(cache, "arrived", { conversationId }, `Message:${id}`);
 
-  /** What a change of the session will look like, shown until the server has answered. */
+  /** The expected result of a session change, displayed until the server answers. */
   const soon = (change: (args: never) => Partial<SessionPartsFragment>) => (args: { conversationId?: unknown }, cache: Cache) => {
     const id = sessionId(me, String(args.conversationId));
     return cache.resolve(`Session:${id}`, "writeSeq") === undefined ? (null as never) : { __typename: "Session", id, ...change(args as never) };
@@ -50,7 +50,7 @@ export function cache(me: string) {
   const leaveOut = (data: Record<string, unknown>) =>
     Object.keys(data).forEach((field) => field !== "id" && field !== "__typename" && (data[field] = undefined));
 
-  /** While a reset's parts come in, what the server says counts, even where its clock went back. */
+  /** While the parts of a reset arrive, the server's data counts, even if its clock went back. */
   let inReset = false;
   let afterFirst = false;
 
@@ -60,7 +60,7 @@ export function cache(me: string) {
 
     resolvers: {
       Query: {
-        /** All sessions held that belong to this list, pinned first by priority, then by writeTs, newest first. */
+        /** All cached sessions of this list, pinned first by priority, then by writeTs, newest first. */
         sessions: (_parent, args, cache) => {
           if (cache.resolve("Query", "sessions", args) === undefined) return undefined as never;
           const pages = cache
@@ -87,10 +87,10 @@ export function cache(me: string) {
           return (cache.resolve(key, "writeSeq") === undefined ? cache.resolve("Query", "session", args) : key) as never;
         },
 
-        /** All pages held, and what has come since, as one list in order of seq. */
+        /** All cached pages and all later messages, as one list in order of seq. */
         messages: (_parent, args, cache) => {
           const asked = cache.resolve("Query", "messages", args);
-          if (asked === undefined) return undefined as never; // This page isn't here: it has to be asked for.
+          if (asked === undefined) return undefined as never; // This page is not cached: fetch it.
           const seqs = new Map<string, number>();
           const add = (node: DataField | undefined) => {
             const seq = cache.resolve(node as Entity, "seq");
@@ -106,7 +106,7 @@ export function cache(me: string) {
             const seq = seqs.get(nodes[0] as string) ?? 0;
             if (pageInfo && (!first || seq < first.seq)) first = { seq, pageInfo };
           }
-          // Null: there was no such conversation when it was asked for, so what has come since is all of it.
+          // Null: the conversation did not exist when it was fetched, so all its messages came later.
           if (!first && asked !== null) return undefined as never;
           remembered(cache, "arrived", { conversationId: String(args.conversationId) }).forEach(add);
           if (!first && !seqs.size) return null;
@@ -120,13 +120,13 @@ export function cache(me: string) {
     },
 
     updates: {
-      // The id is written first: what else an answer says that has been overtaken is left out here.
+      // The id is written first: other fields of an outdated answer are skipped here.
       Session: {
         id: (session, _args, cache) => {
           const key = `Session:${session.id as string}`;
           const held = (field: string) => (cache.resolve(key, field) as number | null | undefined) ?? 0;
           if (held("activeTs") > Number(session.activeTs) && !inReset) leaveOut(session);
-          // The other person's marks move without the session's clock; they only grow.
+          // The other person's positions move without the session's clock; they only grow.
           for (const mark of ["peerDeliveredSeq", "peerReadSeq"]) if (held(mark) > Number(session[mark])) session[mark] = undefined as never;
           remember(cache, "known", {}, key);
         },
@@ -141,12 +141,12 @@ export function cache(me: string) {
       SyncSession: { reset: (part) => void (inReset ||= !!part.reset) },
       Query: {
         sessions: (result, _args, cache) =>
-          (holdTotal(cache, (result.sessions as { totalUnread: number }).totalUnread), look(cache, "known", {})), // Another page of the list is here,
+          (holdTotal(cache, (result.sessions as { totalUnread: number }).totalUnread), look(cache, "known", {})), // Another page of the list arrived,
         messages: (_result, { conversationId }, cache) => look(cache, "arrived", { conversationId: String(conversationId) }), // or of a history.
         syncSessions: (result, _args, cache) => holdTotal(cache, (result.syncSessions as { totalUnread: number }).totalUnread),
       },
       Mutation: {
-        // Where nothing is said of a mutation, the cache takes what it hasn't met for newly made, and forgets all others of that type.
+        // Without an updater for a mutation, the cache treats unknown entities as new, and invalidates all others of that type.
         ...Object.fromEntries(mutations.map((name) => [name, () => {}])),
         sendMessage: (result, _args, cache) => arrive(cache, (result.sendMessage as { message: { id: string; conversationId: string } }).message),
         assignCategory: (_result, _args, cache) => cache.invalidate("Query", "sessionCategories"),
@@ -155,21 +155,21 @@ export function cache(me: string) {
         syncSession: (result: SyncSessionSubscription, _args, cache) => {
           const { sessions, totalUnread, reason, reset, hasMore } = result.syncSession;
           holdTotal(cache, totalUnread);
-          // After a reset this is all there is: what it doesn't name is gone.
+          // After a reset this is the complete list: other sessions are gone.
           if (reset && !afterFirst) {
             const now = new Set(sessions.map(({ id }) => `Session:${id}`));
             for (const key of remembered(cache, "known", {})) if (!now.has(key)) cache.invalidate("Query", "known", { key });
             look(cache, "known", {});
           }
           inReset = afterFirst = reset && hasMore;
-          // Who comes back to a group may read what was said in between, of which no event told.
+          // A user who joins a group again may read messages from the time between, without events for them.
           if (reason === "MEMBERSHIP") dropHistory(cache, new Set(sessions.map((each) => each.conversation.id)));
           cache.invalidate("Query", "sessionCategories");
         },
         messageEvents: (result: MessageEventsSubscription, _args, cache) => {
           const event = result.messageEvents;
           if (event.__typename === "MessageCreated") arrive(cache, event.message);
-          // There may be holes in what is held.
+          // The cached history may have gaps.
           if (event.__typename === "CaughtUp" && event.reset) dropHistory(cache);
           if (event.__typename === "ReceiptAdvanced" && event.user.id !== me) {
             const key = sessionKey(event.conversationId);

@@ -1,8 +1,8 @@
 /**
  * The connection: queries and mutations over HTTP, subscriptions over one WebSocket.
  *
- * Promises: no request leaves with a token that is about to end; the socket outlives its token (renewAuth) and the network: it
- * comes back by itself, and each subscription goes on after the last event that it gave, so its reader misses and repeats nothing.
+ * Guarantees: no request is sent with a token that is about to expire. The socket outlives its token (renewAuth) and the network: it
+ * reconnects automatically, and each subscription resumes after its last event, so its reader misses and repeats nothing.
  */
 import { Client, fetchExchange, subscriptionExchange, type Exchange } from "@urql/core";
 import { authExchange } from "@urql/exchange-auth";
@@ -19,10 +19,10 @@ export interface Token {
   expiresAt: number;
 }
 
-/** Where tokens come from: in your product, your own sign-in service. */
+/** The source of tokens: in your product, your own sign-in service. */
 export interface Tokens {
   current(): Token;
-  /** Fetches a fresh one for the same person. Null where there is none to be had: they have to sign in again. Rejects where it may be had later. */
+  /** Fetches a new token for the same user. Null if there is none: the user has to sign in again. Rejects if there may be one later. */
   renew(): Promise<Token | null>;
 }
 
@@ -40,10 +40,10 @@ const RENEW_BEFORE_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 const PONG_WITHIN_MS = 5_000;
 const TOKEN_REFUSED = 4403;
-/** Timers of browsers end at once beyond that. */
+/** Timers of browsers fire at once for longer times. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** signedOut: there is no token to be had any more. broken: the socket was closed as if something were wrong for good; connect anew, later. */
+/** signedOut: no token can be had any more. broken: the socket was closed with a final code; reconnect later. */
 export function connect(tokens: Tokens, signedOut: () => void, broken: () => void): Connection {
   const endsSoon = () => tokens.current().expiresAt - Date.now() < RENEW_BEFORE_MS;
   const renew = async () => {
@@ -52,7 +52,7 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
     return token;
   };
 
-  // --- the state of the link, for banners and for whoever waits to send
+  // --- the state of the connection, for banners and for the outbox
   let link: Link = "connecting";
   const listeners = new Set<() => void>();
   const setLink = (now: Link) => {
@@ -63,14 +63,14 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
 
   // --- the socket
   let wake = () => {};
-  /** A token may be refused long before its end: where it was revoked, or the server's keys have changed. */
+  /** A token may be refused long before it expires: if it was revoked, or if the server's keys have changed. */
   let refused = false;
   let pongDue: ReturnType<typeof setTimeout> | undefined;
   let renewal: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
     url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/graphql`,
     connectionParams: async () => {
-      // Where that fails the old one is refused, and all is tried again a little later.
+      // If this fails, the old token is refused, and everything is tried again a little later.
       if (refused || endsSoon()) await renew().catch(() => {});
       return { authorization: `Bearer ${tokens.current().token}` };
     },
@@ -96,7 +96,7 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
         clearTimeout(pongDue);
         setLink("offline");
       },
-      // A socket that has died in the computer's sleep looks alive until somebody asks.
+      // A socket that died while the computer slept looks alive until it is used.
       ping: (received) => {
         if (!received) pongDue = setTimeout(() => socket.terminate(), PONG_WITHIN_MS);
       },
@@ -115,12 +115,12 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
         if (token) for await (const _ of socket.iterate({ query: RENEW, variables: { token: token.token } }));
         if (token) scheduleRenewal();
       } catch {
-        socket.terminate(); // Coming back asks for a token again.
+        socket.terminate(); // Reconnecting gets a token again.
       }
     }, Math.min(LONGEST_TIMER_MS, Math.max(1000, tokens.current().expiresAt - Date.now() - RENEW_BEFORE_MS)));
   };
 
-  const open = new AbortController(); // Its signal takes the listeners off.
+  const open = new AbortController(); // Its signal removes the listeners.
   addEventListener("online", () => wake(), open);
   addEventListener("offline", () => socket.terminate(), open);
   document.addEventListener("visibilitychange", () => wake(), open);
@@ -143,7 +143,7 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
       subscriptionExchange({
         forwardSubscription: ({ query, variables }) => ({
           subscribe: (sink) => {
-            // graphql-ws sends this payload again whenever it has reconnected: by then `since` is the last event that came.
+            // graphql-ws sends this payload again after each reconnect: `since` is then the last received event.
             const payload = { query: query!, variables: { ...variables } as Record<string, unknown> };
             let stop = () => {};
             let tries = 0;
@@ -156,7 +156,7 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
                   if (cursor) payload.variables.since = cursor;
                   sink.next(result as Parameters<typeof sink.next>[0]);
                 },
-                // What the server can't begin now (a rate, a database that is away) it is asked for again, from where it was.
+                // If the server cannot start it now (a rate limit, a database that is away), try again from the same position.
                 error: (error) => {
                   const refusals = Array.isArray(error) ? (error as GraphQLError[]).map((each) => each.extensions ?? {}) : [];
                   if (!refusals.length || refusals.some((each) => each.retryable !== true)) return sink.error(error);

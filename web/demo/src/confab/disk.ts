@@ -1,6 +1,6 @@
 /**
- * What is kept on this device: in localStorage, and in this page's memory what the browser doesn't take there, because its storage is
- * switched off or full.
+ * Data stored on this device: in localStorage, or in this page's memory if the browser's storage is
+ * disabled or full.
  */
 const memory = new Map<string, string>();
 

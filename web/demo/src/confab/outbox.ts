@@ -1,9 +1,9 @@
 /**
- * What was written and is not yet stored by the server: it survives the loss of the network, of the server and of the page.
+ * Messages that the server has not stored yet. They survive the loss of the network, of the server and of the page.
  *
- * Promises: a message is on this device's disk (where the browser lends one) before it is sent, and leaves it when the server has
- * stored it; each is stored once (its idempotencyKey goes with every try); within a conversation they are stored in the order they
- * were written. One that the server refuses for good stands aside, for its author to try again or discard.
+ * Guarantees: a message is on this device's disk (if the browser has storage) before it is sent, and is deleted when the server has
+ * stored it. Each is stored once (every attempt has its idempotencyKey). Messages of one conversation are stored in the order they
+ * were written. A message that the server refuses for good is kept apart, for its author to send again or discard.
  */
 import type { Client, CombinedError } from "@urql/core";
 
@@ -12,42 +12,42 @@ import { backoff } from "./backoff";
 import { disk } from "./disk";
 
 export interface Outgoing {
-  /** The idempotencyKey, by which the message that comes back is known. */
+  /** The idempotencyKey, which identifies the stored message. */
   key: string;
   conversationId: string;
   input: SendMessageInput;
   writtenAt: number;
-  /** Why the server refused it; null while it waits. */
+  /** The reason of the server's refusal; null while the message waits. */
   failure: string | null;
 }
 
 export interface Outbox {
-  /** All that wait or have failed, oldest first; the same array as long as nothing changes. */
+  /** All waiting and failed messages, oldest first; the same array as long as nothing changes. */
   items(): readonly Outgoing[];
   onChange(listener: () => void): () => void;
   send(conversationId: string, input: SendMessageInput): void;
   retry(key: string): void;
   discard(key: string): void;
-  /** Tries what waits now: when the network is back. */
+  /** Sends the waiting messages now: when the network is back. */
   wake(): void;
   stop(): void;
 }
 
-/** The server knows a key for 24 hours. After that another try might store a message twice: it's for the author to decide. */
+/** The server remembers a key for 24 hours. A later attempt might store the message twice, so the author decides. */
 const KEY_LASTS_MS = 23 * 3600_000;
 
-// Not randomUUID, which browsers have on localhost and over https alone.
+// Not randomUUID: browsers offer it only on localhost and over https.
 const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /**
- * Whether trying again with the same key may succeed: nothing was answered at all, or the server says so. A refused token says nothing
- * of the message: it waits for a good one, here or when its author has signed in again.
+ * True if another attempt with the same key may succeed: there was no answer, or the server says so. A refused token says nothing
+ * about the message: it waits for a valid token, here or when its author has signed in again.
  */
 export const isRetryable = (error: CombinedError) =>
   error.graphQLErrors.every(({ extensions }) => extensions.retryable === true || extensions.code === "UNAUTHENTICATED");
 
 export function openOutbox(client: Client, place: string): Outbox {
-  // One entry a message, so that two tabs don't overwrite each other's; both sending the same is what keys are for.
+  // One entry per message, so that two tabs do not overwrite each other's. If both send it, its key makes sure it is stored once.
   const prefix = `${place}.outbox.`;
   const load = () =>
     disk.names(prefix)
@@ -64,13 +64,13 @@ export function openOutbox(client: Client, place: string): Outbox {
     listeners.forEach((tell) => tell());
   };
 
-  /** Sends what waits in one conversation, one after the other. */
+  /** Sends the waiting messages of one conversation, one after the other. */
   const work = async (conversationId: string) => {
     if (busy.has(conversationId)) return busy.get(conversationId)!();
     busy.set(conversationId, () => {});
     for (let tries = 0, next; !stopped && (next = items.find((each) => each.conversationId === conversationId && !each.failure)); ) {
       if (Date.now() - next.writtenAt > KEY_LASTS_MS) {
-        save({ ...next, failure: "This has waited for a day." });
+        save({ ...next, failure: "This message has waited for a day." });
         changed();
         continue;
       }
@@ -93,7 +93,7 @@ export function openOutbox(client: Client, place: string): Outbox {
   };
   const wake = () => new Set(items.map((each) => each.conversationId)).forEach((each) => void work(each));
 
-  const open = new AbortController(); // Its signal takes the listener off.
+  const open = new AbortController(); // Its signal removes the listener.
   addEventListener("storage", (event) => event.key?.startsWith(prefix) && changed(), open);
   wake();
 
@@ -101,7 +101,7 @@ export function openOutbox(client: Client, place: string): Outbox {
     items: () => items,
     onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
     send: (conversationId, input) => {
-      // Later than all others, even where the clock was set back.
+      // Later than all others, even if the clock was set back.
       const writtenAt = Math.max(Date.now(), (items.at(-1)?.writtenAt ?? 0) + 1);
       save({ key: newKey(), conversationId, input, writtenAt, failure: null });
       changed();
@@ -110,7 +110,7 @@ export function openOutbox(client: Client, place: string): Outbox {
     retry: (key) => {
       const item = items.find((each) => each.key === key);
       if (!item) return;
-      // Refused for good means not stored, so it's a new message, with a key of its own, after those that went out meanwhile.
+      // A refused message was not stored, so it becomes a new message with its own key, after those sent meanwhile.
       disk.remove(prefix + key);
       save({ ...item, key: newKey(), writtenAt: Date.now(), failure: null });
       changed();

@@ -1,9 +1,9 @@
 /**
- * Keeping up: the session list and all conversations of a person, as they change on any of their devices.
+ * Synchronisation: the session list and all conversations of a user, as they change on any device.
  *
- * Promises: starts from the newest page of sessions and follows from exactly there; what was missed comes first, in order; a reset
- * begins anew by itself. Every message that comes is acknowledged as delivered. Listeners get each live event once.
- * The cursor lives as long as the cache that it belongs to: a page that is loaded anew begins with a page of sessions.
+ * Guarantees: starts from the newest page of sessions and continues from exactly there. Missed events come first, in order. A reset
+ * starts over automatically. Every received message is acknowledged as delivered. Listeners get each live event once.
+ * The cursor lives as long as its cache: a reloaded page starts with a page of sessions.
  */
 import type { Client } from "@urql/core";
 
@@ -29,14 +29,14 @@ export function startSync(client: Client, me: string): Sync {
   let live = false;
   let pulledTo: string | undefined;
 
-  // Acknowledgements of a burst go together, one a conversation. The answer is the session as it is now: so the list is up to date
-  // with every message that comes, without counting anything here.
+  // Acknowledgements of a burst are sent together, one per conversation. The answer is the present session, so the list is up to date
+  // after every message, without counting here.
   const arrived = new Map<string, number>();
   const acknowledge = (conversationId: string, seq: number, after = TOGETHER_MS) => {
     if (!arrived.size) setTimeout(flush, after);
     arrived.set(conversationId, Math.max(seq, arrived.get(conversationId) ?? 0));
   };
-  /** Answers whether all went; what the network lost goes again, since the list hangs on it. */
+  /** Returns true if all were sent. Lost ones are sent again, because the list depends on them. */
   const flush = async () => {
     const due = [...arrived];
     arrived.clear();
@@ -48,7 +48,7 @@ export function startSync(client: Client, me: string): Sync {
     return (await Promise.all(acknowledged)).every(Boolean);
   };
 
-  // One's own messages from another device need no acknowledgement: what they did to the list is pulled, once a burst.
+  // One's own messages from another device need no acknowledgement: the list is fetched once per burst.
   let pulling = false;
   const pull = async (after = TOGETHER_MS) => {
     if (pulling) return;
@@ -63,7 +63,7 @@ export function startSync(client: Client, me: string): Sync {
     }
   };
 
-  // In a group a tick counts people, so it can't be told from one of them: it is asked for.
+  // In a group a tick counts people and cannot be derived from one person's receipt: it is fetched.
   const ticking = new Set<string>();
   const refreshTicks = (conversationId: string) => {
     if (ticking.has(conversationId) || !conversationId.startsWith("g_")) return;
@@ -74,7 +74,7 @@ export function startSync(client: Client, me: string): Sync {
     }, TICKS_EVERY_MS);
   };
 
-  // What came while no device was there waits in the offline queue; acknowledging takes it out.
+  // Messages received while no device was connected wait in the offline queue; acknowledging removes them.
   const emptyQueue = async () => {
     for (let more = true; more && !stopped; ) {
       const { data } = await client.query(OfflineQueueDocument, {}, { requestPolicy: "network-only" }).toPromise();

@@ -3,7 +3,7 @@ import type { CSSProperties } from "react";
 import { hueOf, initials } from "./format";
 import { Icon } from "./Icon";
 
-/** Initials, by the style sheet (they are no text that belongs to a name), in a colour of its own; groups and nested lists have a sign instead. */
+/** Initials in a colour of their own, drawn by the style sheet because they are not part of the name; groups and nested lists have a symbol. */
 export function Avatar({ id, name, small }: { id: string; name: string; small?: boolean }) {
   const sign = id.startsWith("g_") ? "group" : id.startsWith("b_") ? "stack" : null;
   return (

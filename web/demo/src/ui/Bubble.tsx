@@ -11,7 +11,7 @@ import { useWorld } from "./world";
 interface Props {
   message: MessagePartsFragment;
   session: SessionPartsFragment | null;
-  /** Whether it goes on what the same person said just before. */
+  /** True if the previous message is from the same person. */
   follows: boolean;
   status: Status;
   reply: (message: MessagePartsFragment) => void;
@@ -66,7 +66,7 @@ export function Bubble({ message, session, follows, status, reply, edit, recall,
   );
 }
 
-/** The text, with the names of those who are mentioned set apart. */
+/** The text, with highlighted mentions. */
 function marked({ content, mentions, mentionsAll }: MessagePartsFragment): ReactNode {
   const names = [...mentions.map((each) => `@${each.displayName}`), ...(mentionsAll ? ["@everybody"] : [])];
   if (!names.length || !content) return content;
@@ -76,7 +76,7 @@ function marked({ content, mentions, mentionsAll }: MessagePartsFragment): React
   ));
 }
 
-/** One that waits in the outbox, or that the server refused. */
+/** A message that waits in the outbox, or that the server refused. */
 export function PendingBubble({ item }: { item: Outgoing }) {
   const { outbox } = useWorld();
   const status = item.failure ? "failed" : "pending";

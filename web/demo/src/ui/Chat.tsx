@@ -15,7 +15,7 @@ import { useAsked, useLink, useLiveEvents, useTyping, useWorld, WorldContext, ty
 
 const CONNECT_AGAIN_MS = 5_000;
 
-/** Opens everything for one person, and closes it when they leave. */
+/** Opens everything for one user, and closes it when they sign out. */
 export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
   const [world, setWorld] = useState<Omit<World, "people" | "tell"> | null>(null);
   const [tokens] = useState(() => tokensOf(token));
@@ -79,7 +79,7 @@ function Panes({ leave }: { leave: () => void }) {
   );
 }
 
-/** Shown where being offline lasts longer than a moment. */
+/** Displayed if the connection is lost for longer than a moment. */
 function OfflineBanner() {
   const link = useLink();
   const [shown, setShown] = useState(false);
@@ -87,10 +87,10 @@ function OfflineBanner() {
     const timer = setTimeout(() => setShown(link === "offline"), link === "offline" ? 600 : 0);
     return () => clearTimeout(timer);
   }, [link]);
-  return shown ? <p className="offline" role="status">Offline. What you write is kept, and sent when the network is back.</p> : null;
+  return shown ? <p className="offline" role="status">Offline. Your messages are kept, and sent when the network is back.</p> : null;
 }
 
-/** Tells screen readers what comes in, in whichever conversation. */
+/** Announces incoming messages of all conversations to screen readers. */
 function Announcer() {
   const { me } = useWorld();
   const [said, setSaid] = useState("");

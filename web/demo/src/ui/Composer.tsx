@@ -10,7 +10,7 @@ import { useAsked, useWorld } from "./world";
 interface Props {
   box: RefObject<HTMLTextAreaElement | null>;
   conversationId: string;
-  /** Whom to write to where the conversation doesn't exist yet. */
+  /** The recipient if the conversation does not exist yet. */
   other: string | undefined;
   group: boolean;
   mayMentionAll: boolean;
@@ -23,7 +23,7 @@ interface Props {
 const TYPING_EVERY_MS = 3000;
 const EVERYBODY = { id: "*", displayName: "everybody" };
 
-/** What was begun in each conversation, for as long as the page is open. */
+/** Drafts by conversation, for as long as the page is open. */
 const drafts = new Map<string, string>();
 
 export function Composer({ box, conversationId, other, group, mayMentionAll, replying, editing, done, editLast }: Props) {
@@ -76,7 +76,7 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
   now.current = editing;
   const saveEdit = async (edited: MessagePartsFragment, content: string) => {
     setWanted(null);
-    // Where that fails it stays as it was written, to be tried again.
+    // If this fails, the text stays, to be sent again.
     const saved = content === edited.content || (await run(EditMessageDocument, { id: edited.id, content }));
     if (saved && now.current === edited) done();
   };

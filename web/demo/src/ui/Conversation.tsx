@@ -30,7 +30,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   const messages = history?.messages?.edges.map((edge) => edge.node) ?? [];
   const group = conversation?.__typename === "Group" ? conversation : null;
 
-  // Where one had read to when this was opened: there the new messages begin.
+  // The read position when this was opened: the new messages begin there.
   const readTo = useRef<number | null>(null);
   readTo.current ??= session?.readSeq ?? null;
 
@@ -45,8 +45,8 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   const older = history?.messages?.pageInfo.hasPreviousPage ? history.messages.pageInfo.startCursor : null;
   const loadOlder = () => client.query(MessagesDocument, { conversationId: id, before: older }).toPromise();
 
-  // A private conversation begins with its first message: till then there is no session, and the other person is in its id. Where the
-  // id is not just of these two (a link that was somebody else's), a message to that person would go into another conversation.
+  // A private conversation begins with its first message: before that there is no session, and its id names the other person. If the
+  // id names other people (a link copied from somebody), a message to that person would go to another conversation.
   const other = id.startsWith("p_") ? id.slice(2).split("~")[0]!.split("_").find((each) => each !== me) : undefined;
   const begins = other !== undefined && id === privateId(me, other);
   const title = conversation?.title ?? people.find((each) => each.id === other)?.displayName ?? other ?? "";
@@ -83,7 +83,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
         info={setAsked}
       />
       {away ? (
-        <p className="frozen">You can read what was said while you were a member.</p>
+        <p className="frozen">You can read messages from the time when you were a member.</p>
       ) : (
         <Composer
           box={composer}

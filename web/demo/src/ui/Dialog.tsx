@@ -2,7 +2,7 @@ import { useEffect, useId, useRef, type ReactNode } from "react";
 
 import { Icon } from "./Icon";
 
-/** A window that takes the keyboard until it is closed: by its button, Escape, or a click beside it. */
+/** A dialog that keeps the keyboard focus until it is closed: by its button, Escape, or a click outside. */
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ReactNode }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();

@@ -4,7 +4,7 @@ import { MoveToFolderDocument, type SessionPartsFragment } from "../gql";
 import { Dialog } from "./Dialog";
 import { useDo } from "./useDo";
 
-/** A folder exists as long as a session is in it: so a new one is made by moving there. */
+/** A folder exists as long as it contains a session: moving one there creates it. */
 export function FolderDialog({ session, folders, close }: { session: SessionPartsFragment; folders: string[]; close: () => void }) {
   const run = useDo();
   const [name, setName] = useState("");

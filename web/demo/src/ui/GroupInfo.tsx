@@ -18,7 +18,7 @@ import { go } from "./route";
 import { useDo } from "./useDo";
 import { useAsked, useWorld } from "./world";
 
-/** Who is in a group, and what one may do there: what the server would refuse is not offered. */
+/** The members of a group, and the actions the user is allowed to take. */
 export function GroupInfo({ id, close }: { id: string; close: () => void }) {
   const { me, people } = useWorld();
   const run = useDo();

@@ -1,4 +1,4 @@
-/** Line drawings on 24 by 24, in the text's colour. */
+/** Icons of 24 by 24, in the text's colour. */
 const PATHS = {
   at: "M16 8v5a3 3 0 0 0 5-2v0a9 9 0 1 0-4 8M16 12a4 4 0 1 1-8 0 4 4 0 0 1 8 0",
   back: "M15 5l-7 7 7 7",

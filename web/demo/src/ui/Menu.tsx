@@ -9,7 +9,7 @@ export interface MenuItem {
   danger?: boolean;
 }
 
-/** A button and its menu, with the keys that menus have. */
+/** A button and its menu, with the keyboard keys of menus. */
 export function Menu({ label, icon = "more", items, tabIndex }: { label: string; icon?: IconName; items: MenuItem[]; tabIndex?: number }) {
   const [open, setOpen] = useState(false);
   const button = useRef<HTMLButtonElement>(null);

@@ -6,7 +6,7 @@ import { day, plural, time } from "./format";
 import { Ticks } from "./Ticks";
 import { useAsked, useLiveEvents } from "./world";
 
-/** Who has received and who has read one's message; it follows while it is open. */
+/** The people who have received and read the user's message; updated while it is open. */
 export function MessageInfo({ message, close }: { message: MessagePartsFragment; close: () => void }) {
   const [{ data }, again] = useAsked({ query: ReceiptsDocument, variables: { id: message.id }, requestPolicy: "cache-and-network" });
   useLiveEvents((event) => {

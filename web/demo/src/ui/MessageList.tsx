@@ -31,7 +31,7 @@ export function MessageList({ messages, loaded, outgoing, session, readTo, loadO
   const [atEnd, setAtEnd] = useState(true);
   const loading = useRef(false);
 
-  // What is added above moves nothing that is in view; what is added below is followed by whoever is at the end, or wrote it.
+  // Messages added above do not move the view. Messages added below scroll into view if the user is at the end, or wrote them.
   useLayoutEffect(() => {
     const { scrollHeight } = box.current!;
     const first = messages[0]?.id ?? "";

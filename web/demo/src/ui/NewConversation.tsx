@@ -5,7 +5,7 @@ import { Dialog } from "./Dialog";
 import { go } from "./route";
 import { useWorld } from "./world";
 
-/** Ids of private conversations are made of both people's, sorted by code point, as the server does it. */
+/** The id of a private conversation contains both user ids, sorted by code point, as on the server. */
 export const privateId = (one: string, other: string) => `p_${[one, other].sort().join("_")}`;
 
 export function NewConversation({ close }: { close: () => void }) {

@@ -21,7 +21,7 @@ export function NewGroup({ close }: { close: () => void }) {
       <form onSubmit={(event) => (event.preventDefault(), void create())}>
         <label>Name<input value={name} onChange={(event) => setName(event.target.value)} maxLength={100} required /></label>
         <People people={people.filter((each) => each.id !== me)} chosen={chosen} choose={setChosen} legend="Members" />
-        <p className="hint">At least two people beside you.</p>
+        <p className="hint">Choose at least two people.</p>
         <button className="button" disabled={!name.trim() || chosen.length < 2}>Create</button>
       </form>
     </Dialog>

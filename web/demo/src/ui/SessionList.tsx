@@ -12,7 +12,7 @@ interface Props {
   typing: (conversationId: string) => string;
 }
 
-/** One list of sessions. Its order is the cache's doing: this only shows it, and asks for more at its end. */
+/** One list of sessions. The cache orders it; this component displays it, and fetches more at its end. */
 export function SessionList({ subBiz, categoryId, folders, current, typing }: Props) {
   const { client } = useWorld();
   const variables = { ...(subBiz && { subBiz }), ...(categoryId && { categoryId }) };
@@ -47,7 +47,7 @@ export function SessionList({ subBiz, categoryId, folders, current, typing }: Pr
     if (error) return <p className="empty" role="alert">The list didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p>;
     return <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4, 5, 6].map((each) => <i key={each} />)}</div>;
   }
-  if (!sessions.length) return <p className="empty">Nothing here yet. Start a conversation: somebody is surely waiting for it.</p>;
+  if (!sessions.length) return <p className="empty">No conversations yet. Start one!</p>;
   return (
     <ul ref={list} className="sessions" aria-label="Sessions" onKeyDown={onKeyDown}>
       {sessions.map((session) => (

@@ -23,7 +23,7 @@ export function Sidebar({ subBiz, current, typing, leave }: Props) {
   const [dialog, setDialog] = useState<"conversation" | "group" | null>(null);
   const me = useAsked({ query: MeDocument })[0].data?.me;
   const folders = useAsked({ query: FoldersDocument })[0].data?.sessionCategories ?? [];
-  // The last session of a folder takes the folder with it.
+  // A folder disappears with its last session.
   const shown = folders.some(({ categoryId }) => categoryId === folder) ? folder : null;
 
   return (

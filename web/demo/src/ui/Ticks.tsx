@@ -4,7 +4,7 @@ export type Status = "pending" | "failed" | "sent" | "delivered" | "read";
 
 type Marks = Pick<SessionPartsFragment, "peerDeliveredSeq" | "peerReadSeq"> | null | undefined;
 
-/** How far one's own message has got: in private by the other person's marks, which move with events; in groups as counted by the server. */
+/** The delivery state of the user's own message: in private conversations from the other person's positions, which events move; in groups as counted by the server. */
 export function statusOf(message: Pick<PreviewPartsFragment, "seq" | "delivery">, marks: Marks): Status {
   if (message.delivery?.status === "READ" || message.seq <= (marks?.peerReadSeq ?? -1)) return "read";
   return message.delivery?.status === "DELIVERED" || message.seq <= (marks?.peerDeliveredSeq ?? -1) ? "delivered" : "sent";

@@ -4,7 +4,7 @@ import { people, type Person } from "../signIn";
 import { Icon } from "./Icon";
 import { ThemeSwitch } from "./ThemeSwitch";
 
-/** The same demo twice, each with a store of its own, as two devices have. */
+/** The same demo twice, each with its own storage, like two devices. */
 export function TwoDevices() {
   const [cast, setCast] = useState<Person[]>([]);
   useEffect(() => void people().then((all) => setCast(all ?? [])), []);
@@ -13,7 +13,7 @@ export function TwoDevices() {
       <header>
         <a className="icon" href="?" aria-label="Back to signing in"><Icon name="back" /></a>
         <h1>Two devices</h1>
-        <p>Change something on the left, and see the right follow.</p>
+        <p>Change something on the left: the right follows.</p>
         <ThemeSwitch />
       </header>
       <Device side="left" cast={cast} />

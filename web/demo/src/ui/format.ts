@@ -17,7 +17,7 @@ export function day(at: string | number): string {
   return days < 7 ? weekday.format(new Date(at)) : date.format(new Date(at));
 }
 
-/** For the list: the hour of what is of today, the day of all else. */
+/** For the list: the time if it is today, else the day. */
 export const moment = (at: string | number) => (day(at) === "Today" ? time(at) : day(at));
 
 export const plural = (count: number, one: string) => `${count} ${one}${count === 1 ? "" : "s"}`;
@@ -34,7 +34,7 @@ export const initials = (name: string) =>
     .join("")
     .toUpperCase();
 
-/** One of twelve hues, always the same for an id; the style sheet has them equally bright. */
+/** One of twelve hues, always the same for an id; the style sheet makes them equally bright. */
 export function hueOf(id: string): number {
   let hash = 2166136261;
   for (const each of id) hash = Math.imul(hash ^ each.codePointAt(0)!, 16777619);

@@ -1,4 +1,4 @@
-/** What is shown, in the address: #/c/<conversation>, #/b/<subBiz>, #/b/<subBiz>/c/<conversation>. */
+/** The displayed view, in the address: #/c/<conversation>, #/b/<subBiz>, #/b/<subBiz>/c/<conversation>. */
 import { useSyncExternalStore } from "react";
 
 export interface Route {
@@ -9,7 +9,7 @@ export interface Route {
 export const pathTo = ({ subBiz, conversationId }: Partial<Route>) =>
   `#/${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${conversationId ? `c/${encodeURIComponent(conversationId)}` : ""}`;
 
-/** At once, not with the browser's next event: what is left must not see what is done after leaving it. */
+/** At once, not with the browser's next event: a closed view must not see later changes. */
 export const go = (route: Partial<Route>) => {
   if (pathTo(route) === location.hash) return;
   history.pushState(null, "", pathTo(route));
@@ -18,7 +18,7 @@ export const go = (route: Partial<Route>) => {
 
 const watch = (listener: () => void) => (addEventListener("hashchange", listener), () => removeEventListener("hashchange", listener));
 
-/** Addresses are written by hand, too: what can't be decoded is nothing that exists. */
+/** Addresses are typed by hand, too: one that cannot be decoded names nothing. */
 function plain(part: string | undefined): string | null {
   try {
     return part ? decodeURIComponent(part) : null;

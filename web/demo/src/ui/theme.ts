@@ -1,4 +1,4 @@
-/** Light or dark: as the system has it, until somebody switches. */
+/** Light or dark: the system's choice, until the user switches. */
 import { useSyncExternalStore } from "react";
 
 import { disk } from "../confab/disk";

@@ -1,4 +1,4 @@
-/** What every part of the page is given: who is here, and how to reach Confab. */
+/** The context of every component: the signed-in user, and the connection to Confab. */
 import type { AnyVariables, Client } from "@urql/core";
 import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
 import { useQuery, type UseQueryArgs, type UseQueryResponse } from "urql";
@@ -15,7 +15,7 @@ export interface World {
   sync: Sync;
   outbox: Outbox;
   people: Person[];
-  /** Runs a mutation that has failed past the user: says why. */
+  /** Shows the user why a mutation failed. */
   tell: (what: string) => void;
 }
 
@@ -29,7 +29,7 @@ export function useLink() {
 
 const AGAIN_MS = 1000;
 
-/** A query that goes on being asked: one that the network lost is asked again when the network is back, not shown as nothing for good. */
+/** A query that is repeated when the network is back, instead of staying empty. */
 export function useAsked<Data, Variables extends AnyVariables>(args: UseQueryArgs<Variables, Data>): UseQueryResponse<Data, Variables> {
   const asked = useQuery(args);
   const [{ error, fetching }, again] = asked;
@@ -53,7 +53,7 @@ export function useLiveEvents(listener: (event: LiveEvent) => void) {
   useEffect(() => sync.onEvent(listener));
 }
 
-/** Whether somebody looks at this page now: what is shown then has been read. */
+/** True while the user looks at this page: displayed messages are then read. */
 export function useWatched() {
   const [watched, setWatched] = useState(document.hasFocus() && !document.hidden);
   useEffect(() => {
@@ -67,7 +67,7 @@ export function useWatched() {
 
 const TYPING_LASTS_MS = 4000;
 
-/** Who types where: names by conversation. */
+/** People who are typing: names by conversation. */
 export function useTyping() {
   const [typing, setTyping] = useState<Record<string, Record<string, string>>>({});
   const stop = (conversationId: string, userId: string) =>

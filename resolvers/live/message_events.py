@@ -1,0 +1,135 @@
+"""The message events of a user: missed ones, CaughtUp, then live ones."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+
+from resolvers.base.app import Confab
+from resolvers.base.cursors import decode_sync
+from resolvers.base.errors import NotFound
+from resolvers.conversations.access import access_conversation
+from resolvers.live.live_stream import CaughtUp, LiveEvent, LiveStream, Parts, is_after
+from resolvers.live.patient_reads import read_patiently
+from store.base.ids import MessageId, UserId
+from store.messages.message import Message
+from subscriptions.realtime.events.base import EphemeralEvent, MessageStreamEvent
+from subscriptions.realtime.mailboxes import Delivered, Item, Lagged, Mailbox, Position, QueueBudget
+from subscriptions.realtime.replay import sort_replay
+
+_REMEMBERED_MESSAGES = 1_000
+
+_CAUGHT_UP = CaughtUp(reset=False)
+_RESET = CaughtUp(reset=True)
+
+
+async def message_events(
+    app: Confab, user: UserId, since: str | None, conversation: str | None, budget: QueueBudget
+) -> LiveStream:
+    """Return the user's message events after a cursor, in all their conversations or in one.
+
+    Nothing that happens after this returned is missed. Raises NotFound for a conversation that they were never in.
+    """
+    if conversation is not None and await access_conversation(app, user, conversation) is None:
+        raise NotFound("there is no such conversation", field="conversationId")
+    mailbox = await read_patiently(partial(app.hub.attach, user, budget))
+    view = _MessageView(mailbox.start, conversation)
+    if since is None:
+        return LiveStream(app.hub, mailbox, view.convert, first=[LiveEvent(_CAUGHT_UP, mailbox.start)])
+    return LiveStream(app.hub, mailbox, view.convert, parts=view.missed(app, mailbox, since))
+
+
+class _MessageView:
+    """The message events of one subscriber."""
+
+    __slots__ = ("_conversation", "_newest", "_seen")
+
+    def __init__(self, start: Position, conversation: str | None) -> None:
+        self._seen = start
+        self._conversation = conversation
+        self._newest = _NewestStates()
+
+    async def missed(self, app: Confab, mailbox: Mailbox, since: str) -> Parts:
+        """Yield one part: the events after a cursor, then CaughtUp."""
+        missed = await read_patiently(partial(_read_missed, app, mailbox, since))
+        if missed is None:
+            app.hub.resets += 1
+            yield [LiveEvent(_RESET, self._seen)]
+            return
+        self._seen = missed.until
+        events = [self._convert_event(item) for item in missed.items]
+        yield [*filter(None, events), LiveEvent(_CAUGHT_UP, self._seen)]
+
+    def convert(self, item: Item) -> LiveEvent | None:
+        """Return a live item as the subscriber sees it; None: they see nothing."""
+        match item:
+            case Delivered(position, _):
+                return self._convert_event(item) if is_after(position, self._seen) else None
+            case Lagged(position):
+                self._seen = position
+                return LiveEvent(_RESET, position)
+            case EphemeralEvent():
+                return LiveEvent(item, None) if self._is_selected(item) else None
+
+    def _convert_event(self, item: Delivered) -> LiveEvent | None:
+        event = item.event.message_event
+        if event is None or not self._is_selected(event):
+            return None
+        message = event.full_message
+        return LiveEvent(event, item.position) if message is None or self._newest.advance(message) else None
+
+    def _is_selected(self, event: MessageStreamEvent) -> bool:
+        return self._conversation is None or event.conversation == self._conversation
+
+
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """The events that were missed up to a position. Live ones come after it."""
+
+    items: list[Delivered]
+    until: Position
+
+
+async def _read_missed(app: Confab, mailbox: Mailbox, since: str) -> _Missed | None:
+    """Return the events after the cursor, up to the mailbox's start; None if they are not known.
+
+    A cursor may be later than that start: its client got it from another server, and this one receives the events soon.
+    """
+    cursor = decode_sync(app.store.deployment.name, mailbox.user, since)
+    if cursor is None or cursor.epoch != mailbox.start.epoch:
+        return None
+    logged = await app.replayer.since(mailbox.user, cursor)
+    if logged is None:
+        return None
+    if cursor.tick >= mailbox.start.tick:
+        return _Missed([], cursor)
+    due = [item for item in logged if item.position.tick <= mailbox.start.tick]
+    return _Missed(sort_replay(cursor, due), mailbox.start)
+
+
+class _NewestStates:
+    """The newest states of revised messages that a subscriber has seen.
+
+    A replay shows messages as they are when it is read. A live edit from before that, which arrives later, would turn a
+    message back.
+    """
+
+    __slots__ = ("_messages",)
+
+    def __init__(self) -> None:
+        self._messages: OrderedDict[MessageId, Message] | None = None
+
+    def advance(self, message: Message) -> bool:
+        """Note a message's state. Return False if the subscriber has seen a newer one."""
+        known = self._messages.get(message.id) if self._messages is not None else None
+        if known is not None and not message.is_recalled and (known.is_recalled or known.edits > message.edits):
+            return False
+        if message.is_recalled or message.edits:
+            if self._messages is None:
+                self._messages = OrderedDict()
+            self._messages[message.id] = message
+            self._messages.move_to_end(message.id)
+            if len(self._messages) > _REMEMBERED_MESSAGES:
+                self._messages.popitem(last=False)
+        return True

@@ -1,0 +1,30 @@
+"""Reads that wait for a database which is restarting. A subscriber who is refused would have to subscribe again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from store.base.errors import StoreError
+from store.redis.request_scope import RequestScope
+
+T = TypeVar("T")
+
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = (0.1, 1.0)
+
+
+async def read_patiently(read: Callable[[], Awaitable[T]]) -> T:
+    """Return what `read` returns. It is tried for up to 60 s, then raises its StoreError."""
+    deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+    pause, longest = _PAUSE_SECONDS
+    while True:
+        try:
+            with RequestScope():
+                return await read()
+        except StoreError:
+            if asyncio.get_running_loop().time() + pause > deadline:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, longest)

@@ -1,0 +1,69 @@
+"""The session changes of a user: missed ones in parts, then live ones."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from resolvers.base.app import Confab
+from resolvers.base.cursors import decode_sync
+from resolvers.base.pages import LARGEST_PAGE
+from resolvers.live.live_stream import LiveEvent, LiveStream, Parts, SessionSync, is_after
+from resolvers.live.patient_reads import read_patiently
+from resolvers.sessions.session_lists import changed_since
+from store.base.ids import UserId
+from subscriptions.realtime.events.sessions import SyncReason
+from subscriptions.realtime.mailboxes import Delivered, Item, Lagged, Mailbox, Position, QueueBudget
+
+
+async def sync_session(app: Confab, user: UserId, since: str | None, budget: QueueBudget) -> LiveStream:
+    """Return the changes of the user's sessions after a cursor. Nothing that happens after this returned is missed."""
+    mailbox = await read_patiently(partial(app.hub.attach, user, budget))
+    view = _SessionView(app, mailbox)
+    return LiveStream(app.hub, mailbox, view.convert, parts=view.missed(since))
+
+
+class _SessionView:
+    """The session changes of one subscriber."""
+
+    __slots__ = ("_app", "_seen", "_start", "_user")
+
+    def __init__(self, app: Confab, mailbox: Mailbox) -> None:
+        self._app = app
+        self._user = mailbox.user
+        self._start = self._seen = mailbox.start
+
+    async def missed(self, since: str | None) -> Parts:
+        """Yield the sessions that changed after a cursor; without a cursor, one part with the total alone."""
+        if since is None:
+            present = await read_patiently(partial(self._app.store.sessions.find_many, self._user, ()))
+            yield [LiveEvent(SessionSync(SyncReason.CATCH_UP, (), present.total_unread), self._start)]
+            return
+        async for part in self._catch_up(decode_sync(self._app.store.deployment.name, self._user, since)):
+            yield part
+
+    def convert(self, item: Item) -> LiveEvent | Parts | None:
+        """Return a live item as the subscriber sees it; None: they see nothing."""
+        match item:
+            case Lagged():
+                return self._catch_up(None)
+            case Delivered(position, event) if event.session_event and is_after(position, self._seen):
+                return LiveEvent(event.session_event, position)
+        return None
+
+    async def _catch_up(self, cursor: Position | None) -> Parts:
+        """Yield all sessions that changed after the cursor, in parts.
+
+        If the cursor is None or not usable any more, these are all sessions, with `reset`.
+        """
+        reset = False
+        while True:
+            delta = await read_patiently(
+                partial(changed_since, self._app, self._user, cursor, LARGEST_PAGE, asked=True)
+            )
+            reset = reset or delta.reset
+            self._seen = delta.cursor
+            sync = SessionSync(SyncReason.CATCH_UP, delta.sessions, delta.total_unread, delta.has_more, reset)
+            yield [LiveEvent(sync, delta.cursor)]
+            if not delta.has_more:
+                return
+            cursor = delta.cursor

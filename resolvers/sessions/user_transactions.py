@@ -1,0 +1,82 @@
+"""Commits what a use case decided on sessions, and publishes it. Locking and storing: `store/sessions/user_transactions.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from resolvers.base.app import Confab
+from resolvers.base.errors import NotFound
+from store.base.ids import ConversationId, UserId, kind_of
+from store.sessions.changes import RowChange
+from store.sessions.session import Session
+from store.sessions.user_transactions import UserTransaction
+from subscriptions.realtime.events.receipts import ReceiptAdvanced
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.outgoing_events import OutgoingEvents
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A change that a use case decided on, and the reason that the user's devices get.
+
+    `receipt`: the receipt that the change gives to the senders of messages.
+    """
+
+    change: RowChange
+    reason: SyncReason
+    receipt: ReceiptAdvanced | None = None
+
+
+async def commit(
+    app: Confab,
+    transaction: UserTransaction,
+    decisions: Sequence[Decision],
+    also: Sequence[Awaitable[Any]] = (),
+) -> dict[ConversationId, Session]:
+    """Commit decisions, and publish each as one event to all of the user's connections, the caller's included.
+
+    Args:
+        app: The application.
+        transaction: The user's transaction, which this ends.
+        decisions: At least one.
+        also: Writes to MongoDB made in the same round trip.
+
+    Returns:
+        The changed sessions as they are afterwards; empty if the user's state is not cached.
+
+    Raises:
+        Fenced: The lock was lost. MongoDB may hold some of the changes.
+        Unreachable: A database did not answer. MongoDB may hold some of the changes.
+    """
+    changes = [(d.change, SessionChanged.log_entry(d.reason, d.change.conversations, d.receipt)) for d in decisions]
+    committed = await transaction.commit(changes, also)
+    outgoing = OutgoingEvents()
+    for decision, result in zip(decisions, committed.results, strict=True):
+        event = SessionChanged(decision.reason, result.sessions, result.total_unread, decision.receipt)
+        outgoing.add(event, [(transaction.user, result)], stored_at=committed.times)
+    app.bus.send(outgoing)
+    return {session.conversation: session for result in committed.results for session in result.sessions}
+
+
+async def load_session(app: Confab, user: UserId, conversation: ConversationId) -> Session:
+    """Return a session that exists, after a change that did not return it."""
+    found = await app.store.sessions.find(user, conversation)
+    assert found is not None
+    return found
+
+
+def known_conversation(conversation: str, argument: str) -> ConversationId:
+    """Return a well-formed id. Raises NotFound, which names the argument."""
+    if kind_of(conversation) is None:
+        raise NotFound("there is no such conversation", field=argument)
+    return ConversationId(conversation)
+
+
+def existing_session(transaction: UserTransaction, conversation: ConversationId, argument: str) -> Session:
+    """Return a session of the transaction. Raises NotFound, which names the argument."""
+    session = transaction.sessions.get(conversation)
+    if session is None or not session.exists:
+        raise NotFound("there is no such conversation", field=argument)
+    return session

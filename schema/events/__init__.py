@@ -1,0 +1,1 @@
+"""Subscriptions at the API: the GraphQL type of each event kind, listed in `registry.py`."""

@@ -1,0 +1,51 @@
+"""Changes of sessions at the API."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Self
+
+import strawberry
+
+from resolvers.live.live_stream import SessionSync
+from schema.base.scalars import Cursor
+from schema.events.source import CURSOR
+from schema.sessions.session_types import SessionType, session_from
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+
+
+@strawberry.enum(name="SyncReason")
+class SyncReasonType(Enum):
+    READ = SyncReason.READ
+    DELIVERED = SyncReason.DELIVERED
+    DELETE = SyncReason.DELETE
+    MUTE = SyncReason.MUTE
+    UNMUTE = SyncReason.UNMUTE
+    UNREAD = SyncReason.UNREAD
+    PIN = SyncReason.PIN
+    UNPIN = SyncReason.UNPIN
+    CATEGORY = SyncReason.CATEGORY
+    MEMBERSHIP = SyncReason.MEMBERSHIP
+    CATCH_UP = SyncReason.CATCH_UP
+
+
+@strawberry.type(name="SyncSession", description="hasMore: further parts of CATCH_UP follow; false for live changes.")
+class SyncSessionType:
+    reason: SyncReasonType
+    has_more: bool
+    sessions: list[SessionType]
+    total_unread: int
+    cursor: Cursor
+    reset: bool
+
+    @classmethod
+    def from_event(cls, event: SessionChanged | SessionSync) -> Self:
+        """Return a change, or a part of what was missed, as the API shows it."""
+        return cls(
+            reason=SyncReasonType(event.reason),
+            has_more=isinstance(event, SessionSync) and event.has_more,
+            sessions=[session_from(session) for session in event.sessions],
+            total_unread=event.total_unread,
+            cursor=CURSOR,
+            reset=isinstance(event, SessionSync) and event.reset,
+        )

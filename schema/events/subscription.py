@@ -1,0 +1,46 @@
+"""The root type of subscriptions."""
+
+from __future__ import annotations
+
+import strawberry
+
+from resolvers.live import message_events, session_sync
+from schema.base.context import Info
+from schema.base.scalars import Cursor
+from schema.events.registry import message_event_from, message_event_union
+from schema.events.sessions import SyncSessionType
+from schema.events.source import Source
+
+
+@strawberry.type
+class Subscription:
+    @strawberry.subscription(
+        graphql_type=SyncSessionType,
+        description="Changes to the caller's session state made on any device, and changes made to them (a mute that "
+        "ended, a dismissed group, a membership). Not new messages: only message events change a session without one "
+        "of these. First CATCH_UP in one or more parts (with since: everything missed; without: empty), then live, "
+        "without gap or repetition between the two.",
+    )
+    async def sync_session(self, info: Info, since: Cursor | None = None) -> Source:
+        """Subscribe to changes of sessions."""
+        context = info.context
+        stream = await session_sync.sync_session(context.app, context.viewer, since, context.queue_budget)
+        return Source(context, stream, SyncSessionType.from_event)
+
+    @strawberry.subscription(
+        graphql_type=message_event_union(),
+        description="Messages (new, edited, recalled), receipts, reactions and typing in all of the caller's private "
+        "conversations, groups and followed threads, or in one of them, and mentions in channels. Includes the "
+        "caller's own messages, for their other devices. With since: first what was missed (messages in order of seq "
+        "per conversation), then CaughtUp in any case, then live, without gap or repetition. Of a group the caller "
+        "has left: what was missed while a member, then CaughtUp, then nothing.",
+    )
+    async def message_events(
+        self, info: Info, since: Cursor | None = None, conversation_id: strawberry.ID | None = None
+    ) -> Source:
+        """Subscribe to message events."""
+        context = info.context
+        stream = await message_events.message_events(
+            context.app, context.viewer, since, conversation_id, context.queue_budget
+        )
+        return Source(context, stream, message_event_from)

@@ -1,0 +1,30 @@
+"""The event of a user who is typing at the API."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import strawberry
+
+from schema.base.context import Info
+from schema.base.scalars import Timestamp
+from schema.users.user_types import UserType, load_user
+from store.base.ids import UserId
+from subscriptions.realtime.events.typing import TypingStarted
+
+
+@strawberry.type(name="TypingStarted")
+class TypingStartedType:
+    user_id: strawberry.Private[UserId]
+    conversation_id: strawberry.ID
+    at: Timestamp
+
+    @classmethod
+    def from_event(cls, event: TypingStarted) -> Self:
+        """Return the event as the API shows it."""
+        return cls(user_id=event.user, conversation_id=strawberry.ID(event.conversation), at=Timestamp(event.at_ms))
+
+    @strawberry.field
+    def user(self, info: Info) -> UserType:
+        """The user who is typing."""
+        return load_user(info.context, self.user_id)

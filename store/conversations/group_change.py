@@ -1,0 +1,150 @@
+"""Changes of groups: as they are decided, and as they are kept from the reservation until they are delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypedDict, cast
+
+import orjson
+
+from store.base.ids import UserId
+from store.conversations.conversation_fields import ConversationField
+
+
+class GroupEnd(StrEnum):
+    """Ends of groups, with stored values."""
+
+    DISSOLVED = "D"
+    """It stays readable to its former members."""
+    DISMISSED = "X"
+    """Nothing of it can be read any more."""
+
+
+class GroupFields(TypedDict, total=False):
+    """Fields of a group that a change sets. Absent fields stay as they are."""
+
+    name: str
+    avatar_url: str | None
+    owner: UserId
+    full_history: bool
+    end: GroupEnd
+    ended_at: int
+    """Newest seq of a group that ended. Set by `change_group.lua`."""
+
+
+_STORED_NAMES = {
+    "name": ConversationField.NAME,
+    "avatar_url": ConversationField.AVATAR,
+    "owner": ConversationField.OWNER,
+    "full_history": ConversationField.FULL_HISTORY,
+    "end": ConversationField.END,
+    "ended_at": ConversationField.ENDED_AT,
+}
+_PYTHON_NAMES = {stored: name for name, stored in _STORED_NAMES.items()}
+
+
+def to_stored(fields: GroupFields) -> dict[str, Any]:
+    """Return fields by their stored names. None removes a field: an avatar that is gone, history that is not full."""
+    return {_STORED_NAMES[name]: None if value is False else value for name, value in fields.items()}
+
+
+def _from_stored(stored: Mapping[str, Any]) -> GroupFields:
+    fields = {_PYTHON_NAMES[name]: value for name, value in stored.items()}
+    if "full_history" in fields:
+        fields["full_history"] = bool(fields["full_history"])
+    if "end" in fields:
+        fields["end"] = GroupEnd(fields["end"])
+    return cast(GroupFields, fields)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedChange:
+    """A change of a group before it has a version."""
+
+    joining: tuple[UserId, ...] = ()
+    leaving: tuple[UserId, ...] = ()
+    roles: tuple[tuple[UserId, str], ...] = ()
+    """Members and their new roles."""
+    fields: GroupFields = field(default_factory=GroupFields)
+
+    def member_actions(self) -> list[str]:
+        """Return users and actions in turn: join, leave, or a role, as `change_group.lua` takes them."""
+        actions = [*((user, "join") for user in self.joining), *((user, "leave") for user in self.leaving), *self.roles]
+        return [part for pair in actions for part in pair]
+
+    def fields_json(self) -> bytes:
+        """Return the fields by stored name (JSON)."""
+        return orjson.dumps(to_stored(self.fields))
+
+
+class ChangeField:
+    """Stored names of a group change's fields (JSON). Empty ones are left out: Lua's JSON can't tell [] from {}."""
+
+    VERSION = "v"
+    MEMBER_COUNT = "mc"
+    MEMBERS = "mem"
+    """[[user, member record (JSON)], …]"""
+    JOINED = "in"
+    LEFT = "out"
+    FIELDS = "set"
+    """Stored group fields and their new values; null removes one."""
+    SUB_BIZ = "sb"
+    SILENT = "q"
+    """True if no SYSTEM message announces the change."""
+    WRITTEN_AT = "w"
+
+
+_F = ChangeField
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """A change of a group and of its memberships.
+
+    `version`: the group's version after the change; each change takes the next one.
+    `member_records`: records (JSON) of all memberships that begin, end or get another role, as they are afterwards.
+    `joined`, `left`: users whose membership begins or ends.
+    `announced`: a SYSTEM message announces it.
+    `written_at_ms`: time at which the newest countable message before it became durable, as far as that was known.
+    """
+
+    version: int
+    member_count: int
+    member_records: tuple[tuple[UserId, str], ...] = ()
+    joined: tuple[UserId, ...] = ()
+    left: tuple[UserId, ...] = ()
+    fields: GroupFields = field(default_factory=GroupFields)
+    sub_biz: str | None = None
+    announced: bool = True
+    written_at_ms: int = 0
+
+    @property
+    def dissolves(self) -> bool:
+        """True if the group ends with it."""
+        return "end" in self.fields
+
+    def to_json(self) -> bytes:
+        """Return the record kept in the outbox with the SYSTEM message."""
+        fields = {
+            _F.VERSION: self.version, _F.MEMBER_COUNT: self.member_count, _F.MEMBERS: self.member_records,
+            _F.JOINED: self.joined, _F.LEFT: self.left, _F.FIELDS: to_stored(self.fields), _F.SUB_BIZ: self.sub_biz,
+            _F.SILENT: not self.announced, _F.WRITTEN_AT: self.written_at_ms,
+        }  # fmt: skip
+        return orjson.dumps({name: value for name, value in fields.items() if value or name == _F.MEMBER_COUNT})
+
+
+def group_change_from(record: dict[str, Any]) -> GroupChange:
+    """Return the change of a decoded record."""
+    return GroupChange(
+        version=record[_F.VERSION],
+        member_count=record[_F.MEMBER_COUNT],
+        member_records=tuple((UserId(user), member) for user, member in record.get(_F.MEMBERS, ())),
+        joined=tuple(UserId(user) for user in record.get(_F.JOINED, ())),
+        left=tuple(UserId(user) for user in record.get(_F.LEFT, ())),
+        fields=_from_stored(record.get(_F.FIELDS, {})),
+        sub_biz=record.get(_F.SUB_BIZ),
+        announced=not record.get(_F.SILENT, False),
+        written_at_ms=record.get(_F.WRITTEN_AT, 0),
+    )

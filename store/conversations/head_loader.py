@@ -1,0 +1,142 @@
+"""Loads heads and memberships from MongoDB into Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import orjson
+
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.conversations.conversation import group_info_from, member_from
+from store.conversations.conversation_fields import ConversationField, HeadField
+from store.messages.message import MessageField, message_from
+from store.mongo.client import Document, Mongo
+from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, members_of
+from store.redis.cache import Cache, Call
+from store.redis.keys import Keys
+from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
+
+_NEWEST = "newest"
+_NEWEST_MESSAGE = {
+    "from": MESSAGES,
+    "localField": "_id",
+    "foreignField": MessageField.CONVERSATION,
+    "pipeline": [{"$sort": {MessageField.BUCKET: -1, MessageField.SEQ: -1}}, {"$limit": 1}],
+    "as": _NEWEST,
+}
+
+
+class HeadLoader:
+    """Loads what is missing; one server claims a conversation, the others wait for it."""
+
+    def __init__(self, mongo: Mongo, cache: Cache, keys: Keys) -> None:
+        self._mongo = mongo
+        self._cache = cache
+        self._keys = keys
+        self._flights = SingleFlight()
+
+    async def load(self, conversations: Sequence[ConversationId], *, with_members: bool) -> set[ConversationId]:
+        """Load heads, with_members also whole memberships. Return the conversations that exist."""
+        if not conversations:
+            return set()
+        if not with_members:
+            return await self._load_batch(conversations)
+        scope = self._cache.request_prefix
+        loads = [
+            self._flights.run((scope, c), partial(self._load_batch, (c,), with_members=True)) for c in conversations
+        ]
+        return set().union(*await asyncio.gather(*loads))
+
+    async def _load_batch(
+        self, conversations: Sequence[ConversationId], *, with_members: bool = False
+    ) -> set[ConversationId]:
+        waiting = list(conversations)
+        absent: set[ConversationId] = set()
+
+        async def attempt() -> bool:
+            nonlocal waiting
+            token = secrets.token_hex(8)
+            flag = int(with_members)
+            begun = await self._cache.run(
+                [Call("head_load_begin", self._keys.conversation(c), (token, CLAIM_MS, flag)) for c in waiting]
+            )
+            claimed = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"go"]
+            busy = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"busy"]
+            if claimed:
+                rows, members = await self._read_mongo(claimed, with_members)
+                missing = [c for c in claimed if c not in rows]
+                absent.update(missing)
+                found = [c for c in claimed if c in rows]
+                calls = [self._finish_call(token, c, rows[c], members.get(c, []), with_members) for c in found]
+                calls += [Call("DEL", (self._keys.conversation(c)[3],)) for c in missing]
+                done = await self._cache.run(calls)
+                busy += [c for c, ok in zip(found, done, strict=False) if ok != 1]
+            waiting = busy
+            return not waiting
+
+        await retry_until_true(attempt)
+        return set(conversations) - absent
+
+    async def _read_mongo(
+        self, conversations: Sequence[ConversationId], with_members: bool
+    ) -> tuple[dict[ConversationId, Document], dict[ConversationId, list[Document]]]:
+        heads = self._mongo.aggregate(
+            CONVERSATIONS, [{"$match": {"_id": {"$in": list(conversations)}}}, {"$lookup": _NEWEST_MESSAGE}]
+        )
+        groups = [c for c in conversations if kind_of(c) is ConversationKind.GROUP] if with_members else []
+        results = await self._mongo.gather(heads, *(self._mongo.find(MEMBERS, members_of(c)) for c in groups))
+        rows = {ConversationId(row["_id"]): row for row in results[0]}
+        return rows, dict(zip(groups, results[1:], strict=True))
+
+    def _finish_call(
+        self, token: str, conversation: ConversationId, row: Document, members: list[Document], with_members: bool
+    ) -> Call:
+        fields = _head_fields(row)
+        flat = [part for pair in fields.items() for part in pair]
+        start = len(conversation) + 1
+        for member in members:
+            user = UserId(member["_id"][start:])
+            flat += [user, member_from(user, member).to_json()]
+        flag = int(with_members and row[ConversationField.KIND] == "G")
+        version = fields[ConversationField.GROUP_VERSION]
+        return Call(
+            "head_load_finish",
+            self._keys.conversation(conversation),
+            (token, flag, conversation, version, len(fields), *flat),
+        )
+
+    async def drop(self, conversation: ConversationId, taken_seq: int = 1 << 53) -> None:
+        """Drop a head that MongoDB contradicts: another group, or another message at a seq that the head gave out."""
+        await self._cache.one(Call("head_drop", self._keys.conversation(conversation), (taken_seq,)))
+
+
+def _head_fields(row: Document) -> dict[str, Any]:
+    """Return the fields of a head in Redis, from a document with its newest message."""
+    newest = message_from(row[_NEWEST][0]) if row[_NEWEST] else None
+    seq, n = row[ConversationField.SEQ], row[ConversationField.N]
+    if newest:
+        # A server may have died after storing a message and before updating its head: `messages` counts.
+        seq, n = max(seq, newest.seq), max(n, newest.n)
+    fields: dict[str, Any] = {
+        ConversationField.SEQ: seq,
+        ConversationField.N: n,
+        HeadField.NEWEST_SEQ: newest.seq if newest else 0,
+        ConversationField.MOVED_AT: row.get(ConversationField.MOVED_AT, 0),
+        ConversationField.WRITTEN_AT: row.get(ConversationField.WRITTEN_AT, 0),
+        ConversationField.KIND: row[ConversationField.KIND],
+        ConversationField.MEMBER_COUNT: row.get(ConversationField.MEMBER_COUNT, 0),
+        HeadField.MEMBERSHIP_VERSION: secrets.randbits(40),
+        ConversationField.GROUP_VERSION: row.get(ConversationField.GROUP_VERSION, 0),
+    }
+    if newest:
+        fields[HeadField.NEWEST] = newest.to_json()
+    if row.get(ConversationField.END):
+        fields[ConversationField.END] = row[ConversationField.END]
+        fields[ConversationField.ENDED_AT] = row[ConversationField.ENDED_AT]
+    if row[ConversationField.KIND] == "G":
+        fields[HeadField.GROUP] = orjson.dumps(group_info_from(row).to_fields())
+    return fields

@@ -1,0 +1,20 @@
+-- Replaces the newest message that readers see by its revised form.
+-- Servers may come in any order: a message is only ever replaced by a newer form of it.
+-- ARGV: seq, message (JSON) as it is stored now, time of the revision (ms).
+-- Returns 1, or 0 if the head is not cached or has another newest message.
+local seq, message, at_ms = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+
+if redis.call('HEXISTS', HEAD, HEAD_SEQ) == 0 then
+  -- The server that loads it may have read MongoDB before the revision: it has to read again.
+  redis.call('DEL', LOADING)
+  return 0
+end
+local head = redis.call('HMGET', HEAD, HEAD_NEWEST_SEQ, HEAD_NEWEST, HEAD_MOVED_AT)
+local newest_seq, newest, moved_at_ms = tonumber(head[1]), head[2], tonumber(head[3])
+if newest_seq ~= seq or not newest then return 0 end
+local old, new = cjson.decode(newest), cjson.decode(message)
+local is_newer = new[MESSAGE_RECALLED_AT] or (new[MESSAGE_EDITS] or 0) > (old[MESSAGE_EDITS] or 0)
+if not old[MESSAGE_RECALLED_AT] and is_newer then redis.call('HSET', HEAD, HEAD_NEWEST, message) end
+if at_ms > moved_at_ms then redis.call('HSET', HEAD, HEAD_MOVED_AT, ARGV[3]) end
+touch()
+return 1

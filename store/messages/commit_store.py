@@ -1,0 +1,166 @@
+"""Group commit: makes reserved messages durable, with everything that follows from them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from store.base.counters import SECONDS, SIZES, Histogram
+from store.base.errors import Unreachable
+from store.base.ids import ConversationId
+from store.conversations import head_writes
+from store.conversations.conversation_fields import ConversationField
+from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage, message_from
+from store.messages.message_origins import OriginStore
+from store.mongo.client import Document, Mongo
+from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, RECEIPTS, SESSIONS, at_place
+from store.receipts.receipt_marks import ReceiptKind, ReceiptMark, mark_row, progress_updates
+from store.redis.cache import Call
+from store.redis.keys import Keys
+from store.sessions import row_writes
+
+
+class CommitStore:
+    """Writes batches of messages to MongoDB. `sizes` and `seconds` measure the batches."""
+
+    def __init__(self, mongo: Mongo, keys: Keys) -> None:
+        self._mongo = mongo
+        self._keys = keys
+        self._origins = OriginStore(mongo)
+        self.sizes = Histogram(SIZES)
+        self.seconds = Histogram(SECONDS)
+
+    async def commit(
+        self, batch: Sequence[ReservedMessage], timestamps_ms: Sequence[int], *, messages_first: bool
+    ) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
+        """Store a batch with everything that follows from it, in one waited round trip.
+
+        A message that was stored before, by any server, counts as durable in the place it has. Idempotent.
+
+        Args:
+            batch: The messages.
+            timestamps_ms: Commit timestamp of each.
+            messages_first: Some messages may have been stored before, or their places be taken. What follows from
+                them is written when their places are known: one round trip more.
+
+        Returns:
+            The durable messages, and those that need another place because MongoDB has another message there.
+
+        Raises:
+            Unreachable: The outcome is not known.
+        """
+        began = time.perf_counter()
+        outcome = await self._commit(batch, timestamps_ms, messages_first)
+        self.sizes.observe(len(batch))
+        self.seconds.observe(time.perf_counter() - began)
+        return outcome
+
+    async def _commit(
+        self, batch: Sequence[ReservedMessage], timestamps_ms: Sequence[int], messages_first: bool
+    ) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
+        collided: set[int] = set()
+
+        async def insert() -> None:
+            documents = [reserved.message.to_document() for reserved in batch]
+            collided.update(await self._mongo.insert_each(MESSAGES, documents))
+
+        origins = self._origins.writes([reserved.message for reserved in batch])
+
+        all_new = [CommittedMessage(reserved, at_ms) for reserved, at_ms in zip(batch, timestamps_ms, strict=True)]
+        if not messages_first:
+            await self._mongo.gather(insert(), *origins, *self._following_writes(all_new))
+            return await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
+        await self._mongo.gather(insert(), *origins)
+        durable, displaced = await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
+        if durable:
+            await self._mongo.gather(*self._following_writes(durable))
+        return durable, displaced
+
+    def _following_writes(self, durable: Sequence[CommittedMessage]) -> list[Awaitable[Any]]:
+        """Return the writes to heads, sessions, receipts and memberships."""
+        writes: list[Awaitable[Any]] = [self._mongo.update_each(CONVERSATIONS, head_writes.head_updates(durable))]
+        rows = [update for committed in durable for update in row_writes.message_updates(committed.reserved)]
+        if rows:
+            writes.append(self._mongo.update_each(SESSIONS, rows))
+        reading = [c for c in durable if c.reserved.reads_unread and c.reserved.message.kind.countable]
+        if reading:
+            marks = [mark_row(_read_mark(c.reserved.message), c.at_ms) for c in reading]
+            writes.append(self._mongo.insert_each(RECEIPTS, marks))
+        members = progress_updates(_read_mark(c.reserved.message) for c in reading)
+        if members:
+            writes.append(self._mongo.update_each(MEMBERS, members))
+        return writes
+
+    async def _resolve(
+        self, batch: Sequence[ReservedMessage], collided: set[int], timestamps_ms: Sequence[int]
+    ) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
+        """Tell messages that an earlier attempt stored from those whose place another message has."""
+        messages = [batch[i].message for i in collided]
+        found = await self._find_collisions(messages)
+        ids = {m.id for m in messages}
+        own_rows = [row for row in found if row[MessageField.ID] in ids]
+        # As it is by now: it may have been edited or recalled since.
+        stored = {row[MessageField.ID]: message_from(row) for row in own_rows}
+        heads = await self._find_head_seqs({row[MessageField.CONVERSATION] for row in own_rows})
+        occupied = {(row[MessageField.CONVERSATION], row[MessageField.SEQ]): row for row in found}
+        durable: list[CommittedMessage] = []
+        displaced: list[ReservedMessage] = []
+        for i, reserved in enumerate(batch):
+            message = reserved.message
+            if i not in collided:
+                durable.append(CommittedMessage(reserved, timestamps_ms[i]))
+            elif message.id in stored:
+                placed = stored[message.id]
+                # A message that the head has keeps its time: a later one would move the session once more.
+                in_head = heads.get(message.conversation, 0) >= placed.seq
+                at_ms = message.created_at_ms if in_head else timestamps_ms[i]
+                durable.append(CommittedMessage(replace(reserved, message=placed), at_ms))
+            elif (message.conversation, message.seq) in occupied:
+                displaced.append(reserved)
+            else:
+                raise Unreachable("the message at a taken place is not on a majority of servers yet")
+        await self._take_back_mentions(displaced, occupied)
+        return durable, displaced
+
+    async def _find_collisions(self, messages: Sequence[Message]) -> list[Document]:
+        """Return the rows that have the messages' ids or places."""
+        places = [at_place(m.conversation, m.seq) for m in messages]
+        by_id = [{MessageField.CONVERSATION: m.conversation, MessageField.ID: int(m.id)} for m in messages]
+        return await self._mongo.find(MESSAGES, {"$or": [*by_id, *places]})
+
+    async def _find_head_seqs(self, conversations: set[str]) -> dict[str, int]:
+        if not conversations:
+            return {}
+        fields = {ConversationField.SEQ: 1}
+        rows = await self._mongo.find(CONVERSATIONS, {"_id": {"$in": sorted(conversations)}}, projection=fields)
+        return {row["_id"]: row[ConversationField.SEQ] for row in rows}
+
+    async def _take_back_mentions(
+        self, displaced: Sequence[ReservedMessage], occupied: Mapping[tuple[ConversationId, int], Document]
+    ) -> None:
+        placed = [(r.message, occupied[r.message.conversation, r.message.seq]) for r in displaced]
+        heads = [update for m, occupant in placed for update in head_writes.unmention_updates(m, occupant)]
+        rows = [update for m, occupant in placed for update in row_writes.unmention_updates(m, occupant)]
+        if heads:
+            await self._mongo.bulk_write(CONVERSATIONS, heads)
+        if rows:
+            await self._mongo.bulk_write(SESSIONS, rows)
+
+    def newest_message_call(self, committed: CommittedMessage) -> Call:
+        """Return the call that makes a durable message its head's newest one, which readers see."""
+        reserved = committed.reserved
+        message, change = reserved.message, reserved.change
+        at_ms = committed.at_ms if change is None or change.announced or change.dissolves else 0
+        changed = (reserved.outbox_entry, change.to_json()) if change is not None else ()
+        return Call(
+            "set_newest_message",
+            self._keys.conversation(message.conversation),
+            (message.seq, message.to_json(), at_ms, int(message.kind.countable), *changed),
+        )
+
+
+def _read_mark(message: Message) -> ReceiptMark:
+    """Return the mark of the sender: sending reads."""
+    return ReceiptMark(message.conversation, message.sender, ReceiptKind.READ, message.seq)

@@ -1,0 +1,188 @@
+"""Messages as records, and how they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from store.base.ids import ConversationId, MessageId, UserId, bucket_of
+from store.base.snowflakes import created_at_ms
+from store.conversations.group_change import GroupChange
+
+
+class MessageField:
+    """Stored names of a message's fields: the same in MongoDB documents (`messages`) and in Redis records (JSON).
+
+    `messages` is unique by (CONVERSATION, BUCKET, SEQ), sharded by (CONVERSATION, BUCKET). Empty fields are left out,
+    because Lua's JSON can't tell [] from {}. The document of a recalled message still has its text; no record does.
+    """
+
+    ID = "_id"
+    """Snowflake, an integer. MongoDB only."""
+    RECORD_ID = "i"
+    """Snowflake, a decimal string. Redis only."""
+    CONVERSATION = "c"
+    BUCKET = "b"
+    """`bucket_of(seq)`. MongoDB only."""
+    SEQ = "s"
+    N = "n"
+    """Countable messages up to and including this one."""
+    SENDER = "u"
+    KIND = "k"
+    TEXT = "t"
+    MENTIONS = "m"
+    MENTIONS_ALL = "ma"
+    REPLY_TO = "r"
+    """[id, seq] of the message replied to."""
+    KEY = "ik"
+    """Idempotency key."""
+    DIGEST = "ih"
+    """Digest of the input that the key was sent with."""
+    EDITS = "e"
+    EDITED_AT = "et"
+    """Time of the last edit (ms)."""
+    RECALLED_AT = "rc"
+    """(ms)"""
+    GROUP_CHANGED_AT = "ga"
+    """Time at which the group change that a SYSTEM message announces became durable (ms). MongoDB only."""
+
+
+_F = MessageField
+
+
+class MessageKind(StrEnum):
+    """The contract's ContentType, with its stored values."""
+
+    TEXT = "T"
+    SYSTEM = "S"
+    BOT_COMMAND = "B"
+
+    @property
+    def countable(self) -> bool:
+        """True if such a message counts as unread until it is read."""
+        return self is not MessageKind.SYSTEM
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message. `seq` and `n` are 0 until it is reserved.
+
+    `text` is None exactly if the message was recalled: the stored text does not leave the store. Times are in ms since
+    the epoch.
+    """
+
+    id: MessageId
+    conversation: ConversationId
+    sender: UserId
+    kind: MessageKind
+    text: str | None
+    seq: int = 0
+    n: int = 0
+    mentions: tuple[UserId, ...] = ()
+    mentions_all: bool = False
+    reply_to: tuple[MessageId, int] | None = None
+    key: str | None = None
+    digest: str | None = None
+    edits: int = 0
+    edited_at_ms: int | None = None
+    recalled_at_ms: int | None = None
+
+    @property
+    def is_recalled(self) -> bool:
+        """True if the content is withheld."""
+        return self.recalled_at_ms is not None
+
+    @property
+    def created_at_ms(self) -> int:
+        """Time at which the server accepted the message, ms since the epoch."""
+        return created_at_ms(self.id)
+
+    def with_place(self, seq: int, n: int) -> Message:
+        """Return the same message at a place."""
+        return replace(self, seq=seq, n=n)
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the stored fields, except id and place."""
+        fields: dict[str, Any] = {
+            _F.CONVERSATION: self.conversation,
+            _F.SENDER: self.sender,
+            _F.KIND: self.kind.value,
+        }
+        if self.text is not None:
+            fields[_F.TEXT] = self.text
+        if self.mentions:
+            fields[_F.MENTIONS] = list(self.mentions)
+        if self.mentions_all:
+            fields[_F.MENTIONS_ALL] = True
+        if self.reply_to:
+            fields[_F.REPLY_TO] = [str(self.reply_to[0]), self.reply_to[1]]
+        if self.key:
+            fields[_F.KEY], fields[_F.DIGEST] = self.key, self.digest
+        if self.edits:
+            fields[_F.EDITS], fields[_F.EDITED_AT] = self.edits, self.edited_at_ms
+        if self.is_recalled:
+            fields[_F.RECALLED_AT] = self.recalled_at_ms
+        return fields
+
+    def to_json(self) -> bytes:
+        """Return the record kept in Redis and sent between servers."""
+        return orjson.dumps(self.to_fields() | {_F.RECORD_ID: str(self.id), _F.SEQ: self.seq, _F.N: self.n})
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the document kept in MongoDB."""
+        place = {_F.ID: int(self.id), _F.BUCKET: bucket_of(self.seq), _F.SEQ: self.seq, _F.N: self.n}
+        return place | self.to_fields()
+
+
+def message_from(fields: dict[str, Any]) -> Message:
+    """Return the message of a MongoDB document or a decoded Redis record."""
+    reply, recalled_at_ms = fields.get(_F.REPLY_TO), fields.get(_F.RECALLED_AT)
+    return Message(
+        id=MessageId(int(fields[_F.ID] if _F.ID in fields else fields[_F.RECORD_ID])),
+        conversation=ConversationId(fields[_F.CONVERSATION]),
+        sender=UserId(fields[_F.SENDER]),
+        kind=MessageKind(fields[_F.KIND]),
+        text=fields[_F.TEXT] if recalled_at_ms is None else None,
+        seq=fields.get(_F.SEQ, 0),
+        n=fields.get(_F.N, 0),
+        mentions=tuple(UserId(user) for user in fields.get(_F.MENTIONS, ())),
+        mentions_all=bool(fields.get(_F.MENTIONS_ALL, False)),
+        reply_to=(MessageId(int(reply[0])), int(reply[1])) if reply else None,
+        key=fields.get(_F.KEY),
+        digest=fields.get(_F.DIGEST),
+        edits=fields.get(_F.EDITS, 0),
+        edited_at_ms=fields.get(_F.EDITED_AT),
+        recalled_at_ms=recalled_at_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedMessage:
+    """A message with its place, in the outbox and not yet durable.
+
+    `membership_version`: version of the group's membership at the reservation; "" if it is not known.
+    `outbox_entry`: id of the outbox entry, deleted when the message is delivered.
+    `change`: the group change that the message announces. A change without a message has no place: its seq is 0.
+    `sender_cached`: the sender's sessions were in the cache.
+    `reads_unread`: sending it may read messages of others that were unread before.
+    `reads_mentions`: some of these may mention the sender.
+    """
+
+    message: Message
+    membership_version: str
+    outbox_entry: str
+    change: GroupChange | None = None
+    sender_cached: bool = True
+    reads_unread: bool = True
+    reads_mentions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedMessage:
+    """A durable message. `at_ms`: the time its commit began, from which the head and the sessions take their times."""
+
+    reserved: ReservedMessage
+    at_ms: int

@@ -1,0 +1,41 @@
+"""Entries of the outbox: a Redis stream per partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from store.conversations.group_change import group_change_from
+from store.messages.message import ReservedMessage, message_from
+
+
+class OutboxField:
+    """Stored names of an outbox entry's fields.
+
+    A revision of a stored message is an entry too: its SEQ and N are 0, its MESSAGE is "{}".
+    """
+
+    CONVERSATION = "c"
+    SEQ = "s"
+    N = "n"
+    MESSAGE = "m"
+    """The message (JSON), without its place."""
+    GROUP_CHANGE = "g"
+    """The group change that the message announces (JSON)."""
+    REVISION = "v"
+    """[message, seq, kind, edits of the message after it] (JSON)."""
+
+
+def entry_values(fields: Any) -> dict[bytes, bytes]:
+    """Return an entry's fields by stored name, from either form in which Redis clients answer them."""
+    return fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
+
+
+def reserved_message_from(entry: str, fields: Any) -> ReservedMessage:
+    """Return the message of an outbox entry. Its membership version is not known any more."""
+    values = entry_values(fields)
+    seq, n = int(values[OutboxField.SEQ.encode()]), int(values[OutboxField.N.encode()])
+    message = message_from(orjson.loads(values[OutboxField.MESSAGE.encode()])).with_place(seq, n)
+    change = values.get(OutboxField.GROUP_CHANGE.encode())
+    return ReservedMessage(message, "", entry, group_change_from(orjson.loads(change)) if change else None)

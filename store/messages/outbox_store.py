@@ -1,0 +1,148 @@
+"""Reservations: a message's place and its outbox entry, made in one step in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import orjson
+
+from store.base.ids import PARTITIONS, ConversationId, MessageId
+from store.conversations.group_change import ProposedChange, group_change_from
+from store.messages.message import Message, ReservedMessage
+from store.messages.outbox_entries import reserved_message_from
+from store.messages.revision_store import Revision, revision_from
+from store.redis.cache import Cache, Call
+from store.redis.keys import Keys
+
+
+class Refusal(StrEnum):
+    """Reasons why a message or a group change got no place, as `reserve.lua` and `change_group.lua` answer them."""
+
+    NOT_LOADED = "not_loaded"
+    """The conversation is not in the cache."""
+    NOT_A_MEMBER = "not_a_member"
+    FORMER_MEMBER = "former_member"
+    FORBIDDEN = "forbidden"
+    """Only an owner or admin may do this."""
+    MENTION_NOT_A_MEMBER = "mention_not_a_member"
+    BUSY = "busy"
+    """A group change is on its way that has to be durable first."""
+    ALREADY_RESERVED = "already_reserved"
+    """Another request reserved a place for this very message."""
+    OUTDATED = "outdated"
+    """The membership has changed since the change was decided."""
+
+
+class OutboxStore:
+    """Reserves places and reads the outbox."""
+
+    def __init__(self, cache: Cache, keys: Keys) -> None:
+        self._cache = cache
+        self._keys = keys
+
+    async def reserve(
+        self, message: Message, *, by_moderator: bool = False, replaces_taken_place: bool = False
+    ) -> ReservedMessage | Refusal:
+        """Check that the sender may write, give the message its place and put it into the outbox, in one step.
+
+        One round trip. A message with an idempotency key gets one place only, unless it replaces one.
+
+        Args:
+            message: The message, without a place.
+            by_moderator: Refuse senders that are neither owner nor admin.
+            replaces_taken_place: The message had a place that was taken in MongoDB. Rights were checked then.
+        """
+        args = (
+            message.sender,
+            int(message.kind.countable),
+            message.to_json(),
+            int(by_moderator),
+            int(replaces_taken_place),
+            message.conversation,
+            *message.mentions,
+        )
+        keys = self._keys.conversation(message.conversation)
+        if message.key is not None:
+            keys = (*keys, self._keys.reservation(message.conversation, message.id))
+        answer, epoch, record = await self._cache.run(
+            [
+                Call("reserve", keys, args),
+                Call("HGET", (self._keys.of_user(message.sender, "meta"),), ("epoch",)),
+                Call("HGET", (self._keys.of_user(message.sender, "sessions"),), (message.conversation,)),
+            ]
+        )
+        if answer[0] != b"ok":
+            return Refusal(answer[0].decode())
+        _, seq, n, version, entry = answer
+        known = orjson.loads(record) if epoch and record else {"rn": -1, "ms": True}
+        return ReservedMessage(
+            message.with_place(seq, n),
+            version.decode(),
+            entry.decode(),
+            sender_cached=bool(epoch),
+            # Messages sent just before by the same sender may be among these: the record may not have them yet.
+            reads_unread=n - message.kind.countable > known["rn"],
+            reads_mentions="ms" in known,
+        )
+
+    async def reserve_change(
+        self, message: Message, decided_on: str, change: ProposedChange, *, announced: bool
+    ) -> ReservedMessage | Refusal:
+        """Change a group in the cache, give the SYSTEM message its place and put both into the outbox, in one step.
+
+        Refusal if the membership has another version by now, or if another change is on its way. One round trip.
+
+        Args:
+            message: The SYSTEM message. It gets no place if the change is not announced.
+            decided_on: Version of the membership that the change was decided on.
+            change: The change.
+            announced: Whether members see the message.
+        """
+        args = (
+            decided_on,
+            message.created_at_ms,
+            message.to_json(),
+            int(announced),
+            change.fields_json(),
+            *change.member_actions(),
+        )
+        answer = await self._cache.one(Call("change_group", self._keys.conversation(message.conversation), args))
+        if answer[0] != b"ok":
+            return Refusal(answer[0].decode())
+        _, seq, n, version, entry, text = answer
+        made = group_change_from(orjson.loads(text))
+        return ReservedMessage(message.with_place(seq, n), version.decode(), entry.decode(), made)
+
+    async def oldest_age_ms(self) -> int:
+        """Return the age of the oldest undelivered message in ms, by Redis's clock; 0 if there is none.
+
+        One round trip that no request waits for.
+        """
+        streams = [Call("XRANGE", (self._keys.outbox(p),), ("-", "+", "COUNT", 1)) for p in range(PARTITIONS)]
+        (seconds, micros), *found = await self._cache.run_in_background([Call("TIME", ()), *streams])
+        oldest = [int(entries[0][0].partition(b"-")[0]) for entries in found if entries]
+        return max(0, int(seconds) * 1000 + int(micros) // 1000 - min(oldest)) if oldest else 0
+
+    async def list_waiting(
+        self, partitions: Iterable[int], idle_ms: int, limit: int
+    ) -> list[ReservedMessage | Revision]:
+        """Return the entries older than idle_ms by Redis's clock, at most limit per partition. Two round trips."""
+        seconds, micros = await self._cache.one(Call("TIME", ()))
+        now = int(seconds) * 1000 + int(micros) // 1000
+        streams = await self._cache.run(
+            [Call("XRANGE", (self._keys.outbox(p),), ("-", now - idle_ms, "COUNT", limit)) for p in partitions]
+        )
+        rows = [(entry.decode(), fields) for stream in streams for entry, fields in stream]
+        return [revision_from(entry, fields, now) or reserved_message_from(entry, fields) for entry, fields in rows]
+
+    async def contains(self, conversation: ConversationId, message: MessageId) -> bool:
+        """Return whether a message of the conversation has a place and is not delivered yet."""
+        rows = await self._cache.one(Call("XRANGE", (self._keys.conversation(conversation)[2],), ("-", "+")))
+        reserved = [reserved_message_from("", fields) for _, fields in rows if revision_from("", fields) is None]
+        return any(found.message.id == message for found in reserved)
+
+    def clear_call(self, reserved: ReservedMessage) -> Call:
+        """Return the call that deletes a delivered message from the outbox."""
+        outbox = self._keys.conversation(reserved.message.conversation)[2]
+        return Call("XDEL", (outbox,), (reserved.outbox_entry,))

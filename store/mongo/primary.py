@@ -1,0 +1,48 @@
+"""Notices when MongoDB has had no primary for some time."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from pymongo.monitoring import (
+    TopologyClosedEvent,
+    TopologyDescriptionChangedEvent,
+    TopologyListener,
+    TopologyOpenedEvent,
+)
+
+
+class PrimaryWatch(TopologyListener):
+    """Knows whether a primary has been missing for longer than an election may take."""
+
+    def __init__(self, grace_seconds: float) -> None:
+        self._grace_seconds = grace_seconds
+        self._missing_since: float | None = None
+        """By `time.monotonic`. Infinity: the driver has not looked for a primary yet."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if calls should fail at once.
+
+        Read before each call, since the driver starts to look with the first one.
+        """
+        if self._missing_since is None:
+            return False
+        if self._missing_since == math.inf:
+            self._missing_since = time.monotonic()
+        return time.monotonic() - self._missing_since > self._grace_seconds
+
+    def opened(self, event: TopologyOpenedEvent) -> None:
+        """Note that no primary is known yet."""
+        self._missing_since = math.inf
+
+    def description_changed(self, event: TopologyDescriptionChangedEvent) -> None:
+        """Note that a primary was found or lost."""
+        if event.new_description.has_writable_server():
+            self._missing_since = None
+        elif self._missing_since is None:
+            self._missing_since = time.monotonic()
+
+    def closed(self, event: TopologyClosedEvent) -> None:
+        """Do nothing."""

@@ -1,0 +1,80 @@
+"""The answer of the script `apply`: what changes did to a user's cached state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from store.base.ids import ConversationId, UserId
+from store.sessions.session import Session, session_from
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What a change did to a user's cached state.
+
+    Attributes:
+        changed: False if it had been applied before or changes nothing (`sessions` has the session then), or if the state
+            is not cached (`sessions` is empty then).
+        epoch: The cached state's epoch.
+        routes: The servers that hold connections of the user.
+        sessions: All sessions that moved, gateways last.
+        tick: The event's position on the user's clock.
+        previous: The tick before it in the user's chain of events.
+        total_unread: The user's total afterwards.
+        old_read_seq: Read position before; -1 where the change does not move it.
+        old_unread: Messages that were unread before; -1 if some that came late may be the user's own.
+    """
+
+    changed: bool
+    epoch: str
+    routes: tuple[str, ...]
+    sessions: tuple[Session, ...]
+    tick: int
+    previous: int
+    total_unread: int
+    old_read_seq: int
+    old_unread: int
+
+    @property
+    def session(self) -> Session | None:
+        """The session that was changed."""
+        return self.sessions[0] if self.sessions else None
+
+
+NOT_CACHED = ApplyResult(False, "", (), (), 0, 0, 0, -1, 0)
+
+
+def parse_result(user: UserId, answer: Sequence[Any]) -> ApplyResult:
+    """Return the result of the only change of a call."""
+    return parse_results(user, answer)[0]
+
+
+def parse_results(user: UserId, answer: Sequence[Any]) -> list[ApplyResult]:
+    """Return a result for each change of a call, or a single NOT_CACHED for all of them."""
+    if answer[0] != b"ok":
+        return [NOT_CACHED]
+    _, epoch, routes, *outcomes = answer
+    servers = tuple(route.decode() for route in routes)
+    return [_parse_outcome(user, epoch.decode(), servers, outcome) for outcome in outcomes]
+
+
+def _parse_outcome(user: UserId, epoch: str, servers: tuple[str, ...], outcome: Sequence[Any]) -> ApplyResult:
+    status, tick, previous, total, old_read, old_unread, *records = outcome
+    sessions = (
+        session_from(user, ConversationId(records[i].decode()), records[i + 1])
+        for i in range(0, len(records), 2)
+        if records[i + 1]
+    )
+    return ApplyResult(
+        changed=status == b"ok",
+        epoch=epoch,
+        routes=servers,
+        sessions=tuple(sessions),
+        tick=int(tick),
+        previous=int(previous),
+        total_unread=total,
+        old_read_seq=old_read,
+        old_unread=old_unread,
+    )

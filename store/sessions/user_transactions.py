@@ -1,0 +1,117 @@
+"""User transactions: the one way to change a user's sessions on their behalf.
+
+Lock, decide, write the row, update the cached state, unlock (ADR 8). Publishing the event is left to the layer above,
+since the bus is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from store.base.errors import Fenced
+from store.base.ids import ConversationId, UserId
+from store.mongo.client import Mongo
+from store.redis.cache import Cache
+from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_results
+from store.sessions.changes import RowChange, logged
+from store.sessions.session import Session
+from store.sessions.session_rows import SessionRows
+from store.sessions.session_store import SessionStore
+from store.sessions.user_locks import UserLock, UserLocks
+
+T = TypeVar("T")
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed transaction: a result for each change, and the time of each session's change in MongoDB, ms."""
+
+    results: list[ApplyResult]
+    times: dict[ConversationId, int]
+
+
+class UserTransaction:
+    """One attempt to change a user's sessions, under their lock."""
+
+    def __init__(self, user: UserId, lock: UserLock, cache: Cache, rows: SessionRows, sessions: SessionStore) -> None:
+        self.user = user
+        self._lock = lock
+        self._cache = cache
+        self._rows = rows
+        self._sessions = sessions
+
+    @property
+    def sessions(self) -> Mapping[ConversationId, Session]:
+        """Those of the sessions asked for that exist, as they are while the lock is held."""
+        return self._lock.sessions
+
+    @property
+    def at(self) -> int:
+        """Time of the first change, ms: later than anything on the user's clock."""
+        return self._lock.at
+
+    async def commit(self, changes: Sequence[tuple[RowChange, str]], also: Sequence[Awaitable[Any]] = ()) -> Committed:
+        """Write changes to MongoDB, then apply them to the cached state and release the lock in one step.
+
+        One waited round trip each. Call it once, last.
+
+        Args:
+            changes: Each with its entry in the user's log. Each session takes the next tick.
+            also: Other writes to MongoDB, made at the same time.
+
+        Raises:
+            Fenced: The lock was lost. MongoDB may hold some of the changes.
+            Unreachable: A database did not answer. MongoDB may hold some of the changes.
+        """
+        times: dict[ConversationId, int] = {}
+        updates: dict[ConversationId, dict[str, Any]] = {}
+        entries = []
+        for change, event in changes:
+            entries.append(logged(change, self.at + len(times), event))
+            for conversation in change.conversations:
+                times[conversation] = at = self.at + len(times)
+                updates[conversation] = change.row_update(at)
+        with self._lock.changing():
+            await self._rows.write(self.user, self._lock.fence, updates, also)
+            answer = await self._cache.one(self._sessions.apply(self.user, *entries, token=self._lock.token))
+            if answer[0] == b"fenced":
+                raise Fenced("the lock ended before the change was applied")
+        results = parse_results(self.user, answer)
+        return Committed(results if results != [NOT_CACHED] else [NOT_CACHED] * len(entries), times)
+
+
+class UserTransactions:
+    """Runs transactions on users' sessions."""
+
+    def __init__(self, mongo: Mongo, cache: Cache, locks: UserLocks, rows: SessionRows, sessions: SessionStore) -> None:
+        self._mongo = mongo
+        self._cache = cache
+        self._locks = locks
+        self._rows = rows
+        self._sessions = sessions
+
+    async def run(
+        self,
+        user: UserId,
+        conversations: Sequence[ConversationId],
+        work: Callable[[UserTransaction], Awaitable[T]],
+    ) -> T:
+        """Run work on some of a user's sessions under their lock, again if the lock was lost on the way.
+
+        Raises LockTimeout, Unreachable, Fenced.
+        """
+        # Found out later, it would cost the user's cached state.
+        self._mongo.require_primary()
+        attempt = 1
+        while True:
+            try:
+                async with self._locks.hold(user, conversations) as lock:
+                    return await work(UserTransaction(user, lock, self._cache, self._rows, self._sessions))
+            except Fenced:
+                if attempt == _ATTEMPTS:
+                    raise
+                attempt += 1

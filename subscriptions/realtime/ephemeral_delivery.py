@@ -1,0 +1,125 @@
+"""Delivery of events without a tick to the connected members of a conversation. Nothing is stored or repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+
+from store.base.errors import StoreError
+from store.base.ids import ConversationId, UserId
+from store.base.tasks import end_tasks
+from store.conversations.typing_store import WINDOW_MS, Routes
+from store.store import Store
+from subscriptions.realtime.bus import ALL_SERVERS, Bus
+from subscriptions.realtime.events.base import EphemeralEvent
+from subscriptions.realtime.events.registry import EPHEMERAL_KINDS
+from subscriptions.realtime.hub import Hub
+from subscriptions.realtime.recent_keys import RecentKeys
+
+_log = structlog.get_logger()
+
+MOST_NAMED = 200
+"""In conversations with up to so many other members, each server gets a frame that names the members connected to it.
+
+In larger ones all servers get one frame with the version of the membership, and pick the members that they know.
+"""
+
+_ANY_SEQ = 1 << 53
+"""Later than any message: the membership is asked for as it is at present."""
+
+
+class EphemeralDelivery:
+    """Sends ephemeral events of this process's users, and delivers those from the bus."""
+
+    def __init__(self, store: Store, hub: Hub, bus: Bus) -> None:
+        self._store = store
+        self._hub = hub
+        self._bus = bus
+        self._without_listeners = RecentKeys[ConversationId](WINDOW_MS)
+        self._one_at_a_time = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        for kind in EPHEMERAL_KINDS:
+            bus.on_frame(kind.frame, partial(self._receive, kind))
+
+    async def close(self) -> None:
+        """Stop delivering."""
+        await end_tasks(self._tasks)
+
+    async def list_others(self, event: EphemeralEvent, version: str) -> list[UserId]:
+        """Return the members of the event's conversation but its user.
+
+        `version`: of the membership; "" for a private conversation. No round trip if this process knows that version.
+        Raises Unreachable.
+        """
+        members = await self._store.conversations.list_recipients(event.conversation, version, _ANY_SEQ)
+        return [member for member in members if member != event.user]
+
+    def is_large(self, others: Sequence[UserId]) -> bool:
+        """Return whether there are too many members to name them."""
+        return len(others) > MOST_NAMED
+
+    async def has_listeners(self, event: EphemeralEvent, others: Sequence[UserId]) -> bool:
+        """Return whether any of many members is connected to any server. Raises Unreachable.
+
+        That none is connected is remembered for WINDOW_MS, since finding it out takes the routes of all members.
+        """
+        if any(map(self._hub.has_mailbox, others)):
+            return True
+        if self._without_listeners.contains(event.conversation, event.at_ms):
+            return False
+        for start in range(0, len(others), MOST_NAMED):
+            members = others[start : start + MOST_NAMED]
+            if self._group_by_server(members, await self._store.typing.find_routes(members)):
+                return True
+        self._without_listeners.add(event.conversation, event.at_ms)
+        return False
+
+    def send(self, event: EphemeralEvent, others: Sequence[UserId], routes: Routes) -> bool:
+        """Send an event to few members by their routes. Return False if none of them is connected."""
+        by_server = self._group_by_server(others, routes)
+        self._bus.send_frames(event.frame, {server: _body(event, users, None) for server, users in by_server.items()})
+        return bool(by_server)
+
+    def send_to_all_servers(self, event: EphemeralEvent, version: str) -> None:
+        """Send an event to the members of a large group, by the version of its membership."""
+        self._bus.send_frames(event.frame, {ALL_SERVERS: _body(event, None, version)})
+
+    def _group_by_server(self, others: Sequence[UserId], routes: Routes) -> dict[str, list[UserId]]:
+        """Return the connected members by server. For this server the hub knows better than the routes."""
+        by_server: defaultdict[str, list[UserId]] = defaultdict(list)
+        for other in others:
+            for server in routes.get(other, ()):
+                if server != self._hub.server:
+                    by_server[server].append(other)
+            if self._hub.has_mailbox(other):
+                by_server[self._hub.server].append(other)
+        return by_server
+
+    def _receive(self, kind: type[EphemeralEvent], body: Any) -> None:
+        *values, users, version = body
+        event = kind.decode(values)
+        if users is not None:
+            self._hub.deliver_ephemeral(users, event)
+            return
+        task = asyncio.create_task(self._deliver_to_members(event, version))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _deliver_to_members(self, event: EphemeralEvent, version: str) -> None:
+        try:
+            # One after the other: the first reads a membership that is not known yet, the others find it.
+            async with self._one_at_a_time:
+                others = await self.list_others(event, version)
+        except StoreError as error:
+            _log.warning("ephemeral_event_dropped", conversation=event.conversation, reason=str(error))
+            return
+        self._hub.deliver_ephemeral(others, event)
+
+
+def _body(event: EphemeralEvent, users: Sequence[UserId] | None, version: str | None) -> list[Any]:
+    return [*event.encode(), users, version]

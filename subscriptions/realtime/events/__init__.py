@@ -1,0 +1,1 @@
+"""Event kinds: one class per kind, listed in `registry.py`."""
