@@ -52,9 +52,10 @@ MUTATION_GRACE_SECONDS = 5.0
 
 
 def create_app(settings: Settings | None = None) -> Starlette:
-    """Return the application. Without settings, as in a worker process, it reads them and configures logging and process.
+    """Return the application.
 
-    It also starts while MongoDB or Redis is unreachable. Raises SettingsError.
+    Without settings, as in a worker process, it reads them, and configures logging and garbage collection. It also
+    starts while MongoDB or Redis is unreachable. Raises SettingsError.
     """
     if settings is None:
         settings = load_settings()

@@ -55,10 +55,10 @@ class ImportedPeople:
 async def open_group(
     app: Confab, imports: ImportStore, name: str, starters: Sequence[UserId]
 ) -> tuple[ConversationId, set[UserId]]:
-    """Return the group for imports under a name, and its members. Creates it, or invites missing starters, if necessary.
+    """Return the group for imports under a name, and its members.
 
-    There is exactly one group per name, also after interrupted imports. Raises CommandError if the importer can no longer
-    write to it.
+    Creates the group, or invites missing starters, if necessary. There is exactly one group per name, also after
+    interrupted imports. Raises CommandError if the importer can no longer write to the group.
     """
     group = await imports.find_group(name)
     if group is None:

@@ -45,8 +45,8 @@ class OrderedTurns:
 class Turn:
     """The turn of one use case, as an async context manager. It comes once the previous turn is `over`.
 
-    Within the block, the use case has to use the result of `in_turn`. A use case that reserves nothing ends its turn with
-    the block.
+    Within the block, the use case has to use the result of `in_turn`. If it reserves nothing, its turn ends with the
+    block.
     """
 
     def __init__(self, turns: OrderedTurns, previous: asyncio.Event) -> None:

@@ -107,15 +107,16 @@ def make_plan(chat: ChatFile) -> ImportPlan:
     """Return the plan for a log. Raises CommandError if it has too few people for a group.
 
     A person whose first line is not a join is a member from the start. A nick belongs to the person who has it at that
-    time: a rename passes the new nick to the renamed person. A nick that was given up and appears again belongs to a new
-    person.
+    time: a rename passes the new nick to the renamed person. A nick that was given up and appears again belongs to a
+    new person.
     """
     nicks = _NickRegistry()
     lines = [(line, nicks.process(line)) for line in chat.lines]
     starters = _find_starters(lines)
     if len(starters) + 1 < SMALLEST_GROUP:
         raise CommandError(
-            f"The chat has only {len(nicks.names)} person: a group needs {SMALLEST_GROUP} members, including the importer."
+            f"The chat has only {len(nicks.names)} person: a group needs {SMALLEST_GROUP} members, "
+            "including the importer."
         )
     members = set(starters)
     steps: list[Step] = []

@@ -41,14 +41,17 @@ def urls_of_running_dev(settings: Settings, data_dir: Path, report: Callable[[st
     urls = _find_running_urls(missing_databases(settings), data_dir, report)
     if urls is None:
         raise CommandError(
-            f"No confab dev is running on {data_dir}: set CONFAB_MONGO_URL and CONFAB_REDIS_URL, or name its data folder "
-            "with --data-dir."
+            f"No confab dev is running on {data_dir}: set CONFAB_MONGO_URL and CONFAB_REDIS_URL, or name "
+            "its data folder with --data-dir."
         )
     return urls
 
 
 def _find_running_urls(missing: set[str], data_dir: Path, report: Callable[[str], None]) -> dict[str, str] | None:
-    """Return the missing URLs from the `confab dev` on `data_dir`; None if it is not running or does not have all of them."""
+    """Return the missing URLs from the `confab dev` on `data_dir`.
+
+    Returns None if it is not running, or does not have all of them.
+    """
     if not missing:
         return {}
     running = find_running(data_dir)

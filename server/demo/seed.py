@@ -116,7 +116,7 @@ class _DemoBuilder:
         for number, (minutes_ago, steps) in enumerate(MOMENTS):
             self.clock.set_back(minutes_ago)
             # A lease covers the ids of some seconds, and the clock has jumped.
-            await self.app.store.deployment.lease(self.app.store.ids, self.data_center)
+            await self.app.store.deployment.worker_numbers.lease(self.app.store.ids, self.data_center)
             if number == 1:
                 await self._add_late_members()
             steps_by_place: dict[ConversationId, list[Dialogue | ReadUpTo]] = defaultdict(list)

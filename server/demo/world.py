@@ -52,8 +52,8 @@ GROUPS = (
 class Dialogue:
     """Lines of one conversation in order, each `<user>: <text>`. `where` is a group, or the two users of a private one.
 
-    Before the text, `@<user> ` mentions a user, `@all ` everybody, `>` replies to the previous line, and `/` marks a bot
-    command. After the text, ` => <text>` edits the message, and ` =x` recalls it as the group's owner.
+    Before the text, `@<user> ` mentions a user, `@all ` everybody, `>` replies to the previous line, and `/` marks a
+    bot command. After the text, ` => <text>` edits the message, and ` =x` recalls it as the group's owner.
     """
 
     where: str
@@ -227,7 +227,8 @@ alice: Morning, you two! Saturday looks dry. The ridge or the lake?
 carol: The lake, please. My knees still remember the ridge.
 bob: Lake it is. I bring the stove and the coffee.
 alice: @bob Bob, you are my favourite person.
-carol: Train at 8:12 from platform 2, then an hour on foot. => Train at 8:12 from platform 3, then an hour on foot. Who has the map?
+carol: Train at 8:12 from platform 2, then an hour on foot. \
+=> Train at 8:12 from platform 3, then an hour on foot. Who has the map?
 bob: >Me. And dry socks for whoever falls in this time.
 """,
             ),
@@ -250,11 +251,14 @@ erin: Yourself. And the photo album, if you find it.
             ),
             Dialogue(
                 WITH_BOT,
-                "alice: /forecast saturday lake\ntrailbot: >Saturday at the lake: dry until four, 19 degrees, light wind from the west.",
+                "alice: /forecast saturday lake\n"
+                "trailbot: >Saturday at the lake: dry until four, 19 degrees, light wind from the west.",
             ),
             Dialogue(
                 WITH_CYCLES,
-                "cycles: Bring it on Thursday before noon.\nalice: Thursday it is.\ncycles: It is done: new pads, 18.50.",
+                "cycles: Bring it on Thursday before noon.\n"
+                "alice: Thursday it is.\n"
+                "cycles: It is done: new pads, 18.50.",
                 SHOP,
             ),
         ),
@@ -335,7 +339,9 @@ bob: Mine is full. Very full.
             Dialogue(OFFICE, "bob: @alice Could you have a look at the Italian manual?"),
             Dialogue(
                 "bob carol",
-                "carol: What is Alice hiding?\nbob: Me? Nothing. Alice? Nothing.\ncarol: You are both terrible at this.",
+                "carol: What is Alice hiding?\n"
+                "bob: Me? Nothing. Alice? Nothing.\n"
+                "carol: You are both terrible at this.",
             ),
             Dialogue("bob dave", "dave: Are you in the office tomorrow?"),
             Dialogue("carol erin", "erin: Which page are you on?\ncarol: 41. I went straight past the cake."),

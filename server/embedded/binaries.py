@@ -41,7 +41,7 @@ def find_mongod(search_path: str | None = None, package: str = MONGO_PACKAGE) ->
 
 
 def find_redis(search_path: str | None = None, package: str = VALKEY_PACKAGE) -> Binary:
-    """Return a valkey-server or redis-server of version 7 or newer. `search_path` replaces PATH. Raises EmbeddedError."""
+    """Return a valkey-server or redis-server, version 7 or newer. `search_path` replaces PATH. Raises EmbeddedError."""
     found = _find_on_path(("valkey-server", "redis-server"), search_path, r"v=(\d+)", _MIN_REDIS_VERSION)
     if found is None:
         machine = platform.machine().lower()

@@ -28,9 +28,9 @@ _PORT_ATTEMPTS = 3
 class EmbeddedServers:
     """MongoDB (a one-node replica set) and Redis under `data_dir`, from `start` to `stop`, or in a `with` block.
 
-    The servers end with this process, even if it is killed. Servers that a killed run left on the same folder are stopped
-    first. With `mongo` or `redis` False, that server is not started. Ports are the given ones, or those of the last run,
-    or free ones. `on_progress` gets a message for each step. Not thread-safe.
+    The servers end with this process, even if it is killed. Servers that a killed run left on the same folder are
+    stopped first. With `mongo` or `redis` False, that server is not started. Ports are the given ones, or those of the
+    last run, or free ones. `on_progress` gets a message for each step. Not thread-safe.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class EmbeddedServers:
         self._launcher: ThreadPoolExecutor | None = None
         self._children: dict[str, ChildProcess] = {}
         self.was_empty = False
-        """Whether the data folder had no data of MongoDB before `start`."""
+        """True if the data folder had no data of MongoDB before `start`."""
 
     @property
     def mongo_url(self) -> str:

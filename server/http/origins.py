@@ -39,6 +39,7 @@ class OriginGuard:
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
         refusal = self._refusal(scope)
         if refusal is None:
             await self._app(scope, receive, send)

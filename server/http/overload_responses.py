@@ -58,6 +58,7 @@ class LoadSheddingMiddleware:
         self._load_shedding = load_shedding
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
         if self._load_shedding.is_full:
             self._load_shedding.refused.operations += 1
             await _refuse(scope, receive, send)

@@ -51,7 +51,7 @@ class PersistedOperationsEngine:
         self._allowed = frozenset(operations.texts.values()) if operations.only else None
 
     def prepare(self, request: GraphQLRequest) -> OperationHandle:
-        """See GraphQLEngine. Refuses an unknown id with INVALID_INPUT, and a document that is not served with FORBIDDEN."""
+        """See GraphQLEngine. Refuses unknown ids with INVALID_INPUT, and other documents with FORBIDDEN."""
         if request.document_id is not None:
             text = self._texts.get(request.document_id)
             if text is None:

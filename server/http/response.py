@@ -57,6 +57,7 @@ class HttpResponse:
     headers: Mapping[str, str] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
         if not (scope.get(DIRECT_KEY) and self._send_directly(scope)):
             headers = {**HEADERS, **(self.headers or {})}
             response = Response(self.body, self.status, headers, _CONTENT_TYPES[self.media_type])

@@ -98,7 +98,7 @@ class StreamRequests:
     ) -> ASGIApp:
         """Return the response to a request about a stream.
 
-        `opens_stream` says that the request accepts events. Raises BadRequest, RequestRefused, ConfabError and StoreError.
+        `opens_stream` says that the request accepts events. Raises BadRequest, RequestRefused, ConfabError, StoreError.
         """
         if caller is None:
             refusal = "Event streams with a token need authentication. Send Authorization: Bearer <token>."

@@ -22,7 +22,7 @@ async def renew(*processes: Api) -> None:
     """What every process does each 15 seconds."""
     for process in processes:
         store = process.services.app.store
-        await store.deployment.lease(store.ids, 0)
+        await store.deployment.worker_numbers.lease(store.ids, 0)
 
 
 async def pair(
