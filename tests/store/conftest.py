@@ -1,4 +1,4 @@
-"""A store of a test's own."""
+"""A store for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker numbers are held by one process at a time; a Redis that lost what it held is noticed."""
+"""A worker number belongs to one process at a time, and a Redis that lost its data is detected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _process(store: Store, clock: ManualClock) -> tuple[Deployment, Snowflakes]:
 
 
 async def _outlast_lease(store: Store, number: int) -> None:
-    """As when a holder did not renew it for so long. That is counted in MongoDB's own time."""
+    """Let the lease of a process end, by MongoDB's own time."""
     assert await store.mongo.update_one(LEASES, {"_id": 5 * WORKERS + number}, {"$inc": {"until": -LEASE_MS - 1}})
 
 
