@@ -218,7 +218,7 @@ async def test_a_head_loaded_during_a_revision_is_not_cached_stale(
     conversations = api.services.app.store.conversations
     keys = api.services.app.store.keys.conversation(ConversationId(private_id(alice, bob)))
     await api.services.app.store.cache.one(Call("DEL", keys))
-    read, has_read, may_return = conversations._read_mongo, asyncio.Event(), asyncio.Event()
+    read, has_read, may_return = conversations._loader._read_mongo, asyncio.Event(), asyncio.Event()
 
     async def revise_then_replay(*args: Any) -> Any:
         result = await read(*args)
@@ -227,7 +227,7 @@ async def test_a_head_loaded_during_a_revision_is_not_cached_stale(
             await may_return.wait()
         return result
 
-    monkeypatch.setattr(conversations, "_read_mongo", revise_then_replay)
+    monkeypatch.setattr(conversations._loader, "_read_mongo", revise_then_replay)
     load = asyncio.create_task(conversations.find(ConversationId(private_id(alice, bob))))
     await has_read.wait()
     revisions = api.services.app.store.revisions
