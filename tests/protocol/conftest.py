@@ -178,7 +178,7 @@ async def uvicorn_port_and_routes() -> AsyncIterator[tuple[int, Routes]]:
 async def start(
     engine: ScriptedEngine, uvicorn_port_and_routes: tuple[int, Routes]
 ) -> AsyncIterator[Callable[..., Awaitable[Running]]]:
-    """Yield a function that starts servers, such as `await start(TransportLimits(...), clock=...)`.
+    """Yield a function that starts servers with given limits, authentication and clock.
 
     Afterwards clients are closed, and every server must be rid of its connections by itself.
     """
