@@ -83,5 +83,5 @@ async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mon
     history = [message["content"] for message in await api.history(bob, private_id(alice, bob))]
     assert sorted(history) == sorted(["before", *(f"message {n}" for n in range(20))])
     assert await api.unread(bob, private_id(alice, bob)) == 21
-    told = {(await listening.next())["message"]["content"] for _ in range(20)}
-    assert told == {f"message {n}" for n in range(20)}
+    received = {(await listening.next())["message"]["content"] for _ in range(20)}
+    assert received == {f"message {n}" for n in range(20)}
