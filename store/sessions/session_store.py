@@ -88,20 +88,20 @@ class SessionStore:
 
     async def list_undelivered(self, user: UserId) -> list[Session]:
         """Valid sessions in which messages wait to be received, as of one moment, in no particular order."""
-        rows = (await self._warm(user, "undelivered", ()))[1:]
+        rows = (await self._warm(user, "list_undelivered", ()))[1:]
         return [session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
 
     async def list_changed(self, user: UserId, after: int, limit: int, *, valid_until: int) -> Snapshot:
         """Sessions whose activeTs is past a position, oldest change first; up to another position only valid ones. No two of
         a user's have the same."""
-        answer = await self._warm(user, "changed", (after, limit, valid_until))
+        answer = await self._warm(user, "list_changed", (after, limit, valid_until))
         rows = answer[3:]
         sessions = tuple(session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
 
     async def list_folders(self, user: UserId) -> list[Folder]:
         """The categories in use, the one written to last first."""
-        rows = (await self._warm(user, "folders", ()))[3:]
+        rows = (await self._warm(user, "list_categories", ()))[3:]
         folders = [
             Folder(rows[i].decode(), int(rows[i + 1]), int(rows[i + 2]), _c(rows[i + 3]), int(rows[i + 4]))
             for i in range(0, len(rows), 5)
@@ -113,7 +113,7 @@ class SessionStore:
         sessions: list[Session] = []
         for start in range(0, len(conversations) or 1, _NAMED):
             part = conversations[start : start + _NAMED]
-            answer = await self._warm(user, "sessions_get", tuple(part) or ("",))
+            answer = await self._warm(user, "get_sessions", tuple(part) or ("",))
             sessions += [session_from(user, c, text) for c, text in zip(part, answer[3:], strict=False) if text]
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], tuple(sessions))
 
@@ -123,7 +123,7 @@ class SessionStore:
 
     async def list_groups(self, user: UserId) -> list[ConversationId]:
         """The groups the user is a member of, by id."""
-        return sorted(_c(name) for name in (await self._warm(user, "sessions_get", ()))[3:])
+        return sorted(_c(name) for name in (await self._warm(user, "get_sessions", ()))[3:])
 
     async def attach(self, user: UserId, server: str, until_ms: int) -> tuple[str, int, int | None]:
         """Says that a server holds connections of the user. Answers epoch and clock: events after it reach that server. And
@@ -144,7 +144,7 @@ class SessionStore:
     async def read_log(self, user: UserId, epoch: str, since: int, limit: int) -> list[tuple[int, int, bytes]] | None:
         """Events after a position as (tick, tick before, event), or None if the log can't tell all of them."""
         self._cache.require_shared()
-        answer = await self._warm(user, "log_read", (since, epoch, limit))
+        answer = await self._warm(user, "read_log", (since, epoch, limit))
         if not answer[2]:
             return None
         rows = answer[3:]

@@ -106,7 +106,7 @@ def _outcome(answer: Any) -> Any:
     """What `apply` answered, in the form that says least."""
     if answer == 1:
         return "epoch", LATER, []
-    if answer[0] == b"told":
+    if answer[0] == b"routed":
         return answer[1].decode(), answer[3], answer[4:]
     if answer[0] == b"ok" and answer[3][0] == b"ok":
         return answer[1].decode(), int(answer[3][1]), answer[2]
@@ -165,7 +165,7 @@ async def test_what_nobody_hears_of_answers_nothing_and_what_somebody_does_where
     users = [await _loaded(store, {group: PLAIN | extra}, heard=heard) for heard in (False, True)]
     showing = ApplyMessages(store.keys, LATER, [MessageDelta(group, 4, 4, True, LATER, "an event", users, {})])
     silent, heard = await store.cache.run(showing.calls())
-    assert (silent, heard) == (1, [b"told", b"epoch", NOW + 10, LATER, b"server"])
+    assert (silent, heard) == (1, [b"routed", b"epoch", NOW + 10, LATER, b"server"])
     assert showing.read([silent, heard]) == [FanoutResult({"server": [(users[1], "epoch", LATER, NOW + 10)]})]
 
 
