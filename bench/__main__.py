@@ -1,4 +1,4 @@
-"""`python -m bench`: what Confab costs, beside a baseline and the floor. docs/benchmarks.md tells how to read it."""
+"""`python -m bench`: the cost of Confab next to a baseline and the floor. docs/benchmarks.md explains the results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a change costs: round trips and CPU of some operations, one at a time, and whether the round trips are within budget.
+"""The cost of some operations, one at a time: round trips and CPU, and whether the round trips are within budget.
 
-`python -m bench.budgets` takes some ten seconds, and ends with status 1 where an operation waits for more round trips than the
-design allows. Times are told and not judged. tests/api/requests/test_budgets.py holds the exact numbers of more operations; here they
-are asked for as a frontend asks, in a group of 200 and with a page that is full.
+`python -m bench.budgets` takes about ten seconds, and ends with status 1 if an operation waits for more round trips
+than the design allows. Times are printed and not judged. tests/api/requests/test_budgets.py has the exact numbers
+of more operations; here the operations are those of a frontend, in a group of 200 and with a full page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from server.embedded import EmbeddedServers
 BUDGETS: Mapping[str, Trips] = {
     "private": (1, 2),
     "group": (1, 2),
-    # The lock is the third.
+    # The third is the lock.
     "read": (1, 3),
     "pin": (1, 3),
     "mute": (1, 3),
@@ -43,14 +43,14 @@ _TIMES = 20
 
 
 class Costs:
-    """CPU of this process, which serves here, and of the databases."""
+    """CPU of this process, which contains the server, and of the databases."""
 
     def __init__(self, databases: EmbeddedServers) -> None:
         assert databases.mongo_pid is not None and databases.redis_pid is not None
         self._pids = (os.getpid(), databases.mongo_pid, databases.redis_pid)
 
-    async def of(self, operation: Operation) -> list[float]:
-        """Seconds an operation, by process."""
+    async def measure(self, operation: Operation) -> list[float]:
+        """Return the seconds of an operation, by process."""
         spent = [0.0] * len(self._pids)
         for _ in range(_TIMES):
             if operation.before is not None:
@@ -65,7 +65,7 @@ class Costs:
 
 
 async def measure(databases: EmbeddedServers) -> list[str]:
-    """Prints the table. Answers what is over budget."""
+    """Print the table. Return the operations over budget."""
     over: list[str] = []
     costs = Costs(databases)
     print(f"{'':<34} {'MongoDB':>8} {'Redis':>6} {'budget':>7} {'CPU ms: server':>15} {'MongoDB':>8} {'Redis':>6}")
@@ -77,8 +77,8 @@ async def measure(databases: EmbeddedServers) -> list[str]:
 
 async def _measure_one(operation: Operation, count: Count, costs: Costs) -> list[str]:
     trips = await least_trips(operation, count)
-    server, mongo, redis = (1000 * used for used in await costs.of(operation))
-    allowed = _told(BUDGETS[operation.key])
+    server, mongo, redis = (1000 * used for used in await costs.measure(operation))
+    allowed = _format_trips(BUDGETS[operation.key])
     print(
         f"{operation.title:<34} {trips[0]:>8} {trips[1]:>6} {allowed:>7} {server:>15.2f} {mongo:>8.2f} {redis:>6.2f}",
         flush=True,
@@ -87,14 +87,14 @@ async def _measure_one(operation: Operation, count: Count, costs: Costs) -> list
 
 
 def judge(key: str, title: str, trips: Trips) -> list[str]:
-    """A sentence about an operation that is over budget."""
+    """Return a sentence about an operation that is over budget."""
     budget = BUDGETS[key]
     if trips[0] > budget[0] or trips[1] > budget[1]:
-        return [f"{title} waits for {_told(trips)} round trips, and {_told(budget)} are allowed."]
+        return [f"{title} waits for {_format_trips(trips)} round trips, and {_format_trips(budget)} are allowed."]
     return []
 
 
-def _told(trips: Trips) -> str:
+def _format_trips(trips: Trips) -> str:
     return f"{trips[0]} + {trips[1]}"
 
 

@@ -1,7 +1,8 @@
-"""Two servers on the same databases, for the public clients of `bench/clients`, which say when one is to go or to come back.
+"""Two servers on the same databases for the public clients of `bench/clients`, which stop and start them.
 
-Reads commands from its input, a JSON object a line ({"do": "stop", "server": 0}), answers each with one, and ends with it. What it
-says first: where the servers are, the secret of their tokens, and their settings.
+Reads commands from standard input, one JSON object per line ({"do": "stop", "server": 0}), answers each with one
+line, and ends with its input. The first line it writes: the addresses of the servers, the secret of their tokens,
+and their settings.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _SETTINGS = {
     "ws_max_queued_events": "100",
     "ws_max_connections_per_user": "5",
 }
-"""Short ones, so that nobody waits long; those that this version has."""
+"""Short times, so that tests do not wait long; only settings that this version has."""
 
 _SERVER = ("-m", "server.cli")
 _DEFECTIVE = ("-m", "bench.defective_server")
 
 
 class Servers:
-    """The two, and a third with a defect, by number."""
+    """The two servers, and a third one with a bug, by number."""
 
     def __init__(self, databases: EmbeddedServers, folder: Path) -> None:
         self._databases = databases
@@ -55,7 +56,7 @@ class Servers:
         return [f"http://127.0.0.1:{port}/graphql" for port in self._ports]
 
     async def start(self, server: int) -> None:
-        """At the same place, however often."""
+        """Start a server, always at the same address."""
         python: Sequence[str] = _DEFECTIVE if server == 2 else _SERVER
         log = self._folder / f"{server}.log"
         started = start_server(self._databases, self._ports[server], log, _NAME, settings=self.settings, python=python)
@@ -63,17 +64,17 @@ class Servers:
         await until_ready(started)
 
     async def stop(self, server: int) -> None:
-        """As an orchestrator does."""
+        """Stop a server as an orchestrator does."""
         await asyncio.to_thread(self._servers.pop(server).stop)
 
     async def kill(self, server: int) -> None:
-        """As a crash does."""
+        """Kill a server."""
         killed = self._servers.pop(server).process
         killed.kill()
         await asyncio.to_thread(killed.wait)
 
     async def revoke(self, user: str) -> None:
-        """All tokens of a user that were issued until now."""
+        """Revoke all tokens of a user issued until now."""
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),
             "CONFAB_MONGO_URL": self._databases.mongo_url,

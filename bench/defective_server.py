@@ -1,6 +1,6 @@
-"""`confab serve` with a defect: a WebSocket that is sent a ping with the payload {"defect": true} fails inside.
+"""`confab serve` with a bug: a WebSocket fails inside at a ping with the payload {"defect": true}.
 
-So clients can be shown what they do then. Everything else is as it is.
+It shows the behaviour of clients. Everything else is unchanged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What it costs a server to tell one message to many subscribers with the same selection.
+"""The cost of sending one message to many subscribers with the same selection.
 
-`python -m bench.fanout --subscribers 1000` starts a MongoDB, a Redis and two servers: the mutation goes to one, the subscribers
-are on the other, which is measured. Beside it, in turns: the same text written to as many plain WebSockets by the same stack,
-and as many of Strawberry's own subscriptions with the same selection. `--profile FILE` runs the measured server under cProfile.
+`python -m bench.fanout --subscribers 1000` starts MongoDB, Redis and two servers: the mutation goes to one, the
+subscribers are on the other, which is measured. In turns with it: the same text written to as many plain WebSockets
+of the same libraries, and as many of Strawberry's own subscriptions with the same selection. `--profile FILE` runs
+the measured server under cProfile.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ import httpx
 import orjson
 from pymongo import MongoClient
 
-from bench.asking import Asker
-from bench.crowd import Crowd
+from bench.api_client import Asker
+from bench.load_process import LoadProcess
 from bench.meter import cpu_seconds
-from bench.rigs import serving_rig
+from bench.reference_servers import serve_reference
 from bench.selections import CREATE_GROUP, MESSAGE_EVENTS, SEND_MESSAGE
 from bench.session_data import Row, insert_people
 from bench.subscriber import STAMP, STAMP_DIGITS, stamp
@@ -38,7 +39,7 @@ _SENDER = "sender"
 _PLAIN, _STRAWBERRY = "plain WebSockets", "Strawberry"
 
 _APART_SECONDS = 0.1
-"""Between two messages, so that none waits for the one before it."""
+"""Pause between two messages, so that none waits for the previous one."""
 
 _AFTERMATH_SECONDS = 0.03
 _IDLE_SLICES, _IDLE_SECONDS = 7, 0.5
@@ -49,26 +50,26 @@ Send = Callable[[], Awaitable[object]]
 
 @dataclass
 class Contestant:
-    """A server with its subscribers, and how it is given a message."""
+    """A server with its subscribers, and the way to send a message to them."""
 
     name: str
     pid: int
-    crowd: str
+    subscribers: str
     send: Send
     idle: float = 0.0
-    """CPU seconds a second while nothing is sent."""
+    """CPU seconds a second while idle."""
     apart: list[float] = field(default_factory=list)
     burst: list[float] = field(default_factory=list)
-    """CPU seconds a delivery: of each message that came alone, of each burst."""
+    """CPU seconds per delivery: of single messages, of bursts."""
     reports: list[dict[str, Any]] = field(default_factory=list)
     sample: str = ""
 
 
 class Bench:
-    """Contestants with so many subscribers each."""
+    """Servers with the same number of subscribers each."""
 
-    def __init__(self, crowd: Crowd, subscribers: int) -> None:
-        self._crowd = crowd
+    def __init__(self, load_process: LoadProcess, subscribers: int) -> None:
+        self._load_process = load_process
         self._subscribers = subscribers
 
     async def learn_idle(self, contestants: Sequence[Contestant]) -> None:
@@ -80,29 +81,29 @@ class Bench:
                 [(cpu_seconds(one.pid) - used) / _IDLE_SECONDS for one, used in zip(contestants, before, strict=True)]
             )
         for one, shares in zip(contestants, zip(*slices, strict=True), strict=True):
-            # Now and then a server does something for all its users at once.
+            # Servers have periodic work for all users.
             one.idle = statistics.median(shares)
 
     async def warm_up(self, one: Contestant) -> None:
         for turn in range(_WARM_UP):
             await self._run(one, turn, 1)
-        one.sample = (await self._crowd.ask("report", name=one.crowd))["sample"]
+        one.sample = (await self._load_process.ask("report", name=one.subscribers))["sample"]
 
     async def measure(self, one: Contestant, messages: int, burst: int) -> None:
-        """A round: some messages one at a time, then some at once."""
+        """Measure a round: some messages one at a time, then a burst."""
         for turn in range(messages):
             one.apart.append(await self._run(one, turn, 1))
             await asyncio.sleep(_APART_SECONDS)
-        one.reports.append(await self._crowd.ask("report", name=one.crowd))
+        one.reports.append(await self._load_process.ask("report", name=one.subscribers))
         if burst:
             one.burst.append(await self._run(one, 0, burst))
-            await self._crowd.ask("report", name=one.crowd)
+            await self._load_process.ask("report", name=one.subscribers)
 
     async def _run(self, one: Contestant, before: int, at_once: int) -> float:
-        """CPU seconds a delivery of some messages, so many having come since the last report."""
+        """Return the CPU seconds per delivery of some messages."""
         used, began = cpu_seconds(one.pid), time.perf_counter()
         await asyncio.gather(*(one.send() for _ in range(at_once)))
-        await self._crowd.ask("wait", name=one.crowd, count=(before + at_once) * self._subscribers)
+        await self._load_process.ask("wait", name=one.subscribers, count=(before + at_once) * self._subscribers)
         await asyncio.sleep(_AFTERMATH_SECONDS)
         elapsed = time.perf_counter() - began
         return (cpu_seconds(one.pid) - used - one.idle * elapsed) / (at_once * self._subscribers)
@@ -110,9 +111,9 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What all forms of the bench are played on."""
+    """The databases and servers of all forms of the benchmark."""
 
-    crowd: Crowd
+    load_process: LoadProcess
     measured: ServerProcess
     other: ServerProcess
     database_pids: Sequence[int]
@@ -120,9 +121,9 @@ class Stage:
     arguments: argparse.Namespace
 
     async def play(self, title: str, users: Sequence[str]) -> None:
-        """A connection of each of the users, who may come more than once. Prints what it costs to tell them all."""
+        """Connect the users, who may occur more than once, and print the cost of a delivery."""
         arguments = self.arguments
-        bench = Bench(self.crowd, len(users))
+        bench = Bench(self.load_process, len(users))
         async with AsyncExitStack() as stack:
             askers = {server: Asker(server, _SENDER) for server in (self.measured, self.other)}
             for asker in askers.values():
@@ -131,7 +132,7 @@ class Stage:
             group = (await askers[self.other].ask(CREATE_GROUP, input=made))["id"]
 
             def sending(server: ServerProcess) -> Send:
-                return lambda: askers[server].ask(SEND_MESSAGE, id=group, text=f"What everybody is told, {stamp()}")
+                return lambda: askers[server].ask(SEND_MESSAGE, id=group, text=f"A message to everybody, {stamp()}")
 
             await self._open(title, users)
             contestants = [Contestant("Confab", self.measured.pid, "confab", sending(self.other))]
@@ -148,32 +149,35 @@ class Stage:
                 for one in contestants:
                     await bench.measure(one, arguments.messages, arguments.burst)
             _print_table(contestants, len(contestants[0].sample))
-            for name in dict.fromkeys(one.crowd for one in contestants):
-                await self.crowd.ask("close", name=name)
+            for name in dict.fromkeys(one.subscribers for one in contestants):
+                await self.load_process.ask("close", name=name)
             await asyncio.sleep(1)
 
     async def _open(self, title: str, users: Sequence[str]) -> None:
         pids = [self.measured.pid, *self.database_pids]
         before = [cpu_seconds(pid) for pid in pids]
-        opened = await self.crowd.ask(
+        opened = await self.load_process.ask(
             "open", name="confab", port=self.measured.port, path="/graphql", users=users, subscriptions=[MESSAGE_EVENTS]
         )
         spent = [1000 * (cpu_seconds(pid) - used) / len(users) for pid, used in zip(pids, before, strict=True)]
         print(
-            f"\n{title}: opened in {opened['seconds']:.1f} s, CPU ms each: server {spent[0]:.2f}, MongoDB {spent[1]:.2f}, "
+            f"\n{title}: opened in {opened['seconds']:.1f} s, CPU ms each: "
+            f"server {spent[0]:.2f}, MongoDB {spent[1]:.2f}, "
             f"Redis {spent[2]:.2f}",
             flush=True,
         )
 
     async def _others(self, stack: AsyncExitStack, users: Sequence[str], sample: str) -> list[Contestant]:
-        """The same by other means: sample is a frame as Confab sent it."""
-        plain = await stack.enter_async_context(serving_rig("bench.plain_sockets:app", self.folder / "plain.log"))
+        """Return the other servers; sample is a frame of Confab."""
+        plain = await stack.enter_async_context(serve_reference("bench.plain_sockets:app", self.folder / "plain.log"))
         nobody = [None] * len(users)
-        await self.crowd.ask("open", name="plain", port=plain.port, path="/sockets", users=nobody, subscriptions=[])
-        strawberry = await stack.enter_async_context(
-            serving_rig("bench.strawberry_sockets:app", self.folder / "strawberry.log")
+        await self.load_process.ask(
+            "open", name="plain", port=plain.port, path="/sockets", users=nobody, subscriptions=[]
         )
-        await self.crowd.ask(
+        strawberry = await stack.enter_async_context(
+            serve_reference("bench.strawberry_sockets:app", self.folder / "strawberry.log")
+        )
+        await self.load_process.ask(
             "open",
             name="strawberry",
             port=strawberry.port,
@@ -195,7 +199,7 @@ async def _post(client: httpx.AsyncClient, rig: ServerProcess, content: str) -> 
 
 
 def _restamped(sample: str) -> str:
-    """A frame as Confab sent it, sent again now."""
+    """Return a frame of Confab with a new time of sending."""
     start = sample.index(STAMP.decode())
     return sample[:start] + stamp() + sample[start + len(STAMP) + STAMP_DIGITS :]
 
@@ -224,11 +228,12 @@ def _print_table(contestants: Sequence[Contestant], size: int) -> None:
         low, _, high = statistics.quantiles(one.apart, n=4)
         half = f"{1e6 * low:.1f} to {1e6 * high:.1f}"
         print(
-            f"{one.name:<40} {costs[one.name]:>7.1f} {half:>15} {bursts[one.name]:>7.1f} {ratios[0]:>15} {ratios[1]:>6} "
+            f"{one.name:<40} {costs[one.name]:>7.1f} {half:>15} {bursts[one.name]:>7.1f} "
+            f"{ratios[0]:>15} {ratios[1]:>6} "
             f"{p50:>7.1f} {p99:>7.1f} {first:>6.1f} {last:>6.1f} {100 * one.idle:>7.2f}"
         )
     if _STRAWBERRY in costs:
-        print(f"Strawberry takes {costs[_STRAWBERRY] / costs['Confab']:.1f} times what Confab takes", flush=True)
+        print(f"Strawberry takes {costs[_STRAWBERRY] / costs['Confab']:.1f} times as much as Confab", flush=True)
 
 
 async def _main(arguments: argparse.Namespace) -> None:
@@ -253,9 +258,14 @@ async def _main(arguments: argparse.Namespace) -> None:
                     servers.append(start_server(databases, port, folder / f"{number}.log", _NAME, python=python))
                 for server in servers:
                     await until_ready(server)
-                async with Crowd() as crowd:
+                async with LoadProcess() as load_process:
                     stage = Stage(
-                        crowd, servers[0], servers[1], (databases.mongo_pid, databases.redis_pid), folder, arguments
+                        load_process,
+                        servers[0],
+                        servers[1],
+                        (databases.mongo_pid, databases.redis_pid),
+                        folder,
+                        arguments,
                     )
                     for form in arguments.form:
                         await stage.play(*forms[form])

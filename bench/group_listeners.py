@@ -1,4 +1,4 @@
-"""Members who are online: connections that hear of messages and note when."""
+"""Connected members: connections that receive messages and record the time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 class Listeners:
-    """One connection a user, for the time of the block. Each has caught up when it begins."""
+    """One connection per user, for the time of the block. All have caught up when it begins."""
 
     def __init__(self, server: ServerProcess, users: Sequence[str]) -> None:
         self._url = f"ws://127.0.0.1:{server.port}/graphql"
@@ -63,12 +63,12 @@ class Listeners:
             self._heard[message["id"]].append(time.time() - sent)
 
     async def wait_for(self, messages: int) -> None:
-        """Until everybody has heard of so many messages."""
+        """Wait until everybody has received a number of messages."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while sum(map(len, self._heard.values())) < messages * len(self._users):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     def latest(self) -> float:
-        """Seconds from the writing of a message until the last one heard of it: the median over messages."""
+        """Return the seconds from sending a message until the last member received it: the median over messages."""
         latest = sorted(max(times) for times in self._heard.values())
         return latest[len(latest) // 2]

@@ -1,7 +1,7 @@
-"""What a large group costs.
+"""The cost of a large group.
 
-`python -m bench.groups --members 5000 --online 200` starts a MongoDB, a Redis and a server of its own and asks over HTTP;
-then it asks the same once more inside its own process, to count the round trips that requests wait for.
+`python -m bench.groups --members 5000 --online 200` starts MongoDB, Redis and a server and sends operations over
+HTTP. Then it executes them once more inside its own process, to count the round trips that requests wait for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pymongo import MongoClient
 
-from bench.asking import Asker, InsideAsker
+from bench.api_client import Asker, InsideAsker
 from bench.group_listeners import Listeners
 from bench.meter import Cost, Meter
 from bench.session_data import Row, insert_people
@@ -39,7 +39,7 @@ _SEND = (
 _EDIT = "mutation ($id: ID!, $text: String!) { editMessage(messageId: $id, content: $text) { id content editCount } }"
 _READ = "mutation ($id: ID!) { markRead(conversationId: $id) { readSeq unreadCount activeTs } }"
 _ACK = "mutation ($id: ID!, $seq: Int!) { ackDelivered(conversationId: $id, upToSeq: $seq) { deliveredSeq activeTs } }"
-_LOOK = "{ totalUnread }"
+_TOTAL_UNREAD = "{ totalUnread }"
 _DELIVERY = """query ($id: ID!) { messages(conversationId: $id, last: 50) { edges { node {
     id seq delivery { status recipientCount deliveredCount readCount } } } } }"""
 _RECEIPTS = """query ($id: ID!, $after: String, $status: ReceiptStatus) { message(id: $id) {
@@ -47,8 +47,8 @@ _RECEIPTS = """query ($id: ID!, $after: String, $status: ReceiptStatus) { messag
     edges { cursor node { user { id displayName } status deliveredAt readAt } } } } }"""
 
 _AT_ONCE = 16
-_COMINGS = 8
-"""So many leave, and as many others come."""
+_CHANGING_MEMBERS = 8
+"""Number of members that leave, and of people that join."""
 
 _NAME = "bench_groups"
 
@@ -65,7 +65,7 @@ class Trips:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something to be measured. `spreads`: what it does goes on after its answer."""
+    """An operation to measure. `spreads`: it causes work after its answer."""
 
     name: str
     user: str
@@ -76,8 +76,8 @@ class Operation:
 
 
 @dataclass
-class Crowd:
-    """A group: its members in the order of their ids, its owner first, and who is not in it yet."""
+class TestGroup:
+    """A group: its members in the order of their ids, its owner first, and people who are not in it yet."""
 
     members: list[str]
     newcomers: Iterator[str]
@@ -86,9 +86,9 @@ class Crowd:
     seq: int = 0
     message: str = ""
     message_seq: int = 0
-    """One that a third of the members have read, a third received and a third neither, in the order of their ids."""
+    """A message that a third of the members have read, a third have received, in the order of their ids."""
     others: list[str] = field(default_factory=list)
-    """Groups as large, to be dismissed."""
+    """Groups of the same size, to be dismissed."""
 
     @property
     def owner(self) -> str:
@@ -96,10 +96,10 @@ class Crowd:
 
 
 class Bench:
-    """One group, asked about by whoever it takes."""
+    """One group, used by any of its members."""
 
-    def __init__(self, crowd: Crowd, asker: Callable[[str], Asker | InsideAsker]) -> None:
-        self.crowd = crowd
+    def __init__(self, group: TestGroup, asker: Callable[[str], Asker | InsideAsker]) -> None:
+        self.group = group
         self.received = 0
         self._asker = asker
         self._open: dict[str, Asker | InsideAsker] = {}
@@ -109,7 +109,7 @@ class Bench:
             await asker.close()
 
     async def ask(self, user: str, query: str, **variables: object) -> Row:
-        """The value of a query's one field, by a user who stays connected."""
+        """Return the value of a query's one field, for a user who stays connected."""
         asker = self._open.get(user) or self._open.setdefault(user, self._asker(user))
         before = asker.received
         value: Row = await asker.ask(query, **variables)
@@ -123,34 +123,37 @@ class Bench:
             return self.received - before
 
         if operation.user:
-            await self.ask(operation.user, _LOOK)
+            await self.ask(operation.user, _TOTAL_UNREAD)
         return await meter.measure(
             act, operation.times, before_each=operation.before_each, until_calm=operation.spreads
         )
 
-    # --- before
+    # Preparation.
 
     async def create(self) -> None:
-        self.crowd.group = (await self._create())["id"]
+        self.group.group = (await self._create())["id"]
 
-    async def reach_all(self) -> None:
-        """Everybody asks something, so that Redis holds their states; a third of them read, a third receive."""
-        crowd = self.crowd
+    async def cache_all_states(self) -> None:
+        """Send a request as every member, so that Redis has their states.
+
+        A third of them read, a third acknowledge delivery.
+        """
+        group = self.group
         sent = await self.send()
-        crowd.message, crowd.message_seq = sent["message"]["id"], sent["message"]["seq"]
-        third = len(crowd.members) // 3
+        group.message, group.message_seq = sent["message"]["id"], sent["message"]["seq"]
+        third = len(group.members) // 3
 
         async def one(number: int) -> None:
-            asker = self._asker(crowd.members[number])
+            asker = self._asker(group.members[number])
             if 0 < number <= third:
-                await asker.ask(_READ, id=crowd.group)
+                await asker.ask(_READ, id=group.group)
             elif number <= 2 * third:
-                await asker.ask(_ACK, id=crowd.group, seq=crowd.message_seq)
+                await asker.ask(_ACK, id=group.group, seq=group.message_seq)
             else:
-                await asker.ask(_LOOK)
+                await asker.ask(_TOTAL_UNREAD)
             await asker.close()
 
-        waiting = iter(range(1, len(crowd.members)))
+        waiting = iter(range(1, len(group.members)))
 
         async def several() -> None:
             for number in waiting:
@@ -158,82 +161,82 @@ class Bench:
 
         await asyncio.gather(*(several() for _ in range(_AT_ONCE)))
 
-    # --- what is measured
+    # Measured operations.
 
     async def _create(self, _number: int = 0) -> Row:
-        made = {"name": "Everybody", "memberIds": self.crowd.members[1:]}
-        group = await self.ask(self.crowd.owner, _CREATE, input=made)
-        assert group["memberCount"] == len(self.crowd.members)
+        made = {"name": "Everybody", "memberIds": self.group.members[1:]}
+        group = await self.ask(self.group.owner, _CREATE, input=made)
+        assert group["memberCount"] == len(self.group.members)
         return group
 
     async def create_another(self, _number: int) -> None:
-        self.crowd.others.append((await self._create())["id"])
+        self.group.others.append((await self._create())["id"])
 
     async def dismiss(self, _number: int) -> None:
-        await self.ask(self.crowd.owner, _DISMISS, id=self.crowd.others.pop())
+        await self.ask(self.group.owner, _DISMISS, id=self.group.others.pop())
 
     async def send(self, number: int = 0) -> Row:
-        sent = await self.ask(self.crowd.owner, _SEND, id=self.crowd.group, text=f"What everybody is told: {number}")
-        self.crowd.seq = sent["message"]["seq"]
+        sent = await self.ask(self.group.owner, _SEND, id=self.group.group, text=f"A message to everybody: {number}")
+        self.group.seq = sent["message"]["seq"]
         return sent
 
     async def invite(self, _number: int) -> None:
-        await self.ask(self.crowd.owner, _INVITE, id=self.crowd.group, users=[next(self.crowd.newcomers)])
+        await self.ask(self.group.owner, _INVITE, id=self.group.group, users=[next(self.group.newcomers)])
 
     async def leave(self, _number: int) -> None:
-        await self.ask(next(self.crowd.leavers), _LEAVE, id=self.crowd.group)
+        await self.ask(next(self.group.leavers), _LEAVE, id=self.group.group)
 
     async def edit(self, _number: int) -> None:
-        await self.ask(self.crowd.owner, _EDIT, id=self.crowd.message, text=f"Said otherwise at {time.time_ns()}")
+        await self.ask(self.group.owner, _EDIT, id=self.group.message, text=f"Edited content at {time.time_ns()}")
 
     async def read(self, _number: int) -> None:
-        await self.ask(self.crowd.members[1], _READ, id=self.crowd.group)
+        await self.ask(self.group.members[1], _READ, id=self.group.group)
 
     async def acknowledge(self, _number: int) -> None:
-        await self.ask(self.crowd.members[2], _ACK, id=self.crowd.group, seq=self.crowd.seq)
+        await self.ask(self.group.members[2], _ACK, id=self.group.group, seq=self.group.seq)
 
     async def deliveries(self, _number: int) -> None:
-        page = await self.ask(self.crowd.owner, _DELIVERY, id=self.crowd.group)
+        page = await self.ask(self.group.owner, _DELIVERY, id=self.group.group)
         assert any(edge["node"]["delivery"] for edge in page["edges"])
 
     def receipts(self, status: str | None, *, end: bool) -> Operation:
-        """A page of 50 at the beginning or the end of those with a status."""
-        crowd = self.crowd
-        third = len(crowd.members) // 3
-        last = {"READ": third, "DELIVERED": 2 * third}.get(status or "", len(crowd.members) - 1)
-        after = encode_page("r", crowd.group, crowd.message_seq, crowd.members[last - 50]) if end else None
+        """Select a page of 50 receipts with a status, from the start or the end."""
+        group = self.group
+        third = len(group.members) // 3
+        last = {"READ": third, "DELIVERED": 2 * third}.get(status or "", len(group.members) - 1)
+        after = encode_page("r", group.group, group.message_seq, group.members[last - 50]) if end else None
 
         async def page(_number: int) -> None:
-            found = await self.ask(crowd.owner, _RECEIPTS, id=crowd.message, after=after, status=status)
+            found = await self.ask(group.owner, _RECEIPTS, id=group.message, after=after, status=status)
             assert len(found["receipts"]["edges"]) == 50
             assert found["receipts"]["pageInfo"]["hasNextPage"] is not end
 
         name = f"50 receipts, {status or 'all'}, {'end' if end else 'beginning'}"
-        return Operation(name, crowd.owner, page)
+        return Operation(name, group.owner, page)
 
     def message(self, who: str, times: int = 5) -> Operation:
-        return Operation(f"message, {who}", self.crowd.owner, self.send, times, spreads=True)
+        return Operation(f"message, {who}", self.group.owner, self.send, times, spreads=True)
 
     def operations(self) -> Iterator[Operation]:
-        """What is measured of a group whose members' states are in Redis."""
-        owner = self.crowd.owner
-        # Before other changes, which move who is where among the members.
+        """Return the operations on a group whose members' states are in Redis."""
+        owner = self.group.owner
+        # Before other changes, which move members to other positions.
         for status in (None, "READ", "DELIVERED", "SENT"):
             for end in (False, True):
                 yield self.receipts(status, end=end)
         yield Operation("delivery of 50 messages", owner, self.deliveries)
-        yield Operation("markRead", self.crowd.members[1], self.read, 5, self.send, spreads=True)
-        yield Operation("ackDelivered", self.crowd.members[2], self.acknowledge, 5, self.send, spreads=True)
+        yield Operation("markRead", self.group.members[1], self.read, 5, self.send, spreads=True)
+        yield Operation("ackDelivered", self.group.members[2], self.acknowledge, 5, self.send, spreads=True)
         yield Operation("editMessage", owner, self.edit, 5, spreads=True)
-        # In this order: a group may be as large as it may become.
+        # In this order, because the group has the maximum size.
         yield Operation("leaveGroup", "", self.leave, 5, spreads=True)
         yield Operation("inviteMembers, one", owner, self.invite, 5, spreads=True)
         yield Operation("createGroup", owner, self.create_another, 3, spreads=True)
         yield Operation("dismissGroup", owner, self.dismiss, 3, spreads=True)
 
 
-async def measure_costs(databases: EmbeddedServers, folder: Path, crowd: Crowd, online: int) -> dict[str, Cost]:
-    """What operations cost a server of its own."""
+async def measure_costs(databases: EmbeddedServers, folder: Path, group: TestGroup, online: int) -> dict[str, Cost]:
+    """Measure the operations on a separate server."""
     assert databases.mongo_pid is not None and databases.redis_pid is not None
     costs: dict[str, Cost] = {}
     async with AsyncExitStack() as stack:
@@ -241,7 +244,7 @@ async def measure_costs(databases: EmbeddedServers, folder: Path, crowd: Crowd, 
         meter = Meter({"server": server.pid, "mongod": databases.mongo_pid, "valkey": databases.redis_pid})
         await asyncio.sleep(3)
         await meter.learn_idle()
-        bench = Bench(crowd, lambda user: Asker(server, user))
+        bench = Bench(group, lambda user: Asker(server, user))
         stack.push_async_callback(bench.close)
 
         async def measure(operation: Operation) -> None:
@@ -252,24 +255,24 @@ async def measure_costs(databases: EmbeddedServers, folder: Path, crowd: Crowd, 
         await measure(bench.message("nobody's state in Redis"))
         for number in range(50):
             await bench.send(number)
-        await bench.reach_all()
-        await meter.calm()
+        await bench.cache_all_states()
+        await meter.wait_until_idle()
         print("  all have asked something", flush=True)
         await measure(bench.message("all offline"))
         for operation in bench.operations():
             await measure(operation)
-        async with Listeners(server, crowd.members[2 :: max(1, len(crowd.members) // online)][:online]) as listeners:
+        async with Listeners(server, group.members[2 :: max(1, len(group.members) // online)][:online]) as listeners:
             await asyncio.sleep(1)
             await meter.learn_idle()
             await measure(bench.message(f"{online} online"))
             await listeners.wait_for(costs[f"message, {online} online"].times)
-            await meter.calm()
-        print(f"  the last of {online} heard of a message {1000 * listeners.latest():.0f} ms after it was sent")
+            await meter.wait_until_idle()
+        print(f"  the last of {online} members received a message {1000 * listeners.latest():.0f} ms after it was sent")
     return costs
 
 
-async def count_trips(databases: EmbeddedServers, crowd: Crowd) -> dict[str, Trips]:
-    """What requests wait for: the least of some."""
+async def count_trips(databases: EmbeddedServers, group: TestGroup) -> dict[str, Trips]:
+    """Return the round trips of each operation: the least of several runs."""
     settings = load_settings(
         **UNLIMITED,
         mongo_url=databases.mongo_url,
@@ -280,7 +283,7 @@ async def count_trips(databases: EmbeddedServers, crowd: Crowd) -> dict[str, Tri
     trips: dict[str, Trips] = {}
     async with open_services(settings) as services:
         store = services.app.store
-        bench = Bench(crowd, lambda user: InsideAsker(services, user))
+        bench = Bench(group, lambda user: InsideAsker(services, user))
         for operation in (bench.message("all offline"), *bench.operations()):
             runs = []
             for number in range(min(operation.times, 3)):
@@ -311,14 +314,14 @@ def _print_table(members: int, costs: dict[str, Cost], trips: dict[str, Trips]) 
 async def _main(arguments: argparse.Namespace) -> None:
     folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))
     members = [f"u{number:06}" for number in range(arguments.members)]
-    newcomers = [f"v{number:06}" for number in range(_COMINGS)]
-    crowd = Crowd(members, iter(newcomers), iter(members[-_COMINGS:]))
+    newcomers = [f"v{number:06}" for number in range(_CHANGING_MEMBERS)]
+    group = TestGroup(members, iter(newcomers), iter(members[-_CHANGING_MEMBERS:]))
     try:
         with EmbeddedServers(folder / "databases") as databases:
             with MongoClient[Row](databases.mongo_url) as mongo:
                 insert_people(mongo[_NAME], members + newcomers)
-            costs = await measure_costs(databases, folder, crowd, arguments.online)
-            _print_table(arguments.members, costs, await count_trips(databases, crowd))
+            costs = await measure_costs(databases, folder, group, arguments.online)
+            _print_table(arguments.members, costs, await count_trips(databases, group))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,7 +1,7 @@
-"""What connections cost a server while nothing happens: memory, and CPU for keep-alives and routes.
+"""The cost of idle connections: memory, and CPU for keep-alive and routes.
 
-`python -m bench.idle --connections 10000 --users 2500` starts a MongoDB, a Redis and a server of its own and opens all connections
-three times deeper: acknowledged, then with messageEvents, then with syncSession too.
+`python -m bench.idle --connections 10000 --users 2500` starts MongoDB, Redis and a server, and opens all
+connections in three steps: acknowledged, then with messageEvents, then also with syncSession.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pymongo import MongoClient
 
-from bench.crowd import Crowd
+from bench.load_process import LoadProcess
 from bench.memory import Memory, memory
 from bench.meter import cpu_seconds
 from bench.selections import MESSAGE_EVENTS, SYNC_SESSION
@@ -33,51 +33,54 @@ _STAGES: tuple[tuple[str, list[str]], ...] = (
 _SETTLE_SECONDS = 3.0
 
 _SPARE_FILES = 200
-"""A process has open, beside its connections."""
+"""Files that a process has open in addition to its connections."""
 
 
 class Bench:
-    """One crowd that comes to a server step by step."""
+    """Subscribers that connect to a server step by step."""
 
-    def __init__(self, server: ServerProcess, valkey_pid: int, crowd: Crowd, connections: int) -> None:
+    def __init__(self, server: ServerProcess, valkey_pid: int, load_process: LoadProcess, connections: int) -> None:
         self._server = server
         self._valkey_pid = valkey_pid
-        self._crowd = crowd
+        self._load_process = load_process
         self._connections = connections
 
     async def run(self, users: list[str], rest_seconds: float) -> None:
         await self._open("first", users[:1])
-        await self._crowd.ask("subscribe", name="first", subscriptions=[MESSAGE_EVENTS, SYNC_SESSION])
-        await self._crowd.ask("close", name="first")
+        await self._load_process.ask("subscribe", name="first", subscriptions=[MESSAGE_EVENTS, SYNC_SESSION])
+        await self._load_process.ask("close", name="first")
         await asyncio.sleep(_SETTLE_SECONDS)
         idle = await self._rest(5)
         base = memory(self._server.pid)
         print(
             f"{len(users):,} connections of {len(set(users)):,} users; the server takes {base.rss / 1e6:.0f} MB before "
-            f"and {100 * idle:.2f} % of a CPU\n\n{'each connection, and in all':<28} {'KiB RSS':>8} {'KiB PSS':>8} {'MB RSS':>7} "
+            f"and {100 * idle:.2f} % of a CPU\n\n{'per connection, and in total':<28} "
+            f"{'KiB RSS':>8} {'KiB PSS':>8} {'MB RSS':>7} "
             f"{'s to get there':>15} {'CPU ms each':>12} {'CPU % at rest':>14} {'Redis MB':>9}",
             flush=True,
         )
         for stage, subscriptions in _STAGES:
             used = cpu_seconds(self._server.pid)
             if subscriptions:
-                seconds = (await self._crowd.ask("subscribe", name="all", subscriptions=subscriptions))["seconds"]
+                seconds = (await self._load_process.ask("subscribe", name="all", subscriptions=subscriptions))[
+                    "seconds"
+                ]
             else:
                 seconds = await self._open("all", users)
             spent = cpu_seconds(self._server.pid) - used
             await asyncio.sleep(_SETTLE_SECONDS)
             self._print(stage, base, seconds, spent, await self._rest(rest_seconds))
-        report = await self._crowd.ask("report", name="all")
-        print(f"closed meanwhile: {report['closed'] or 'none'}; frames that came by themselves: {report['other']}")
+        report = await self._load_process.ask("report", name="all")
+        print(f"closed meanwhile: {report['closed'] or 'none'}; unexpected frames: {report['other']}")
 
     async def _open(self, name: str, users: list[str]) -> float:
-        answer = await self._crowd.ask(
+        answer = await self._load_process.ask(
             "open", name=name, port=self._server.port, path="/graphql", users=users, subscriptions=[]
         )
         return float(answer["seconds"])
 
     async def _rest(self, seconds: float) -> float:
-        """The share of a CPU that the server takes."""
+        """Return the share of a CPU that the server uses."""
         used, began = cpu_seconds(self._server.pid), time.perf_counter()
         await asyncio.sleep(seconds)
         return (cpu_seconds(self._server.pid) - used) / (time.perf_counter() - began)
@@ -89,7 +92,8 @@ class Bench:
         )
         print(
             f"{stage:<28} {rss:>8.1f} {pss:>8.1f} {now.rss / 1e6:>7.0f} {seconds:>15.1f} "
-            f"{1000 * spent / self._connections:>12.2f} {100 * at_rest:>14.2f} {memory(self._valkey_pid).rss / 1e6:>9.0f}",
+            f"{1000 * spent / self._connections:>12.2f} {100 * at_rest:>14.2f} "
+            f"{memory(self._valkey_pid).rss / 1e6:>9.0f}",
             flush=True,
         )
 
@@ -108,8 +112,8 @@ async def _main(arguments: argparse.Namespace) -> None:
             with MongoClient[Row](databases.mongo_url) as mongo:
                 insert_people(mongo[_NAME], people)
             assert databases.redis_pid is not None
-            async with serving_processes(databases, 1, folder, _NAME) as (server,), Crowd() as crowd:
-                await Bench(server, databases.redis_pid, crowd, len(users)).run(users, arguments.rest)
+            async with serving_processes(databases, 1, folder, _NAME) as (server,), LoadProcess() as load_process:
+                await Bench(server, databases.redis_pid, load_process, len(users)).run(users, arguments.rest)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

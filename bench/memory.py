@@ -1,4 +1,4 @@
-"""How much memory processes take."""
+"""The memory of processes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """In bytes. pss: shared pages counted in part."""
+    """Memory in bytes. pss: shared pages counted in part."""
 
     rss: int
     pss: int
 
 
 def memory(pid: int) -> Memory:
-    """What a process takes now (Linux)."""
+    """Return the present memory of a process (Linux)."""
     sizes = {}
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
         name, _, rest = line.partition(":")

@@ -1,4 +1,4 @@
-"""What operations cost: time on the wall, CPU time of each process, bytes of the answer."""
+"""The cost of operations: elapsed time, CPU time of each process, bytes of the answer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _AFTERMATH_SECONDS = 0.03
-"""How long after an answer what follows from it is still counted."""
+"""Time after an answer in which the work it causes still counts."""
 
 _CALM_SECONDS = 0.15
-"""So long the processes have to do next to nothing until what follows from an operation counts as done."""
+"""Time in which the processes must be almost idle before the work caused by an operation counts as done."""
 
 _CALM_SHARE = 0.03
-"""Of one CPU, beside what they take when nobody asks: next to nothing."""
+"""The share of one CPU, beyond their idle use, that counts as almost idle."""
 
 _LONGEST_SECONDS = 30.0
-"""One measurement is not repeated any more after this."""
+"""No further repetition of one measurement after this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Meter:
         self._idle = dict.fromkeys(pids, 0.0)
 
     async def learn_idle(self, seconds: float = 3.0) -> None:
-        """How much CPU time the processes take while nobody asks anything. Taken off from then on."""
+        """Measure the CPU time of the idle processes. It is subtracted from then on."""
         before = self._cpu()
         await asyncio.sleep(seconds)
         after = self._cpu()
@@ -56,8 +56,10 @@ class Meter:
         before_each: Callable[[int], Awaitable[object]] | None = None,
         until_calm: bool = False,
     ) -> Cost:
-        """An operation, which takes its number and answers the bytes it was answered with. until_calm: all that follows from it
-        counts, however long it takes."""
+        """Measure an operation, a function that takes its number and returns the bytes of the answer.
+
+        until_calm: all work that it causes counts, however long it takes.
+        """
         seconds: list[float] = []
         cpu: dict[str, list[float]] = {name: [] for name in self._pids}
         sizes: list[int] = []
@@ -85,10 +87,10 @@ class Meter:
     async def _aftermath(self, until_calm: bool) -> None:
         await asyncio.sleep(_AFTERMATH_SECONDS)
         if until_calm:
-            await self.calm()
+            await self.wait_until_idle()
 
-    async def calm(self) -> None:
-        """Waits until the processes do next to nothing."""
+    async def wait_until_idle(self) -> None:
+        """Wait until the processes are almost idle."""
         calm = False
         while not calm:
             before, start = sum(self._cpu().values()), time.perf_counter()
@@ -101,9 +103,9 @@ class Meter:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time that all threads of a process have taken."""
+    """Return the user and system time of all threads of a process."""
     try:
-        # The process's CPU clock (clock_getcpuclockid(3)): nanoseconds, where /proc counts hundredths of a second.
+        # The process's CPU clock (clock_getcpuclockid(3)) has nanoseconds; /proc has hundredths of a second.
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

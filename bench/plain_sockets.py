@@ -1,6 +1,6 @@
-"""What any WebSocket server of the same stack does at least: the same text to every socket. An ASGI application.
+"""The minimum work of any WebSocket server on the same libraries: the same text to every socket.
 
-POST /send writes its body to all sockets of GET /sockets, and answers then.
+An ASGI application. POST /send writes its body to all sockets of GET /sockets, then answers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What receipts take in MongoDB: the marks that are kept, beside one row for each message and recipient.
+"""The size of receipts in MongoDB: the stored marks, compared with one row for each message and recipient.
 
-`python -m bench.receipts --day LOG` imports a day of chat hour by hour. Its people read whenever they write, and all members
-once an hour. What MongoDB holds then is written again as the same day of many groups, and as one row for each message and
-recipient with what is known of the two.
+`python -m bench.receipts --day LOG` imports a day of chat hour by hour. Its people read whenever they write, and
+all members once an hour. The resulting rows are written again as the same day of many groups, and as one row for
+each message and recipient with the same facts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 from bson import encode
 from pymongo import MongoClient
 
-from bench.asking import InsideAsker
+from bench.api_client import InsideAsker
 from bench.session_data import Row
-from bench.storage import settle
+from bench.session_size import settle
 from server.chat_import.command import import_chat
 from server.chat_import.log_file import read_chat
 from server.chat_import.plan import make_plan
@@ -45,27 +45,27 @@ _PROGRESS = ("ar", "ad")
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What a day of a group left in MongoDB, in the order in which it came to be."""
+    """The rows of a day of a group in MongoDB, in the order of their creation."""
 
     group: ConversationId
     messages: list[Row]
-    """Those that have recipients."""
+    """Messages that have recipients."""
     members: list[Row]
     marks: list[Row]
 
     def recipients(self, message: Row) -> Iterator[UserId]:
-        """Who was a member when a message was sent, less who sent it."""
+        """Return the members when a message was sent, without its sender."""
         for row in self.members:
             user = UserId(row["_id"].rpartition(" ")[2])
             if user != message["u"] and any(a <= message["s"] and (b == -1 or message["s"] <= b) for a, b in row["i"]):
                 yield user
 
 
-# --- a day
+# A day.
 
 
 def hours_of(log: Path, folder: Path) -> Iterator[Path]:
-    """A log by hours, of which those with hardly anybody in them are joined with the next."""
+    """Split a log by hours; hours with hardly any people are joined with the next."""
     by_hour: dict[int, list[str]] = defaultdict(list)
     for line in log.read_text().splitlines():
         if line.strip():
@@ -80,8 +80,8 @@ def hours_of(log: Path, folder: Path) -> Iterator[Path]:
             lines = []
 
 
-async def live_through(services: Services, log: Path, folder: Path) -> ConversationId:
-    """Imports a day hour by hour. After each, every member reads."""
+async def import_day(services: Services, log: Path, folder: Path) -> ConversationId:
+    """Import a day hour by hour. After each hour every member reads."""
     group = None
     for path in hours_of(log, folder):
         chat = read_chat(path)
@@ -99,30 +99,30 @@ async def live_through(services: Services, log: Path, folder: Path) -> Conversat
 
 
 def load_day(database: Any, group: ConversationId) -> Day:
-    """What MongoDB holds of a group."""
+    """Read the rows of a group from MongoDB."""
     messages = database[MESSAGES].find({"c": group, "k": {"$ne": "S"}}).sort("s", 1)
     marks = database[RECEIPTS].find(members_of(group)).sort("at", 1)
     return Day(group, list(messages), list(database[MEMBERS].find(members_of(group))), list(marks))
 
 
-# --- its rows, as those of many groups
+# Its rows, as rows of many groups.
 
 
 def other_groups(count: int) -> list[ConversationId]:
-    """Groups that were made a while apart."""
+    """Return ids of groups created some time apart."""
     return [group_id(7_400_000_000_000_000_000 + number * 79_164_837_199_872) for number in range(count)]
 
 
-def moved(rows: Sequence[Row], day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
-    """Rows as those of other groups on other days, what happens at one time of the day in all groups together."""
+def copy_to_groups(rows: Sequence[Row], day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
+    """Yield the rows as rows of other groups on other days; rows of one time of day are together in all groups."""
     for row in rows:
         for number, group in enumerate(groups):
             copy = row | {"_id": group + row["_id"].removeprefix(day.group)}
             yield copy | {"at": row["at"] + number * _DAY_MS} if "at" in row else copy
 
 
-def row_by_row(day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
-    """What marks say, written out: a row for each message and recipient with when it was received and read."""
+def one_row_per_recipient(day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
+    """Yield one row for each message and recipient, with the times of delivery and reading."""
     read: dict[UserId, list[tuple[int, int]]] = defaultdict(list)
     for mark in sorted(day.marks, key=lambda mark: str(mark["_id"])):
         read[UserId(mark["_id"].split(" ")[1])].append((seq_of_receipt(mark["_id"]), mark["at"]))
@@ -131,13 +131,13 @@ def row_by_row(day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
             for user in day.recipients(message):
                 first = bisect_left(read[user], (message["s"], 0))
                 at = read[user][first][1] + number * _DAY_MS if first < len(read[user]) else None
-                # Ordered by message, as the pages of its receipts are.
+                # Ordered by message, as in pages of receipts.
                 yield {"_id": f"{group} {message['s']:08x} {user}"} | ({"d": at, "r": at} if at is not None else {})
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Bytes that a day of one group takes."""
+class StoredSize:
+    """Bytes of a day of one group."""
 
     documents: float
     indexes: float
@@ -149,8 +149,8 @@ class Room:
         return self.documents + self.indexes
 
 
-def measure(mongo: MongoClient[Row], rows: Iterator[Row], days: int) -> tuple[Room, Room]:
-    """The room of rows, as they were inserted and compacted."""
+def measure(mongo: MongoClient[Row], rows: Iterator[Row], days: int) -> tuple[StoredSize, StoredSize]:
+    """Return the size of rows, as inserted and compacted."""
     collection = mongo[_SCRATCH]["rows"]
     collection.drop()
     sample = 0.0
@@ -164,38 +164,40 @@ def measure(mongo: MongoClient[Row], rows: Iterator[Row], days: int) -> tuple[Ro
         settle(mongo)
         stats = mongo[_SCRATCH].command("collStats", "rows")
         documents, indexes, count = (stats[name] / days for name in ("storageSize", "totalIndexSize", "count"))
-        found.append(Room(documents, indexes, count, sample))
+        found.append(StoredSize(documents, indexes, count, sample))
     return found[0], found[1]
 
 
 def report(mongo: MongoClient[Row], day: Day, days: int, written_out: int) -> None:
-    """Prints what a day takes, either way."""
+    """Print the size of a day in both forms."""
     groups = other_groups(days)
-    bare = [{name: value for name, value in row.items() if name not in _PROGRESS} for row in day.members]
-    marks = measure(mongo, moved(day.marks, day, groups), days)
-    members = measure(mongo, moved(day.members, day, groups), days)
-    without = measure(mongo, moved(bare, day, groups), days)
-    naive = measure(mongo, row_by_row(day, groups[:written_out]), written_out)
+    without_progress = [{name: value for name, value in row.items() if name not in _PROGRESS} for row in day.members]
+    marks = measure(mongo, copy_to_groups(day.marks, day, groups), days)
+    members = measure(mongo, copy_to_groups(day.members, day, groups), days)
+    without = measure(mongo, copy_to_groups(without_progress, day, groups), days)
+    naive = measure(mongo, one_row_per_recipient(day, groups[:written_out]), written_out)
     print(
-        f"\n{len(day.messages):,} messages, {len(day.members):,} members, {len(day.marks):,} acknowledgements that moved "
+        f"\n{len(day.messages):,} messages, {len(day.members):,} members, "
+        f"{len(day.marks):,} acknowledgements that changed "
         f"something, {naive[0].rows:,.0f} pairs of message and recipient"
     )
     for number, when in enumerate(("as inserted", "after compact")):
-        beside = members[number].bytes - without[number].bytes
-        print(f"{when}: bytes a day and group ({days} of them; {written_out} written out)")
-        for name, room in (("marks", marks[number]), ("row by row", naive[number])):
-            each = room.bytes / room.rows
+        progress = members[number].bytes - without[number].bytes
+        print(f"{when}: bytes per day and group ({days} days; {written_out} as single rows)")
+        for name, size in (("marks", marks[number]), ("row by row", naive[number])):
+            each = size.bytes / size.rows
             print(
-                f"  {name:<26} {room.bytes:>13,.0f} = documents {room.documents:,.0f} + indexes {room.indexes:,.0f}; "
-                f"a row {each:.1f} (BSON {room.bson:.1f})"
+                f"  {name:<26} {size.bytes:>13,.0f} = documents {size.documents:,.0f} + indexes {size.indexes:,.0f}; "
+                f"a row {each:.1f} (BSON {size.bson:.1f})"
             )
         print(
-            f"  {'how far members are':<26} {beside:>13,.0f} more in their rows, {beside / len(day.members):.1f} each"
+            f"  {'progress of members':<26} {progress:>13,.0f} more in their rows, "
+            f"{progress / len(day.members):.1f} each"
         )
-        kept = marks[number].bytes + beside
+        stored = marks[number].bytes + progress
         print(
-            f"  {'kept, an acknowledgement':<26} {kept / len(day.marks):>13.1f}; row by row takes "
-            f"{naive[number].bytes / kept:.0f} times as much"
+            f"  {'per acknowledgement':<26} {stored / len(day.marks):>13.1f}; row by row takes "
+            f"{naive[number].bytes / stored:.0f} times as much"
         )
 
 
@@ -211,7 +213,7 @@ async def _main(arguments: argparse.Namespace) -> None:
                 log_level="ERROR",
             )
             async with open_services(settings) as services:
-                group = await live_through(services, arguments.day, folder)
+                group = await import_day(services, arguments.day, folder)
             with MongoClient[Row](databases.mongo_url) as mongo:
                 report(mongo, load_day(mongo[_NAME], group), arguments.days, arguments.written_out)
     finally:

@@ -1,10 +1,12 @@
-"""Compares the CPU cost of Confab's Redis client with valkey-glide and redis-py on the calls that Confab makes (ADR 32).
+"""Compares the CPU cost of Confab's Redis client with valkey-glide and redis-py (ADR 32).
 
     pip install --target /tmp/glide valkey-glide
+
     PYTHONPATH=/tmp/glide .venv/bin/python -m bench.redis_clients
 
-Without valkey-glide the script says so and ends with status 0. All clients work on one Valkey in one process, in turn, so that a slower
-moment of the machine concerns all of them. The client's CPU includes the threads of valkey-glide.
+The calls are those that Confab makes. Without valkey-glide the script says so and ends with status 0. All clients
+work on one Valkey in one process, in turn, so that a slower moment of the machine affects all of them. The client's
+CPU includes the threads of valkey-glide.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ Run = Callable[[Sequence[Call]], Awaitable[Any]]
 def calls_of(caller: int, count: int) -> list[Call]:
     """Return script calls as sending a message makes them: one key, a record of some hundred bytes."""
     record = b'["m_123456789012345678","p_alice_bob","%s",42]' % (b"d" * 64)
-    return [Call("claim", (f"{{u:user{caller}}}:key:{n}",), (record, 60_000)) for n in range(count)]
+    return [Call("claim_key", (f"{{u:user{caller}}}:key:{n}",), (record, 60_000)) for n in range(count)]
 
 
 def words_of(call: Call) -> list[Any]:

@@ -26,22 +26,25 @@ _APART_MS = 997
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A user with many sessions: who they are, and with whom."""
+    """A user with many sessions: their id and their peers."""
 
     user: str
     peers: list[str]
-    """Of the private conversations, in order."""
+    """The peers of the private conversations, in order."""
     conversations: list[str]
     unread: list[str]
 
 
 def peer_name(number: int) -> str:
-    """A user as they are called in large deployments."""
+    """Return a user id as in large deployments."""
     return f"u{number:06}"
 
 
 def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
-    """A user with sessions, half of private conversations and half of groups of three, each with one message."""
+    """Insert a user with sessions, each with one message.
+
+    Half are of private conversations and half of groups of three.
+    """
     rng = random.Random(sessions)
     now = time.time_ns() // 1_000_000
     peers = [peer_name(number) for number in range(max(3, sessions - sessions // 2))]
@@ -86,7 +89,7 @@ def _add_message(
     rows: dict[str, list[Row]], conversation: ConversationId, snowflake: int, people: list[str], at: int, unread: bool
 ) -> None:
     sender = UserId(people[1])
-    text = f"What was said last in {conversation}, as long as such a line usually is"
+    text = f"The newest message of {conversation}, a line of about the usual length."
     message = Message(MessageId(snowflake), conversation, sender, MessageKind.TEXT, text, seq=1, n=1)
     rows[MESSAGES].append(message.to_document())
     for person in people:
@@ -103,15 +106,17 @@ def _flush(database: Database[Row], rows: dict[str, list[Row]]) -> None:
 
 
 def insert_people(database: Database[Row], names: list[str]) -> None:
-    """Users as they are after somebody set their names."""
+    """Insert users with display names."""
     people = [{"_id": name, "n": f"Person {name}", "av": None, "bot": False} for name in names]
     for start in range(0, len(people), _BATCH):
         database["users"].insert_many(people[start : start + _BATCH], ordered=False)
 
 
 def multiply(samples: list[tuple[int, Row]], documents: int, seed: int = 1) -> Iterator[Row]:
-    """Session rows like those that the product wrote, each sample as often as its weight says. In the order in which
-    sessions come to exist: of all users mixed."""
+    """Yield session rows like those of the product, each sample as often as its weight says.
+
+    In the order in which sessions are created: those of all users mixed.
+    """
     rng = random.Random(seed)
     users = max(2, documents // 50)
     now = time.time_ns() // 1_000_000
@@ -138,7 +143,7 @@ def multiply(samples: list[tuple[int, Row]], documents: int, seed: int = 1) -> I
 
 
 def insert_rows(url: str, database: str, rows: Iterator[Row]) -> None:
-    """All of them into `sessions`."""
+    """Insert all rows into `sessions`."""
     with MongoClient[Row](url) as mongo:
         while batch := list(islice(rows, _BATCH)):
             mongo[database][SESSIONS].insert_many(batch, ordered=False)

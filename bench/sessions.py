@@ -1,7 +1,7 @@
-"""What sessions cost, by how many of them a user has, and how much room they take.
+"""The cost of sessions by the number of a user's sessions, and the size of their rows.
 
-`python -m bench.sessions` starts a MongoDB, a Redis and a server of its own and asks over HTTP. `--documents 0` leaves out
-the room, `--sizes` alone the costs.
+`python -m bench.sessions` starts MongoDB, Redis and a server and sends operations over HTTP. `--documents 0` skips
+the sizes, `--sizes` without values skips the costs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 from pymongo import MongoClient
 from redis.asyncio import Redis
 
-from bench.asking import Asker
+from bench.api_client import Asker
 from bench.meter import Cost, Meter
 from bench.session_data import Owner, Row, insert_owner, insert_people, peer_name
-from bench.storage import measure_storage
+from bench.session_size import measure_storage
 from server.embedded import EmbeddedServers
 from tests.processes import ServerProcess, serving_processes
 
@@ -29,7 +29,8 @@ SIZES = (50, 1_000, 7_000, 50_000)
 
 _SHOWN = """{ id unreadCount writeTs activeTs conversation { id title }
     lastMessage { content sender { displayName } } }"""
-_PAGE = f"query ($after: String) {{ sessions(first: 50, after: $after) {{ cursor totalUnread edges {{ node {_SHOWN} }} }} }}"
+_PAGE = f"""query ($after: String) {{
+  sessions(first: 50, after: $after) {{ cursor totalUnread edges {{ node {_SHOWN} }} }} }}"""
 _SYNC = f"""query ($since: Cursor) {{ syncSessions(since: $since, first: 100) {{
     cursor hasMore totalUnread reset sessions {_SHOWN} }} }}"""
 _READ = f"mutation ($id: ID!) {{ markRead(conversationId: $id) {_SHOWN} }}"
@@ -42,7 +43,7 @@ _SYNC_OP, _ARRIVING = f"sync of {_CHANGES} changes", "message arriving"
 
 
 class Bench:
-    """One user with so many sessions."""
+    """One user with a number of sessions."""
 
     def __init__(self, owner: Owner, server: ServerProcess, meter: Meter, redis: Redis, prefix: str) -> None:
         self.owner = owner
@@ -132,7 +133,8 @@ class Bench:
 
 def _print_table(tables: dict[int, dict[str, Cost]]) -> None:
     print(
-        f"\n{'sessions':>8}  {'operation':<24} {'wall ms':>9} {'CPU ms: server':>15} {'MongoDB':>8} {'Redis':>8} {'bytes':>11}"
+        f"\n{'sessions':>8}  {'operation':<24} {'wall ms':>9} {'CPU ms: server':>15} "
+        f"{'MongoDB':>8} {'Redis':>8} {'bytes':>11}"
     )
     for size, costs in tables.items():
         for name, cost in costs.items():
@@ -151,7 +153,7 @@ def _print_table(tables: dict[int, dict[str, Cost]]) -> None:
 
 
 async def measure_costs(databases: EmbeddedServers, folder: Path, sizes: list[int]) -> None:
-    """Prints what operations cost for users with so many sessions."""
+    """Print the cost of operations for users with different numbers of sessions."""
     name = "bench_sessions"
     async with serving_processes(databases, 1, folder, name) as (server,), Redis.from_url(databases.redis_url) as redis:
         began = time.monotonic()

@@ -1,7 +1,9 @@
-"""What readers who stop, or are too slow, do to a server under load: its memory, the others' latency, how they are cut off.
+"""The effect of stalled or slow readers on a server under load.
 
-`python -m bench.stalled --healthy 200 --rate 20` starts a MongoDB, a Redis and one server. A group is sent messages all the time;
-its members read them on connections that keep up, until some join who don't.
+Measures its memory, the others' latency, and how such readers are dropped.
+
+`python -m bench.stalled --healthy 200 --rate 20` starts MongoDB, Redis and one server. A group receives messages
+all the time. Its members read them on connections that keep up, until readers join that do not.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from pathlib import Path
 import httpx
 from pymongo import MongoClient
 
-from bench.asking import Asker
-from bench.crowd import Crowd
+from bench.api_client import Asker
+from bench.load_process import LoadProcess
 from bench.memory import memory
 from bench.meter import cpu_seconds
 from bench.selections import CREATE_GROUP, MESSAGE_EVENTS, SEND_MESSAGE
@@ -33,24 +35,24 @@ _NAME = "bench_stalled"
 _SENDER = "sender"
 _SAMPLE_SECONDS = 0.25
 _LAST_WORDS_SECONDS = 2.0
-"""For readers who were let go to read what the system still has for them."""
+"""Time for dropped readers to read the rest from the system's buffers."""
 
 _ESTABLISHED = "01"
 
 _MOST_WAITING = 200
-"""Messages on their way at once: a server that can't keep up isn't asked for more."""
+"""Most messages in flight: a server that cannot keep up gets no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of time with so many readers who read so many bytes a second."""
+    """A phase with a number of readers that read a number of bytes a second."""
 
     name: str
     seconds: float
     readers: int = 0
     bytes_a_second: int = 0
     wake_after: float | None = None
-    """Seconds after which they read on."""
+    """Seconds after which they continue to read."""
 
 
 _PHASES = (
@@ -64,14 +66,14 @@ _PHASES = (
 
 
 class Load:
-    """Messages to the group at an even rate, for the time of the block."""
+    """Messages to the group at a constant rate, for the time of the block."""
 
     def __init__(self, server: ServerProcess, group: str, rate: float, size: int) -> None:
         self.sent = 0
         self.skipped = 0
         self.failed = 0
         self.failure = ""
-        """The last one."""
+        """The last failure."""
         self._turn = 0
         self._askers = [Asker(server, _SENDER) for _ in range(8)]
         self._group = group
@@ -118,25 +120,25 @@ class Load:
 class Bench:
     """A server under load."""
 
-    def __init__(self, server: ServerProcess, crowd: Crowd, load: Load, healthy: int) -> None:
+    def __init__(self, server: ServerProcess, load_process: LoadProcess, load: Load, healthy: int) -> None:
         self._server = server
-        self._crowd = crowd
+        self._load_process = load_process
         self._load = load
         self._healthy = healthy
         self._heard = 0
 
     async def begin(self) -> None:
-        """What was heard until now belongs to no phase."""
-        self._heard += (await self._crowd.ask("report", name="healthy"))["count"]
+        """Drop the results so far: they belong to no phase."""
+        self._heard += (await self._load_process.ask("report", name="healthy"))["count"]
 
     async def run(self, phase: Phase, users: Sequence[str]) -> None:
-        """A phase, whose readers are these users."""
+        """Run a phase with these users as its readers."""
         load = self._load
         sent, skipped, failed = load.sent, load.skipped, load.failed
         used, began = cpu_seconds(self._server.pid), time.monotonic()
         ports: Sequence[int] = ()
         if phase.readers:
-            stalling = await self._crowd.ask(
+            stalling = await self._load_process.ask(
                 "stall",
                 name=phase.name,
                 port=self._server.port,
@@ -145,12 +147,12 @@ class Bench:
                 bytes_a_second=phase.bytes_a_second,
             )
             ports = stalling["ports"]
-        watched = Watched(self._server, ports)
+        watched = ServerWatch(self._server, ports)
         if phase.wake_after is not None:
             await watched.until(began + phase.wake_after)
-            await self._crowd.ask("wake", name=phase.name)
+            await self._load_process.ask("wake", name=phase.name)
         await watched.until(began + phase.seconds)
-        heard = await self._crowd.ask("report", name="healthy")
+        heard = await self._load_process.ask("report", name="healthy")
         self._heard += heard["count"]
         behind = load.sent - self._heard / self._healthy
         sent = load.sent - sent
@@ -165,25 +167,25 @@ class Bench:
         if load.skipped > skipped:
             print(f"    {load.skipped - skipped} messages were not sent: the server was too far behind")
         if load.failed > failed:
-            print(f"    {load.failed - failed} messages were refused, the last one so: {load.failure[:300]}")
+            print(f"    {load.failed - failed} messages were refused, the last one with: {load.failure[:300]}")
         if phase.readers:
-            await self._crowd.ask("wake", name=phase.name)
+            await self._load_process.ask("wake", name=phase.name)
             await asyncio.sleep(_LAST_WORDS_SECONDS)
-            told = await self._crowd.ask("stalled", name=phase.name)
-            await self._crowd.ask("end_stalled", name=phase.name)
+            report = await self._load_process.ask("stalled", name=phase.name)
+            await self._load_process.ask("end_stalled", name=phase.name)
             times = f", after {watched.let_go[0]:.1f} to {watched.let_go[-1]:.1f} s" if watched.let_go else ""
             print(
-                f"    let go by the server: {len(watched.let_go)} of {phase.readers}{times}; what they found when they read "
-                f"on: {told['codes'] or 'no end'}, told to start anew {told['resets']} times {' '.join(told['failed'])}",
+                f"    dropped by the server: {len(watched.let_go)} of {phase.readers}{times}; close codes: "
+                f"{report['codes'] or 'none'}, resets: {report['resets']} {' '.join(report['failed'])}",
                 flush=True,
             )
 
 
-class Watched:
-    """A server's memory, and when it lets go of connections."""
+class ServerWatch:
+    """Observes a server's memory, and the moments when it drops connections."""
 
     def __init__(self, server: ServerProcess, ports: Sequence[int]) -> None:
-        """ports: where the connections come from."""
+        """Observe nothing yet. ports: the local ports of the connections."""
         self.sizes: list[float] = []
         self.let_go: list[float] = []
         """Seconds from the beginning."""
@@ -193,7 +195,7 @@ class Watched:
         self._connected = 0
 
     async def until(self, end: float) -> None:
-        """Watches."""
+        """Observe until a task ends."""
         while time.monotonic() < end:
             self.sizes.append(memory(self._server.pid).rss / 1e6)
             connected = _established(self._server.port, self._ports)
@@ -202,13 +204,16 @@ class Watched:
             await asyncio.sleep(_SAMPLE_SECONDS)
 
     def history(self) -> str:
-        """Memory over time, in a line."""
+        """Return the memory over time, in a line."""
         step = max(1, len(self.sizes) // 15)
         return " ".join(f"{size:.0f}" for size in self.sizes[::step])
 
 
 def _established(port: int, others: Sequence[int]) -> int:
-    """Connections to a port of this machine from others. One that was let go counts no more, though its peer may not know yet."""
+    """Return the remote ports of the open connections to a port of this machine.
+
+    A dropped connection is not included, even if its peer has not noticed.
+    """
     wanted = {f"{other:04X}" for other in others}
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     ends = (
@@ -217,14 +222,16 @@ def _established(port: int, others: Sequence[int]) -> int:
     return sum(fields[2].rpartition(":")[2] in wanted for fields in ends)
 
 
-async def _measure(server: ServerProcess, crowd: Crowd, people: Sequence[str], arguments: argparse.Namespace) -> None:
+async def _measure(
+    server: ServerProcess, load_process: LoadProcess, people: Sequence[str], arguments: argparse.Namespace
+) -> None:
     async with AsyncExitStack() as stack:
         sender = Asker(server, _SENDER)
         stack.push_async_callback(sender.close)
         made = {"name": "Everybody", "memberIds": list(people)}
         group = (await sender.ask(CREATE_GROUP, input=made))["id"]
         reading, stalling = people[: arguments.users], people[arguments.users :]
-        await crowd.ask(
+        await load_process.ask(
             "open",
             name="healthy",
             port=server.port,
@@ -235,12 +242,13 @@ async def _measure(server: ServerProcess, crowd: Crowd, people: Sequence[str], a
         load = await stack.enter_async_context(Load(server, group, arguments.rate, arguments.size))
         await asyncio.sleep(5)
         print(
-            f"{arguments.healthy} healthy connections of {len(reading)} users, {arguments.rate:g} messages of {arguments.size} "
-            f"characters a second\n\n{'the others, ms':<20} {'p50':>7} {'p99':>7} {'longest':>8} {'behind':>8} {'sent/s':>7} {'CPU %':>6} "
+            f"{arguments.healthy} healthy connections of {len(reading)} users, {arguments.rate:g} messages of "
+            f"{arguments.size} characters a second\n\n{'the others, ms':<20} {'p50':>7} {'p99':>7} {'longest':>8} "
+            f"{'behind':>8} {'sent/s':>7} {'CPU %':>6} "
             f"{'MB RSS':>7} {'most':>6} {'end':>6}   {'closed':>6}",
             flush=True,
         )
-        bench = Bench(server, crowd, load, arguments.healthy)
+        bench = Bench(server, load_process, load, arguments.healthy)
         await bench.begin()
         for phase in _PHASES:
             await bench.run(phase, stalling)
@@ -255,8 +263,8 @@ async def _main(arguments: argparse.Namespace) -> None:
                 insert_people(mongo[_NAME], [_SENDER, *people])
             settings = {"ws_max_queued_events": str(arguments.queue)}
             serving = serving_processes(databases, 1, folder, _NAME, settings=settings)
-            async with serving as (server,), Crowd() as crowd:
-                await _measure(server, crowd, people, arguments)
+            async with serving as (server,), LoadProcess() as load_process:
+                await _measure(server, load_process, people, arguments)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

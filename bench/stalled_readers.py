@@ -1,4 +1,4 @@
-"""Subscribers who stop reading, or read too slowly, with as little room as the system gives a socket."""
+"""Subscribers that stop reading, or read too slowly, with the smallest socket buffers that the system allows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.subscriber import LONGEST_PING, PING, PONG, Opening, client_frame, se
 
 _LEAST_ROOM = 4096
 _SEGMENT = 1400
-"""Bytes, as on the internet."""
+"""Bytes per segment, as on the internet."""
 
 _TURN_SECONDS = 0.1
 _RESET = b'"reset":true'
@@ -26,7 +26,7 @@ class _Reader:
         self._bytes_a_turn = int(bytes_a_second * _TURN_SECONDS)
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _LEAST_ROOM)
-        # On the loopback segments are 64 kB, and a sender's room is measured by them: 2.5 MB for somebody who doesn't read.
+        # Loopback segments are 64 kB and the send buffer is a multiple of them: 2.5 MB for a reader that stopped.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _SEGMENT)
         self._socket.bind(("127.0.0.1", 0))
         self._socket.setblocking(False)
@@ -35,7 +35,7 @@ class _Reader:
         self._awake = False
 
     async def run(self) -> None:
-        """Catches up, then stalls until it is woken, or is slow until the server has enough of it."""
+        """Catch up, then stall until `wake`, or read slowly until the server drops it."""
         try:
             await self._begin()
             while not self.code:
@@ -62,7 +62,7 @@ class _Reader:
         await self._until(b'"connection_ack"')
         await loop.sock_sendall(self._socket, subscribe_frames(self._opening.subscriptions))
         await self._until(b'"CaughtUp"')
-        # The rest of a frame that is cut here is dropped with what came before it.
+        # The rest of a frame cut here is dropped with the bytes before it.
         _, self._buffer = server_frames(self._buffer)
 
     async def _until(self, word: bytes) -> None:
@@ -74,7 +74,7 @@ class _Reader:
             self._buffer += data
 
     def _take(self, size: int) -> bool:
-        """Reads so much, if there is any. Answers whether there may be more."""
+        """Read a number of bytes, if there are any. Return whether there may be more."""
         try:
             data = self._socket.recv(size)
         except BlockingIOError:
@@ -101,7 +101,7 @@ class _Reader:
 
 
 class StalledReaders:
-    """Some of them, together."""
+    """A set of such readers."""
 
     def __init__(self, bytes_a_second: int) -> None:
         self._bytes_a_second = bytes_a_second
@@ -109,29 +109,29 @@ class StalledReaders:
         self._tasks: list[asyncio.Task[None]] = []
 
     def open(self, opening: Opening) -> None:
-        """One more, who begins with `start`."""
+        """Add a reader, which begins with `start`."""
         self._readers.append(_Reader(opening, self._bytes_a_second))
 
     def start(self) -> list[int]:
-        """They begin. Answers their ports."""
+        """Start all. Return their ports."""
         self._tasks = [asyncio.create_task(reader.run()) for reader in self._readers]
         return [reader.port for reader in self._readers]
 
     def wake(self) -> dict[str, Any]:
-        """Has them read whatever there is from now on."""
+        """Let them read everything from now on."""
         for reader in self._readers:
             reader.wake()
         return {}
 
     async def end(self) -> dict[str, Any]:
-        """Ends them."""
+        """End them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         return {}
 
     def report(self) -> dict[str, Any]:
-        """How they ended so far."""
+        """Return how the finished ones ended."""
         failed = [repr(task.exception()) for task in self._tasks if task.done() and task.exception()]
         return {
             "readers": len(self._readers),

@@ -1,7 +1,6 @@
-"""The same subscription by Strawberry's own means: its schema, its WebSocket handler, a broadcast in memory. An ASGI
-application.
+"""The same subscription with Strawberry's own means: its schema, its WebSocket handler, a broadcast in memory.
 
-POST /send hands its JSON, a message, to all subscriptions of /graphql, and answers then.
+An ASGI application. POST /send passes its JSON, a message, to all subscriptions of /graphql, then answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A subscriber that costs next to nothing: frames are counted and timed by a stamp in their text, and not understood."""
+"""A cheap subscriber: frames are counted and timed by a stamp in their text, and not parsed."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ from typing import cast
 import orjson
 
 STAMP = b"sent at "
-"""What comes before the time of sending in a message's text: nanoseconds of the monotonic clock, which all processes share."""
+"""The mark before the time of sending in a message's text: nanoseconds of the monotonic clock, shared by all
+processes.
+"""
 
 STAMP_DIGITS = 19
-"""Of the time, filled with zeros: all messages are of one length."""
+"""Digits of the time, padded with zeros, so that all messages have the same length."""
 
 _CAUGHT_UP = (b'"CaughtUp"', b'"CATCH_UP"')
 _ACK = b'"connection_ack"'
 PING = b'"ping"'
 
 PATIENCE_SECONDS = 60.0
-"""How long anything may take that is waited for."""
+"""Time limit of every wait."""
 
 
 def stamp() -> str:
-    """The text to put into a message that is sent now."""
+    """Return the text of a message that is sent now."""
     return f"{STAMP.decode()}{time.monotonic_ns():0{STAMP_DIGITS}}"
 
 
 @dataclass
-class Heard:
-    """What came to all subscribers of a process since it was last asked."""
+class Deliveries:
+    """Frames received by all subscribers of a process since the last report."""
 
     count: int = 0
     seconds: array[float] = field(default_factory=lambda: array("d"))
     first: dict[int, float] = field(default_factory=dict)
     last: dict[int, float] = field(default_factory=dict)
-    """By message: how long the first and the last one waited for it, in seconds."""
+    """By message: the waiting time of the first and the last subscriber, in seconds."""
     sample: bytes = b""
     by_message: Counter[int] = field(default_factory=Counter)
     other: int = 0
@@ -65,7 +67,7 @@ class Heard:
         self.last[sent] = waited
 
     async def until(self, count: int) -> None:
-        """So many deliveries came. Raises RuntimeError where they don't within PATIENCE_SECONDS."""
+        """Wait for a number of deliveries. Raises RuntimeError if they do not arrive within PATIENCE_SECONDS."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while self.count < count:  # noqa: ASYNC110
@@ -78,8 +80,10 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a subscriber begins. init: the text of the first frame; without one it is a plain WebSocket, ready once it is open.
-    subscriptions: GraphQL."""
+    """The first frames of a subscriber.
+
+    init: the text of the first frame; without it, a plain WebSocket, ready once it is open. subscriptions: GraphQL.
+    """
 
     host: str
     path: str
@@ -95,7 +99,7 @@ class Opening:
 
 
 def client_frame(payload: bytes, opcode: int = 0x1) -> bytes:
-    """A frame as clients send them, masked with zeros."""
+    """Return a frame as clients send it, masked with zeros."""
     size = len(payload)
     if size < 126:
         head = bytes((0x80 | opcode, 0x80 | size))
@@ -107,13 +111,13 @@ def client_frame(payload: bytes, opcode: int = 0x1) -> bytes:
 
 
 def subscribe_frames(subscriptions: Sequence[str]) -> bytes:
-    """They begin, each with an id as the public clients make them."""
+    """Return subscribe frames with ids like those of the public clients."""
     frames = [{"id": str(uuid.uuid4()), "type": "subscribe", "payload": {"query": query}} for query in subscriptions]
     return b"".join(client_frame(orjson.dumps(frame)) for frame in frames)
 
 
 def server_frames(data: bytes, at: int = 0) -> tuple[list[tuple[int, bytes]], bytes]:
-    """The whole frames in data from a position on, with their opcodes, and what is left."""
+    """Return the complete frames in data from a position on, with their opcodes, and the remaining position."""
     frames = []
     size = len(data)
     while size - at >= 2:
@@ -136,7 +140,7 @@ PONG = client_frame(b'{"type":"pong"}')
 class Subscriber(asyncio.Protocol):
     """One connection. `ready` is done once it is acknowledged and all its subscriptions have caught up."""
 
-    def __init__(self, opening: Opening, heard: Heard) -> None:
+    def __init__(self, opening: Opening, heard: Deliveries) -> None:
         self.heard = heard
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed: tuple[int, str] | None = None
@@ -147,7 +151,7 @@ class Subscriber(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's are no subclass of asyncio's.
+        # uvloop's class is not a subclass of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._transport.write(self._opening.request())
 
@@ -155,11 +159,11 @@ class Subscriber(asyncio.Protocol):
         self.closed = self.closed or (1006, "")
         if not self.ready.done():
             self.ready.set_exception(ConnectionError(f"closed before it was ready: {self.closed}"))
-            # Whoever opens many asks for the first failure only.
+            # The caller, who opens many, only needs the first failure.
             self.ready.exception()
 
     def subscribe(self, subscriptions: Sequence[str]) -> None:
-        """Further subscriptions. `ready` is done once they have caught up."""
+        """Add subscriptions. `ready` is done once they have caught up."""
         self.ready = asyncio.get_running_loop().create_future()
         self._start(subscriptions)
 
@@ -222,6 +226,6 @@ class Subscriber(asyncio.Protocol):
             self.ready.set_result(None)
 
 
-def ends_of(subscribers: Iterable[Subscriber]) -> Counter[str]:
-    """How those ended that did."""
+def count_endings(subscribers: Iterable[Subscriber]) -> Counter[str]:
+    """Return how the closed connections ended."""
     return Counter(str(subscriber.closed) for subscriber in subscribers if subscriber.closed)

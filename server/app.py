@@ -43,7 +43,7 @@ from server.services import Services, open_services
 from server.settings import Settings, load_settings
 from server.sse.setup import open_event_streams
 from subscriptions.transport.engine import GraphQLEngine
-from subscriptions.transport.websocket import TransportLimits, TransportWS
+from subscriptions.transport.websocket import TransportLimits, WebSocketTransport
 
 GRAPHQL_PATH = "/graphql"
 
@@ -52,9 +52,10 @@ MUTATION_GRACE_SECONDS = 5.0
 
 
 def create_app(settings: Settings | None = None) -> Starlette:
-    """Return the application. Without settings, as in a worker process, it reads them and configures logging and process.
+    """Return the application.
 
-    It also starts while MongoDB or Redis is unreachable. Raises SettingsError.
+    Without settings, as in a worker process, it reads them, and configures logging and garbage collection. It also
+    starts while MongoDB or Redis is unreachable. Raises SettingsError.
     """
     if settings is None:
         settings = load_settings()
@@ -148,7 +149,7 @@ async def _build_routes(
         max_body_bytes=settings.max_body_bytes,
         page=graphiql.page if graphiql is not None else None,
     )
-    socket = TransportWS(
+    socket = WebSocketTransport(
         engine,
         websocket_authenticator(
             auth_guard.authenticate,
@@ -157,16 +158,16 @@ async def _build_routes(
             lambda caller: check_rate(services.app.store.rate_limits.connections, caller.user_id),
         ),
         TransportLimits(
-            init_timeout=settings.ws_init_timeout_seconds,
-            ping_interval=settings.ws_ping_interval_seconds,
+            init_timeout_seconds=settings.ws_init_timeout_seconds,
+            ping_interval_seconds=settings.ws_ping_interval_seconds,
             max_connections=max_websockets,
             max_connections_per_user=settings.ws_max_connections_per_user,
             max_subscriptions=settings.ws_max_subscriptions,
-            queue=settings.ws_max_queued_events,
+            max_queued_events=settings.ws_max_queued_events,
             max_message_bytes=settings.max_body_bytes,
             drain_seconds=settings.ws_drain_seconds,
         ),
-        judge=auth_guard.authenticate,
+        authenticate_token=auth_guard.authenticate,
     )
     shutdown.add_drain(socket.drain)
     shutdown.add_drain(streams.drain)
@@ -195,7 +196,7 @@ async def _build_routes(
     async def settle() -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(MUTATION_GRACE_SECONDS):
-                await asyncio.gather(socket.settle(), http.drain())
+                await asyncio.gather(socket.wait_for_mutations(), http.drain())
 
     async def check() -> Mapping[str, str | None]:
         return {"server": "stopping"} if shutdown.has_begun else await services.check()

@@ -1,4 +1,4 @@
-"""Why a command can't be carried out."""
+"""Errors of the command line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from store.base.errors import StoreError
 
 
 class CommandError(Exception):
-    """The message is one sentence for the person at the terminal: what is wrong, and what to do."""
+    """Raised when a command fails. The message says in one sentence what is wrong and what to do."""
 
 
-def mongo_failed(error: StoreError) -> CommandError:
-    """What MongoDB was asked for and did not do."""
-    # The driver goes on with all it knows of the servers, which is for a log.
+def mongo_error(error: StoreError) -> CommandError:
+    """Return the error for a failed call to MongoDB."""
+    # The driver appends the state of all servers, which is of use in a log only.
     reason = str(error).partition(" (configured timeouts")[0].partition(", Timeout: ")[0]
-    return CommandError(f"MongoDB, at CONFAB_MONGO_URL, did not do it: {reason}.")
+    return CommandError(f"MongoDB at CONFAB_MONGO_URL failed: {reason}.")

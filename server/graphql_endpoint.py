@@ -45,8 +45,8 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 class GraphQLEndpoint:
     """ASGI application for requests to /graphql.
 
-    Every request gets a GraphQL response, or a stream of them. Failures of the server are answered with INTERNAL, without
-    details.
+    Every request gets a GraphQL response, or a stream of them. Failures of the server are answered with INTERNAL,
+    without details.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class GraphQLEndpoint:
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
         request = Request(scope, receive)
         try:
             response = await self._respond(request)

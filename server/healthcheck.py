@@ -1,8 +1,8 @@
 """Health check of a container: `python -m server.healthcheck [PATH]`.
 
-Exits with 0 if `GET PATH` on CONFAB_PORT of this machine answers 200, otherwise with 1. The default path is /healthz, which
-fails if the process should be replaced. /readyz fails while the process should not get requests. The module imports
-nothing else of Confab, because it runs every few seconds.
+Exits with 0 if `GET PATH` on CONFAB_PORT of this machine answers 200, otherwise with 1. The default path is /healthz,
+which fails if the process should be replaced. /readyz fails while the process should not get requests. The module
+imports nothing else of Confab, because it runs every few seconds.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from store.mongo.migrations import Migrator, NewerData
 from store.redis.cache import Cache
 from store.store import Store, build_store
 from store.users.rate_limits import RatesPerMinute
+from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
@@ -44,7 +45,7 @@ _log = structlog.get_logger()
 _CHECK_SECONDS = 2.0
 """Time limit of a readiness check."""
 
-_START_WAIT_SECONDS = 2.0
+START_WAIT_SECONDS = 2.0
 """Time to wait for the databases at startup. After it the server starts, and waits in the background."""
 
 _RELEASE_SECONDS = 2.0
@@ -96,8 +97,14 @@ async def _probe(ping: Awaitable[object]) -> str | None:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Services]:
-    """Run the services for the duration of the block. Waits in the background for a database that is unreachable."""
+async def open_services(
+    settings: Settings, clock: Clock | None = None, *, start_wait_seconds: float | None = None
+) -> AsyncIterator[Services]:
+    """Run the services for the duration of the block. Waits in the background for a database that is unreachable.
+
+    Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the
+    default is START_WAIT_SECONDS.
+    """
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
     rates = RatesPerMinute(
@@ -111,16 +118,17 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     store = build_store(mongo, cache, deployment_clock, settings.data_center, rates=rates, fallback=fallback_redis)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
-    bus = Bus(cache, store.keys, store.session_rows, hub, store.users.forget, store.locks.granted)
+    bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.granted)
     revocations = Revocations(store.revocations, bus)
-    receipts = ReceiptNotifier(store, bus)
+    publisher = EventPublisher(store, bus)
+    receipts = ReceiptNotifier(store, publisher)
     delivery = MessageDelivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
     ephemeral = EphemeralDelivery(store, hub, bus)
     typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, limits)
+    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
@@ -137,7 +145,7 @@ async def open_services(settings: Settings, clock: Clock | None = None) -> Async
     opening[0].add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         # Usually this is quick, and the server then answers from its first request on.
-        await asyncio.wait(opening, timeout=_START_WAIT_SECONDS)
+        await asyncio.wait(opening, timeout=START_WAIT_SECONDS if start_wait_seconds is None else start_wait_seconds)
         if opening[0].done():
             opening[0].result()
         await bus.open()
@@ -174,7 +182,7 @@ async def _open(
     while True:
         try:
             await store.deployment.open()
-            await store.deployment.lease(store.ids, data_center)
+            await store.deployment.worker_numbers.lease(store.ids, data_center)
             await store.cache.load_scripts()
             opened.set()
             if migrator is not None:
@@ -194,6 +202,6 @@ async def _open(
 async def _release(store: Store, data_center: int) -> None:
     try:
         async with asyncio.timeout(_RELEASE_SECONDS):
-            await store.deployment.release(store.ids, data_center)
+            await store.deployment.worker_numbers.release(store.ids, data_center)
     except (StoreError, TimeoutError):
         _log.info("worker_number_not_released")

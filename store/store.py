@@ -72,7 +72,10 @@ def build_store(
     rates: RatesPerMinute | None = None,
     fallback: FallbackServer | None = None,
 ) -> Store:
-    """Connect the repositories with each other. Opens nothing. fallback: the Redis to use while the deployment's is away."""
+    """Connect the repositories with each other.
+
+    Opens nothing. fallback: the Redis to use while the deployment's is away.
+    """
     keys = cache.keys
     deployment = Deployment(mongo, cache, keys, clock, fallback)
     rows = SessionRows(mongo, clock)

@@ -49,6 +49,17 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _wait_for_databases() -> Iterator[None]:
+    """Services are complete when `open_services` returns, however slow the machine is.
+
+    In production they start after two seconds, and answer UNAVAILABLE until the databases are prepared.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("server.services.START_WAIT_SECONDS", 120.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def database_servers() -> Iterator[RunningServers]:
     """Shared by all tests of one process: those that stop or flush a server start EmbeddedServers of their own."""
@@ -129,7 +140,7 @@ of_one_redis = pytest.mark.skipif(ON_CLUSTER, reason="about one Redis, not a clu
 def redis_client(url: str) -> Redis | RedisCluster:
     """For one Redis, or for a cluster of them."""
     cluster = parse_cluster_url(url)
-    return Redis.from_url(url) if cluster is None else RedisCluster.from_url(cluster.of(cluster.seeds[0]))
+    return Redis.from_url(url) if cluster is None else RedisCluster.from_url(cluster.node_url(cluster.seeds[0]))
 
 
 _dropper = ThreadPoolExecutor(1, thread_name_prefix="dropper")

@@ -1,4 +1,4 @@
-"""The benchmark suite measures what it says: what is asked is understood, waiting counts, and budgets are held."""
+"""The benchmarks measure what they claim: requests are valid, waiting counts, and budgets are enforced."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from graphql import parse, validate
 
 from bench.baseline.schema import schema as baseline_schema
 from bench.budgets import BUDGETS, judge
-from bench.suite.driving import Asker, opened
 from bench.suite.figures import Figures
 from bench.suite.plot import draw
 from bench.suite.queries import ALL, MESSAGE_EVENTS
 from bench.suite.report import read_results, table_of, write_results
+from bench.suite.request_rates import Asker, opened
 from bench.suite.run import Result
 from schema.root import SCHEMA
 
 
 class SlowClient:
-    """Answers after so long."""
+    """A client that answers after a fixed delay."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -33,27 +33,27 @@ class SlowClient:
 
 
 @pytest.mark.parametrize("name", [*ALL, "MESSAGE_EVENTS"])
-def test_what_is_asked_is_understood_by_confab_and_by_the_baseline(name: str) -> None:
+def test_confab_and_the_baseline_accept_the_same_requests(name: str) -> None:
     document = parse({**ALL, "MESSAGE_EVENTS": MESSAGE_EVENTS}[name])
     for schema in (SCHEMA, baseline_schema):
         assert validate(schema._schema, document) == []
 
 
-async def test_a_request_that_finds_nobody_free_has_waited() -> None:
+async def test_a_request_without_a_free_worker_has_waited() -> None:
     report = await opened([Asker(SlowClient(0.02), ["{}"])], 0.2, 100.0)
-    # Twice as many come as can be answered: the last ones wait for about half of the time.
+    # Twice as many requests come as can be answered: the last ones wait for about half of the time.
     assert report["p99"] > 0.06 > 0.02
 
 
 @pytest.mark.parametrize("more", [(1, 0), (0, 1)])
-def test_an_operation_that_waits_for_more_than_its_budget_is_named(more: tuple[int, int]) -> None:
+def test_an_operation_above_its_round_trip_budget_is_named(more: tuple[int, int]) -> None:
     for key, (mongo, redis) in BUDGETS.items():
         assert judge(key, key, (mongo, redis)) == []
         (sentence,) = judge(key, "that one", (mongo + more[0], redis + more[1]))
         assert sentence.startswith("that one waits for")
 
 
-def test_what_was_found_out_can_be_read_again_and_drawn(tmp_path: Path) -> None:
+def test_results_can_be_read_again_and_drawn(tmp_path: Path) -> None:
     figures = [
         Figures("private-http", name, rate=100.0, p50=0.01, cpu={"server": cpu, "mongo": cpu, "redis": cpu})
         for name, cpu in (("Confab", 0.001), ("baseline", 0.002), ("floor", 0.0005))

@@ -1,24 +1,28 @@
-"""The same chat as a competent developer would write it with the same libraries, to be measured beside Confab.
+"""The same chat as a competent developer would write it with the same libraries, to compare Confab with.
 
-Strawberry's own ASGI application with its parser and validation caches and data loaders, PyMongo's AsyncMongoClient, redis-py's
-publish/subscribe with a channel a user. The names are those of Confab's API, so the same operations can be asked of both.
+It uses Strawberry's own ASGI application with its parser and validation caches and data loaders, PyMongo's
+AsyncMongoClient, and redis-py's publish/subscribe with one channel per user. Names are those of Confab's API, so
+both servers accept the same operations.
 
-Serve `bench.baseline.app:app` with uvicorn (MongoDB as a replica set). Environment: BASELINE_MONGO_URL, BASELINE_DATABASE,
-BASELINE_REDIS_URL. GET /readyz answers 200 once the indexes are there; POST /graphql; graphql-transport-ws at /graphql.
-Who asks: `Authorization: Bearer <user id>` as a header, or as `Authorization` in the payload of connection_init. It is taken at its
-word; so is a JSON Web Token, of which `sub` is read, so that clients of Confab can be used as they are.
+Serve `bench.baseline.app:app` with uvicorn (MongoDB as a replica set). Environment: BASELINE_MONGO_URL,
+BASELINE_DATABASE, BASELINE_REDIS_URL. GET /readyz answers 200 once the indexes exist; POST /graphql;
+graphql-transport-ws at /graphql. Authentication: `Authorization: Bearer <user id>` as a header, or as
+`Authorization` in the payload of connection_init. It is not verified. A JSON Web Token works too (its `sub` is
+used), so that clients of Confab can be used unchanged.
 
-What there is: sendMessage (toUserId or conversationId, content, idempotencyKey), createGroup (name, memberIds), markRead; me, sessions,
-session, syncSessions, totalUnread, messages, conversation; messageEvents and syncSession. `bench.baseline.seed` inserts people,
-sessions, groups and messages in bulk: insert_people, insert_owner (like that of bench.session_data), insert_private, insert_group,
-insert_messages, make_indexes. Nobody has to be registered.
+Operations: sendMessage (toUserId or conversationId, content, idempotencyKey), createGroup (name, memberIds),
+markRead; me, sessions, session, syncSessions, totalUnread, messages, conversation; messageEvents and syncSession.
 
-A message is four calls of MongoDB (the conversation's seq, the message, the sender's profile, one bulk of the session rows: all others'
-by one UpdateMany, which costs MongoDB half of what an UpdateOne each does) and one pipeline of Redis with a PUBLISH a member. The event
-carries the sender, so that no subscription asks for it.
+`bench.baseline.seed` inserts people, sessions, groups and messages in bulk: insert_people, insert_owner (like that
+of bench.session_data), insert_private, insert_group, insert_messages, make_indexes. Users need no registration.
 
-A message is inserted with majority and journal; the conversation's seq and the session rows are written with w: 1, which costs less
-than Confab's promise. Other things that Confab promises and this doesn't: unread counters that hold in a crash or a race, clocks
-that are strictly increasing, live events without gap, repeat or change of order, catching up from a cursor by subscription (reset
-is true), being let in and out of groups, receipts of single messages, mute, pins, folders, limits.
+A message takes four calls to MongoDB (the conversation's seq, the message, the sender's profile, one bulk write of
+the session rows: one UpdateMany for all other members, which costs MongoDB half of one UpdateOne each) and one
+pipeline to Redis with a PUBLISH per member. The event contains the sender, so no subscription fetches it.
+
+A message is inserted with majority and journal. The conversation's seq and the session rows are written with w: 1,
+which costs less than Confab's guarantee. Other guarantees of Confab that are missing here: unread counters that
+survive crashes and races, strictly increasing clocks, live events without gap, repetition or reordering, resuming
+subscriptions from a cursor (reset is true), membership changes of groups, receipts of single messages, mute, pins,
+categories, limits.
 """

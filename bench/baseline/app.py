@@ -28,7 +28,7 @@ from bench.baseline.types import Context
 
 
 def _user_of(header: str | None) -> str | None:
-    """Whose `Bearer <user id>` or `Bearer <JSON Web Token>` it is, taken at its word."""
+    """Return the user of `Bearer <user id>` or `Bearer <JSON Web Token>`, without verifying it."""
     scheme, _, token = (header or "").partition(" ")
     if scheme.lower() != "bearer":
         return None
@@ -38,7 +38,7 @@ def _user_of(header: str | None) -> str | None:
 
 
 class ChatGraphQL(GraphQL[Context, None]):
-    """Strawberry's application, with orjson as its documentation shows it."""
+    """Strawberry's application, with orjson as its documentation shows."""
 
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> Context:
         user = _user_of(request.headers.get("authorization"))
@@ -53,7 +53,7 @@ class ChatGraphQL(GraphQL[Context, None]):
         return await super().on_ws_connect(context)
 
     def encode_json(self, data: object) -> str:
-        # Text: frames of the protocol are not binary.
+        # The protocol uses text frames, not binary ones.
         return orjson.dumps(data).decode()
 
     def decode_json(self, data: str | bytes) -> Any:

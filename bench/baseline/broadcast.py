@@ -1,4 +1,4 @@
-"""Live events between servers and to the subscriptions of this one: a Redis channel for each user."""
+"""Live events between servers and for the subscriptions of this server: one Redis channel per user."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Event = dict[str, Any]
 
 
 class Broadcast:
-    """One connection listens for all users of this server who have subscriptions."""
+    """One connection that listens for all users with subscriptions on this server."""
 
     def __init__(self, redis_url: str, prefix: str) -> None:
         self._prefix = prefix
         self._redis = Redis(connection_pool=BlockingConnectionPool.from_url(redis_url))
-        # Nothing to hear for a while is no failure.
+        # A timeout without messages is not a failure.
         self._listening = Redis.from_url(redis_url, socket_timeout=None)
         self._pubsub = self._listening.pubsub()
         self._queues: dict[str, set[asyncio.Queue[Event]]] = {}
@@ -28,7 +28,7 @@ class Broadcast:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        # listen() ends where there is no subscription at all.
+        # listen() ends if there are no subscriptions.
         await self._pubsub.subscribe(f"{self._prefix}:open")
         listener = asyncio.create_task(self._listen())
         try:
@@ -42,12 +42,12 @@ class Broadcast:
             await self._redis.aclose()
 
     async def publish(self, users: Iterable[str], event: Event) -> None:
-        """The same to all of them."""
+        """Publish the same text to all users."""
         payload = orjson.dumps(event)
         await self._publish((user, payload) for user in users)
 
     async def publish_each(self, events: Mapping[str, Event]) -> None:
-        """To each user their own."""
+        """Publish a separate text to each user."""
         await self._publish((user, orjson.dumps(event)) for user, event in events.items())
 
     async def _publish(self, payloads: Iterable[tuple[str, bytes]]) -> None:
@@ -58,7 +58,7 @@ class Broadcast:
 
     @asynccontextmanager
     async def subscribe(self, user: str) -> AsyncIterator[asyncio.Queue[Event]]:
-        """What is published to the user from the time the block begins."""
+        """Yield the texts published to the user from the start of the block."""
         channel = f"{self._prefix}:user:{user}"
         queue: asyncio.Queue[Event] = asyncio.Queue()
         queues = self._queues.setdefault(channel, set())

@@ -1,4 +1,4 @@
-"""What users do: MongoDB holds it, and who is connected is told."""
+"""The use cases: MongoDB stores the data, and connected users are notified."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from bench.baseline.rows import (
 )
 
 RECEIPTS_UP_TO = 200
-"""Members of a group who are told how far others have read."""
+"""Largest group whose members are notified of the read positions of others."""
 
 
 class ChatError(GraphQLError):
-    """What the caller is told went wrong."""
+    """An error for the caller."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message, extensions={"code": code, "retryable": False})
@@ -46,7 +46,7 @@ class Sent:
 
 
 class Chat:
-    """All of it, for callers who are known by their user id."""
+    """All use cases. Callers are identified by their user id."""
 
     def __init__(self, mongo: AsyncMongoClient[Row], database: str, broadcast: Broadcast) -> None:
         self._database = mongo[database]
@@ -61,7 +61,7 @@ class Chat:
         for collection, indexes in INDEXES.items():
             await self._database[collection].create_indexes(indexes)
 
-    # --- messages
+    # Messages.
 
     async def send_message(
         self, sender: str, content: str, to_user: str | None, conversation_id: str | None, key: str | None
@@ -95,7 +95,7 @@ class Chat:
         return Sent(message, profile, replayed=True)
 
     async def _next_seq(self, sender: str, to_user: str | None, conversation_id: str | None) -> Row:
-        """The conversation, with the seq that is the message's."""
+        """Return the conversation with the message's seq."""
         name = conversation_id or private_id(sender, to_user or "")
         member = {"_id": name, "memberIds": sender}
         one_more = {"$inc": {"seq": 1}}
@@ -119,8 +119,8 @@ class Chat:
         await self._conversations.update_one({"_id": name}, {"$setOnInsert": conversation}, upsert=True)
 
     async def _count(self, message: Row) -> None:
-        """The message in its members' sessions: unread to all but its sender, who has read everything."""
-        # Of several at once, which may come in any order, the newest stays.
+        """Apply the message to its members' sessions: unread for all but its sender, who has read everything."""
+        # Several messages may arrive in any order: the newest one counts.
         news, read = news_of(message), {"readSeq": message["seq"], "deliveredSeq": message["seq"]}
         conversation, sender = message["conversationId"], message["senderId"]
         await self._sessions.bulk_write(
@@ -137,7 +137,7 @@ class Chat:
     async def list_messages(
         self, user: str, conversation_id: str, after: int | None, before: int | None, limit: int, *, newest: bool
     ) -> list[Row] | None:
-        """Some that are between two seqs: the newest or the oldest of them, in that order."""
+        """Return the newest or the oldest messages between two seqs, in that order."""
         member = await self._conversations.find_one({"_id": conversation_id, "memberIds": user}, {"_id": 1})
         if member is None:
             return None
@@ -147,7 +147,7 @@ class Chat:
         found = self._messages.find(asked).sort("seq", DESCENDING if newest else ASCENDING)
         return await found.limit(limit).to_list()
 
-    # --- sessions
+    # Sessions.
 
     async def mark_read(self, user: str, conversation_id: str, up_to: int | None) -> Row:
         name = session_id(user, conversation_id)
@@ -179,7 +179,7 @@ class Chat:
         return changed
 
     async def list_sessions(self, user: str, before: tuple[int, str] | None, limit: int) -> list[Row]:
-        """Newest first."""
+        """Return sessions, newest first."""
         asked: Row = {"userId": user}
         if before is not None:
             at, name = before
@@ -188,7 +188,7 @@ class Chat:
         return await found.limit(limit).to_list()
 
     async def list_changed(self, user: str, since: tuple[int, str] | None, limit: int) -> list[Row]:
-        """Oldest change first."""
+        """Return changed sessions, oldest change first."""
         asked: Row = {"userId": user}
         if since is not None:
             at, name = since
@@ -205,7 +205,7 @@ class Chat:
         )
         return sum([row["unread"] async for row in cursor])
 
-    # --- groups and people
+    # Groups and people.
 
     async def create_group(self, owner: str, name: str, member_ids: Sequence[str]) -> Row:
         members = list(dict.fromkeys([owner, *member_ids]))
@@ -221,17 +221,17 @@ class Chat:
         return group
 
     async def find_users(self, ids: Sequence[str]) -> list[Row]:
-        """In the order of their ids. Nobody registers here: who is not known goes by their id."""
+        """Return users in the order of the ids. An unknown user is named by the id."""
         found = {row["_id"]: row async for row in self._users.find({"_id": {"$in": list(set(ids))}})}
         return [found.get(name) or {"_id": name, "displayName": name} for name in ids]
 
     async def find_conversations(self, ids: Sequence[str]) -> list[Row | None]:
-        """In the order of their ids, without their members."""
+        """Return conversations in the order of the ids, without their members."""
         asked = {"_id": {"$in": list(set(ids))}}
         found = {row["_id"]: row async for row in self._conversations.find(asked, {"memberIds": 0})}
         return [found.get(name) for name in ids]
 
     async def find_sessions(self, ids: Sequence[str]) -> list[Row | None]:
-        """In the order of their ids."""
+        """Return sessions in the order of the ids."""
         found = {row["_id"]: row async for row in self._sessions.find({"_id": {"$in": list(set(ids))}})}
         return [found.get(name) for name in ids]

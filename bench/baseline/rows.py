@@ -1,4 +1,4 @@
-"""What MongoDB holds of conversations, messages and sessions, and its indexes. Times are milliseconds since the epoch."""
+"""Rows of conversations, messages and sessions in MongoDB, and their indexes. Times are ms since the epoch."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ INDEXES = {
         IndexModel([("conversationId", ASCENDING), ("userId", ASCENDING)], unique=True),
         IndexModel([("userId", ASCENDING), ("writeTs", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("userId", ASCENDING), ("activeTs", ASCENDING), ("_id", ASCENDING)]),
-        # All that a user's total takes.
-        IndexModel([("userId", ASCENDING), ("unreadCount", ASCENDING)], partialFilterExpression={"unreadCount": {"$gt": 0}}),
+        # Covers the sum of a user's unread counts.
+        IndexModel(
+            [("userId", ASCENDING), ("unreadCount", ASCENDING)],
+            partialFilterExpression={"unreadCount": {"$gt": 0}},
+        ),
     ],
 }  # fmt: skip
 
@@ -43,12 +46,12 @@ def session_id(user: str, conversation: str) -> str:
 
 
 def private_row(one: str, other: str, at: int) -> Row:
-    """A private conversation in which nothing has been said."""
+    """Return a private conversation without messages."""
     return _conversation(private_id(one, other), "PRIVATE", [one, other], at)
 
 
 def group_row(name: str, members: Sequence[str], at: int) -> Row:
-    """A group in which nothing has been said, owned by the first of its members."""
+    """Return a group without messages, owned by the first of its members."""
     return _conversation(f"g_{ObjectId()}", "GROUP", members, at) | {"name": name, "ownerId": members[0]}
 
 
@@ -77,7 +80,7 @@ def message_row(conversation: str, seq: int, sender: str, content: str, at: int)
 
 
 def session_row(user: str, conversation: str, at: int) -> Row:
-    """A session in which nothing has been said."""
+    """Return a session of a conversation without messages."""
     return {
         "_id": session_id(user, conversation),
         "userId": user,
@@ -93,8 +96,8 @@ def session_row(user: str, conversation: str, at: int) -> Row:
 
 
 def news_of(message: Row) -> Row:
-    """What a new message sets in each of the conversation's sessions, where it isn't past it already."""
+    """Return the update that a new message makes to each of the conversation's sessions, unless it is past it."""
     at = message["createdAt"]
-    # Documents compare by their first field first.
+    # Documents are compared by their first field first.
     last = {"seq": message["seq"], **{name: value for name, value in message.items() if name != "idempotencyKey"}}
     return {"writeSeq": message["seq"], "lastMessage": last, "writeTs": at, "activeTs": at}

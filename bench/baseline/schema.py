@@ -44,7 +44,7 @@ def _cursor(at: int, name: str = "") -> Cursor:
 
 
 def _position(cursor: str | None) -> tuple[int, str] | None:
-    """A time and the row's name that a cursor stands for."""
+    """Return the time and the row's name that a cursor stands for."""
     if cursor is None:
         return None
     at, _, name = cursor.partition(":")

@@ -1,7 +1,7 @@
 """People, sessions, groups and messages in bulk, written into MongoDB as the baseline writes them.
 
-All take pymongo's (synchronous) Database, and nothing that is connected is told. Indexes are made by the server when it starts,
-or by `make_indexes`.
+All functions take pymongo's (synchronous) Database and notify no connected client. The server makes the indexes
+when it starts, or `make_indexes` does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _APART_MS = 997
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A user with many sessions, and with whom."""
+    """A user with many sessions, and their peers."""
 
     user: str
     peers: list[str]
@@ -47,13 +47,16 @@ def make_indexes(database: Database[Row]) -> None:
 
 
 def insert_people(database: Database[Row], names: Iterable[str]) -> None:
-    """Users whose names are known. They need not be there: without a row a user goes by their id."""
+    """Insert users with names. Other users need no row: they are named by their id."""
     _insert(database, {"users": [{"_id": name, "displayName": f"Person {name}"} for name in names]})
 
 
 def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
-    """A user with sessions, half of private conversations and half of groups of three, each with one message; three of ten
-    are unread. The same conversations as `bench.session_data.insert_owner` makes."""
+    """Insert a user with sessions, each with one message.
+
+    Half are of private conversations and half of groups of three. Three of ten are unread. The conversations are
+    those of `bench.session_data.insert_owner`.
+    """
     rng = random.Random(sessions)
     now = now_ms()
     owner = Owner(user, [f"u{number:06}" for number in range(max(3, sessions - sessions // 2))])
@@ -69,7 +72,7 @@ def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
             conversation = private_row(user, members[1], at)
         name = conversation["_id"]
         message = message_row(
-            name, 1, members[1], f"What was said last in {name}, as long as such a line usually is", at
+            name, 1, members[1], f"The newest message of {name}, a line of about the usual length.", at
         )
         readers = members if not unread else [members[1]]
         rows["conversations"].append(conversation | {"seq": 1})
@@ -83,7 +86,7 @@ def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
 
 
 def insert_group(database: Database[Row], members: Sequence[str], *, name: str = "Everybody") -> str:
-    """A group in which nothing has been said, the first of its members being its owner. Answers its id."""
+    """Insert a group without messages, owned by the first of its members. Return its id."""
     at = now_ms()
     group = group_row(name, members, at)
     _insert(
@@ -94,7 +97,7 @@ def insert_group(database: Database[Row], members: Sequence[str], *, name: str =
 
 
 def insert_private(database: Database[Row], one: str, other: str) -> str:
-    """A private conversation in which nothing has been said. Answers its id."""
+    """Insert a private conversation without messages. Return its id."""
     at = now_ms()
     made = private_row(one, other, at)
     _insert(
@@ -104,7 +107,7 @@ def insert_private(database: Database[Row], one: str, other: str) -> str:
 
 
 def insert_messages(database: Database[Row], conversation: str, count: int) -> None:
-    """The first messages of a conversation, its members taking turns; everybody has read them."""
+    """Insert the first messages of a conversation. Its members take turns; everybody has read them."""
     made = database["conversations"].find_one({"_id": conversation})
     assert made is not None and made["seq"] == 0
     members, began = made["memberIds"], now_ms() - count * _APART_MS
@@ -113,7 +116,7 @@ def insert_messages(database: Database[Row], conversation: str, count: int) -> N
             conversation,
             seq,
             members[seq % len(members)],
-            f"Message {seq} of those that were said before, as long as such a line usually is",
+            f"Message {seq} of those that were stored before, a line of about the usual size.",
             began + seq * _APART_MS,
         )
         for seq in range(1, count + 1)
@@ -125,7 +128,7 @@ def insert_messages(database: Database[Row], conversation: str, count: int) -> N
 
 
 def _told(session: Row, message: Row, read: bool) -> Row:
-    """A session with its last message."""
+    """Return a session with its last message."""
     read_up_to = message["seq"] if read else 0
     seqs = {"readSeq": read_up_to, "deliveredSeq": read_up_to, "unreadCount": message["seq"] - read_up_to}
     return session | news_of(message) | seqs

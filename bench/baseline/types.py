@@ -1,4 +1,4 @@
-"""The types of the API, made of MongoDB's rows."""
+"""The types of the API, made from MongoDB's rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCALARS: dict[object, Any] = {
 
 @dataclass
 class Context:
-    """Of a request, or of a WebSocket as long as it lasts: there, loaders remember nothing, they only gather."""
+    """The context of a request, or of a WebSocket for its lifetime: there, loaders batch but do not cache."""
 
     chat: Chat
     user_id: str | None
@@ -218,7 +218,7 @@ class Session:
 
 @strawberry.type
 class WithTotal:
-    """What answers the caller's total: counted only where it is asked for."""
+    """Adds the caller's total, counted only if it is selected."""
 
     @strawberry.field
     async def total_unread(self, info: Info) -> int:

@@ -1,4 +1,4 @@
-"""Clients that cost next to nothing: they write bytes that were made before, and look for the end of the answer only."""
+"""Cheap clients: they write prepared bytes and only look for the end of the answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from typing import cast
 
-from bench.subscriber import Heard, Opening, Subscriber, client_frame
+from bench.subscriber import Deliveries, Opening, Subscriber, client_frame
 
 Taken = Callable[[bytes], None]
-"""Takes an answer: the JSON of a GraphQL response, over a WebSocket with its frame around it."""
+"""Receives an answer: the JSON of a GraphQL response; over a WebSocket inside its frame."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _LOST = b'{"errors": "the connection was lost"}'
@@ -33,7 +33,7 @@ class HttpClient(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's are no subclass of asyncio's.
+        # uvloop's class is not a subclass of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -41,12 +41,12 @@ class HttpClient(asyncio.Protocol):
         self._finish(_LOST)
 
     async def open(self) -> None:
-        """Connects, if it is not connected: servers end connections that were not used for some seconds."""
+        """Connect if necessary: servers close connections that were idle for some seconds."""
         if self._transport is None or self._transport.is_closing():
             await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", self._port)
 
     def ask(self, body: bytes, taken: Taken) -> None:
-        """Posts a body."""
+        """Post a body."""
         assert self._taken is None
         if self._transport is None:
             raise ConnectionError("the connection was lost")
@@ -79,18 +79,18 @@ class HttpClient(asyncio.Protocol):
 
 
 class SocketClient(Subscriber):
-    """A WebSocket of a user, over which queries and mutations go too. One of them at a time, with ids of their own."""
+    """A WebSocket of a user, also for queries and mutations. One at a time, each with its own id."""
 
-    def __init__(self, opening: Opening, heard: Heard) -> None:
+    def __init__(self, opening: Opening, heard: Deliveries) -> None:
         super().__init__(opening, heard)
         self._asked = 0
         self._taken: Taken | None = None
 
     async def open(self) -> None:
-        """Nothing: who is lost has failed."""
+        """Do nothing: a lost connection is a failure."""
 
     def ask(self, body: bytes, taken: Taken) -> None:
-        """Subscribes to what a body asks for."""
+        """Subscribe to the operation of a body."""
         assert self._transport is not None and self._taken is None
         self._taken = taken
         self._asked += 1
@@ -101,7 +101,7 @@ class SocketClient(Subscriber):
         if operation is None:
             super()._on_frame(opcode, payload)
         elif int(operation[1]) == self._asked and self._taken is not None:
-            # What else comes of an operation (complete, by when the next one may be under way) comes to nobody.
+            # Ignore later frames of an operation (its complete may arrive during the next one).
             taken, self._taken = self._taken, None
             taken(payload)
 

@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=CONTESTANTS, help="who takes part")
     parser.add_argument("--show", action="store_true", help="run nothing: print what was found out before")
     parser.add_argument(
-        "--write-docs", action="store_true", help="run nothing: put what was found out before into docs/benchmarks.md"
+        "--write-docs", action="store_true", help="run nothing: write the last results into docs/benchmarks.md"
     )
     arguments = parser.parse_args()
     if arguments.write_docs:

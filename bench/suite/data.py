@@ -1,4 +1,4 @@
-"""What is there before it is asked for, written into each contestant's database as it writes it itself."""
+"""The data that exists before a measurement, written into each server's database in its own form."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _APART_MS = 997
 
 
 def insert_people(stage: Stage, names: Sequence[str]) -> None:
-    """Those who ask and who are asked about."""
+    """Insert the people of a scenario."""
     for contestant in stage.names:
         insert_people_of(stage, contestant, database_of(contestant), names)
 
 
 def insert_people_of(stage: Stage, contestant: str, database: str, names: Sequence[str]) -> None:
-    """The same in one contestant's form. The floor knows nobody."""
+    """Insert them in one server's form. The floor stores no people."""
     insert = {CONFAB: session_data.insert_people, BASELINE: seed.insert_people}.get(contestant)
     if insert is not None:
         with MongoClient[Row](stage.databases.mongo_url) as mongo:
@@ -40,7 +40,10 @@ def insert_people_of(stage: Stage, contestant: str, database: str, names: Sequen
 
 
 def insert_owners(stage: Stage, names: Sequence[str], sessions: int) -> dict[str, list[list[str]]]:
-    """Users with so many sessions. Answers by contestant the conversations of each with their first peers, in order."""
+    """Insert users with a number of sessions.
+
+    Return, by server, the conversations of each with their first peers, in order.
+    """
     found: dict[str, list[list[str]]] = {}
     with MongoClient[Row](stage.databases.mongo_url) as mongo:
         for contestant, insert in ((CONFAB, session_data.insert_owner), (BASELINE, seed.insert_owner)):
@@ -67,13 +70,14 @@ def _give_floor_sessions(redis: Any, user: str, sessions: int) -> None:
 
 
 def _floor_session(user: str, conversation: str, number: int) -> Row:
-    """As large as what other contestants answer."""
+    """Return a session with the size of the other servers' answers."""
     peer, at = f"u{number:06}", 1_700_000_000_000 + number
     last = _floor_message(conversation, number, peer)
     return {
         "id": f"s_{user}_{conversation}", "writeSeq": 1, "readSeq": 0, "deliveredSeq": 0, "unreadCount": 1,
         "muteStatus": False, "priority": 0, "status": "ACTIVE",
-        "activeTs": at, "writeTs": at, "conversation": {"id": conversation, "type": "PRIVATE", "title": f"Person {peer}"},
+        "activeTs": at, "writeTs": at,
+        "conversation": {"id": conversation, "type": "PRIVATE", "title": f"Person {peer}"},
         "lastMessage": last,
     }  # fmt: skip
 
@@ -84,7 +88,7 @@ def _floor_message(conversation: str, seq: int, sender: str) -> Row:
         "conversationId": conversation,
         "seq": seq,
         "contentType": "TEXT",
-        "content": f"What was said last in {conversation}, as long as such a line usually is",
+        "content": f"The newest message of {conversation}, a line of about the usual length.",
         "state": "NORMAL",
         "createdAt": "2026-01-02T03:04:05.678Z",
         "sender": {"id": sender, "displayName": f"Person {sender}", "avatarUrl": None},
@@ -92,7 +96,7 @@ def _floor_message(conversation: str, seq: int, sender: str) -> Row:
 
 
 def insert_talks(stage: Stage, pairs: Sequence[tuple[str, str]], messages: int) -> None:
-    """Private conversations in which the first of each pair has said so much, and the second has read nothing of it."""
+    """Insert private conversations in which the first of each pair has sent messages, and the second has read none."""
     with MongoClient[Row](stage.databases.mongo_url) as mongo:
         for one, other in pairs:
             if CONFAB in stage.names:
@@ -120,7 +124,7 @@ def _insert_talk(database: Database[Row], one: UserId, other: UserId, messages: 
     for seq in range(1, messages + 1):
         at = now - 60_000 - (messages - seq) * _APART_MS
         name = MessageId(first_at(at) | rng.randrange(1 << 17))
-        text = f"What was said last in {talk}, as long as such a line usually is"
+        text = f"The newest message of {talk}, a line of about the usual length."
         rows.append(Message(name, talk, one, MessageKind.TEXT, text, seq=seq, n=seq).to_document())
     database[MESSAGES].insert_many(rows, ordered=False)
     database[CONVERSATIONS].insert_one({"_id": talk, "k": "P", "s": messages, "n": messages, "at": at, "w": at})
@@ -131,7 +135,7 @@ def _insert_talk(database: Database[Row], one: UserId, other: UserId, messages: 
 
 
 def forget(stage: Stage, users: Sequence[str], conversations: Sequence[str] = ()) -> None:
-    """Takes all that Confab knows of users and conversations out of Redis."""
+    """Delete everything that Confab has in Redis about users and conversations."""
     with Redis.from_url(stage.databases.redis_url) as redis:
         prefix = f"{database_of(CONFAB)}:"
         patterns = [f"{prefix}*{{u:{user}}}:*" for user in users]

@@ -1,4 +1,4 @@
-"""The results in docs/benchmarks.md, and the picture beside it."""
+"""The results in docs/benchmarks.md, and its picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BEGIN, _END = "<!-- results: written by `python -m bench --write-docs` -->", "<
 
 
 def write_docs(result: Result) -> None:
-    """Puts the results between the page's marks, in the place of those that were there."""
+    """Replace the results between the page's marks."""
     before, begin, rest = PAGE.read_text().partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not (begin and end):
@@ -25,7 +25,7 @@ def write_docs(result: Result) -> None:
 def _results(result: Result) -> str:
     parts = []
     if reached := goals.reached(result.figures):
-        parts += ["### What is aimed at", _markdown(goals.rows_of(reached))]
+        parts += ["### Goals", _markdown(goals.rows_of(reached))]
     for topic, figures in topics_of(result):
         parts.append(f"### {topic.title}")
         if topic.note:

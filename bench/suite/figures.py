@@ -1,4 +1,4 @@
-"""What a run finds out."""
+"""The results of a run."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ PROCESSES = ("server", *DATABASES)
 
 @dataclass
 class Figures:
-    """One operation of one contestant. Times in seconds; None: not measured, or without meaning here."""
+    """One operation of one server. Times in seconds; None: not measured, or without meaning here."""
 
     scenario: str
-    """Its key; with `size`, what is measured."""
+    """Its key. With `size` it identifies the measurement."""
     contestant: str
     size: int | None = None
-    """What the operation grows with: members, sessions."""
+    """The quantity that the operation grows with: members, sessions."""
     rate: float | None = None
     """Operations a second at saturation."""
     p50: float | None = None
     p95: float | None = None
     p99: float | None = None
-    """Until the answer, at half that rate; of operations that are made alone, alone."""
+    """Until the answer, at half that rate; alone for operations that are measured alone."""
     delivered_p50: float | None = None
     delivered_p99: float | None = None
-    """From the sending of a message until a subscriber had it, likewise."""
+    """From sending a message until a subscriber has it, likewise."""
     cpu: dict[str, float] = field(default_factory=dict)
-    """CPU an operation, by process (PROCESSES)."""
+    """CPU per operation, by process (PROCESSES)."""
     per: int = 1
-    """Deliveries an operation: what its CPU is divided by where that says more."""
+    """Deliveries per operation: the divisor of its CPU if that is more useful."""
     trips: tuple[int, int] | None = None
     """Round trips an operation waits for, to MongoDB and to Redis, when it is alone."""
     size_bytes: float | None = None
-    """Of the answer."""
+    """Size of the answer."""
     count: int = 0
-    """Operations that were measured."""
+    """Number of measured operations."""
     more: dict[str, float] = field(default_factory=dict)
 
     @property
     def cpu_all(self) -> float:
-        """CPU an operation, of all processes."""
+        """Return the CPU per operation, of all processes."""
         return sum(self.cpu.values())
 
     def to_json(self) -> dict[str, Any]:
@@ -56,10 +56,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """How the figures of a scenario are told."""
+    """The presentation of a scenario's figures."""
 
     key: str
     title: str
     grows_with: str = ""
-    """What `size` counts."""
+    """The unit of `size`."""
     note: str = ""

@@ -1,7 +1,9 @@
-"""The floor: the same frames by a bare socket and the same round trips by bare drivers. No GraphQL, no rules, no ASGI.
+"""The floor: the same frames by a bare socket and the same round trips by bare drivers.
 
-`python -m bench.suite.floor_server PORT MONGO_URL REDIS_URL` understands just so much of HTTP, WebSockets and of what it is
-asked that the clients of this suite are served. A user's token is `Bearer <user id>`.
+No GraphQL, no rules, no ASGI.
+
+`python -m bench.suite.floor_server PORT MONGO_URL REDIS_URL` understands just enough of HTTP, WebSockets and the
+operations to serve the clients of this suite. A user's token is `Bearer <user id>`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ Reply = Callable[[bytes], None]
 
 
 class Floor:
-    """Who listens, who is in which group, and what is done when somebody asks."""
+    """The listeners, the groups and their members, and the work for each request."""
 
     def __init__(self, databases: Databases) -> None:
         self._databases = databases
@@ -153,7 +155,7 @@ class Connection(asyncio.Protocol):
             % (len(answer), answer)
         )
 
-    # --- as a WebSocket
+    # WebSocket.
 
     def _upgrade(self, key: bytes) -> None:
         assert self._transport is not None
@@ -190,7 +192,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(answered + _frame_of(b'{"id":"%b","type":"complete"}' % name))
 
     def tell(self, tail: bytes) -> None:
-        """A frame of the subscription."""
+        """Send a frame of the subscription."""
         assert self._transport is not None
         self._transport.write(_frame_of(self._subscription + tail))
 
@@ -205,7 +207,7 @@ def _frame_of(payload: bytes) -> bytes:
 
 
 def _client_frames(data: bytes, at: int) -> tuple[list[bytes], bytes]:
-    """Text frames masked with zeros, as this suite's clients send them."""
+    """Return text frames masked with zeros, as this suite's clients send them."""
     frames, size = [], len(data)
     while size - at >= 6:
         length, start = data[at + 1] & 0x7F, at + 2

@@ -1,7 +1,7 @@
-"""What the databases have to do at the least: the round trips of the design by the bare drivers, with nothing checked.
+"""The minimum work of the databases: the round trips of the design by the bare drivers, without any check.
 
-One script of Confab is one plain command here, and what one member of a group is told costs one command. What waits goes
-together, as Confab's writes do.
+Each script of Confab is one plain command here, also for each member of a group. Waiting commands are sent
+together, as Confab's writes are.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ R = TypeVar("R")
 
 DATABASE = "bench_floor"
 TRIPS = {"private": (1, 2), "group": (1, 2), "sessions": (0, 2), "sync": (0, 2), "history": (1, 1), "read": (1, 2)}
-"""Round trips by operation: MongoDB's, Redis's."""
+"""Round trips by operation, to MongoDB and to Redis."""
 
 _BATCH = 200
 _PAGE = 50
 
 
-class Together(Generic[T, R]):
-    """Does what waits in one go, one go after the other."""
+class Batcher(Generic[T, R]):
+    """Executes waiting items in one batch, one batch after the other."""
 
     def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]]) -> None:
         self._work = work
@@ -52,7 +52,7 @@ class Together(Generic[T, R]):
 
 
 class Message:
-    """One that is being sent."""
+    """A message being sent."""
 
     __slots__ = ("at", "conversation", "id", "members", "sender", "seq", "text")
 
@@ -75,14 +75,14 @@ class Databases:
         database = client.get_database(DATABASE, write_concern=WriteConcern(w="majority", j=True))
         self._messages, self._heads = database["messages"], database["conversations"]
         self._sessions, self._marks = database["sessions"], database["receipts"]
-        self.reserve: Together[Message, int] = Together(self._reserve)
-        self.commit: Together[Message, None] = Together(self._commit)
-        self.show: Together[Message, None] = Together(self._show)
+        self.reserve: Batcher[Message, int] = Batcher(self._reserve)
+        self.commit: Batcher[Message, None] = Batcher(self._commit)
+        self.show: Batcher[Message, None] = Batcher(self._show)
 
     async def open(self) -> None:
         await self._messages.create_index([("c", 1), ("b", 1), ("s", 1)], unique=True)
 
-    # --- a message
+    # A message.
 
     async def _reserve(self, batch: list[Message]) -> list[int]:
         pipeline = self._redis.pipeline(transaction=False)
@@ -117,15 +117,15 @@ class Databases:
         await pipeline.execute()
         return [None] * len(batch)
 
-    # --- reading
+    # Reading.
 
     async def page(self, user: str) -> list[Any]:
-        """The newest sessions: their order, then they."""
+        """Return the newest sessions: first their order, then the sessions."""
         names = await self._redis.zrange(f"floor:list:{user}", 0, _PAGE - 1, desc=True)
         return await self._listed(user, names)
 
     async def changed(self, user: str) -> list[Any]:
-        """The three that changed last."""
+        """Return the three sessions that changed last."""
         names = await self._redis.zrange(f"floor:list:{user}", 0, 2, desc=True)
         return await self._listed(user, names)
 
@@ -134,13 +134,13 @@ class Databases:
         return [orjson.loads(value) for value in values]
 
     async def history(self, user: str, conversation: str) -> list[Any]:
-        """The newest messages, beside one look at whether the user may read them."""
+        """Return the newest messages, with one check in parallel whether the user may read them."""
         await self._redis.hget(f"floor:sessions:{user}", conversation)
         cursor = self._messages.find({"c": conversation, "b": 0}, sort=[("s", -1)], limit=_PAGE, batch_size=_PAGE + 1)
         return [row["node"] for row in await cursor.to_list(None)]
 
     async def read(self, user: str, conversation: str) -> None:
-        """One row changed and one mark made, between two round trips to Redis."""
+        """Change one row and insert one mark, between two round trips to Redis."""
         now = time.time_ns()
         await self._redis.set(f"floor:lock:{user}", now, px=5000)
         await asyncio.gather(
@@ -156,7 +156,7 @@ class Databases:
 
 
 def shown(message: Message) -> dict[str, Any]:
-    """A message as clients see it."""
+    """Return a message as clients see it."""
     return {
         "id": f"m_{message.id}",
         "conversationId": message.conversation,
@@ -170,7 +170,7 @@ def shown(message: Message) -> dict[str, Any]:
 
 
 def session_of(message: Message) -> dict[str, Any]:
-    """The sender's session after it."""
+    """Return the sender's session after the message."""
     ms = message.at // 1_000_000
     return {
         "id": f"s_{message.sender}_{message.conversation}",

@@ -1,4 +1,4 @@
-"""What is aimed at, and how far it is reached."""
+"""The goals, and the results for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = Callable[[Figures], float]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure of Confab and the most it may be."""
+    """A figure of Confab and its maximum."""
 
     title: str
     scenario: str
@@ -26,7 +26,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A goal with what was measured."""
+    """A goal with its measured value."""
 
     goal: Goal
     value: float
@@ -38,8 +38,8 @@ def _cpu_ms(figures: Figures) -> float:
 
 
 GOALS = (
-    Goal("private message over HTTP, CPU in all", "private-http", 1.5, "ms", _cpu_ms),
-    Goal("private message over the WebSocket, CPU in all", "private-ws", 0.7, "ms", _cpu_ms),
+    Goal("private message over HTTP, total CPU", "private-http", 1.5, "ms", _cpu_ms),
+    Goal("private message over the WebSocket, total CPU", "private-ws", 0.7, "ms", _cpu_ms),
     Goal("group of 200, all online, CPU a delivery", "group-online", 40, "µs", lambda one: 1000 * _cpu_ms(one), 200),
     Goal("first page of 50 sessions of 7,000, CPU", "sessions", 3, "ms", _cpu_ms, 7_000),
     Goal("sync after 3 changes, 7,000 sessions, CPU", "sync", 1.5, "ms", _cpu_ms, 7_000),
@@ -50,7 +50,7 @@ LONE = Goal("lone message, answer against bare drivers", "lone", 1.5, "times", l
 
 
 def reached(figures: Sequence[Figures]) -> list[Reached]:
-    """Those that were measured."""
+    """Return the goals that were measured."""
     found = []
     for goal in GOALS:
         value = _of(figures, goal, CONFAB)
@@ -71,8 +71,8 @@ def _of(figures: Sequence[Figures], goal: Goal, contestant: str) -> float | None
 
 
 def rows_of(goals: Sequence[Reached]) -> list[tuple[str, ...]]:
-    """A table, its head first."""
-    rows: list[tuple[str, ...]] = [("", "aimed at, at most", "measured", "the baseline")]
+    """Return a table, its head first."""
+    rows: list[tuple[str, ...]] = [("", "goal, at most", "measured", "the baseline")]
     for one in goals:
         goal, baseline = one.goal, "" if one.baseline is None else _told(one.baseline, one.goal.unit)
         rows.append((goal.title, _told(goal.most, goal.unit), _told(one.value, goal.unit), baseline))

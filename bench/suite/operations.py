@@ -1,6 +1,6 @@
-"""Operations one at a time, on a small stage of their own: what each waits for, and what it costs.
+"""Operations one at a time, on a small data set: the round trips each waits for, and its cost.
 
-Told by what asks (`Ask`), so that the same is asked of Confab and of the baseline.
+They use an `Ask` function, so that Confab and the baseline get the same operations.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ Act = Callable[[], Awaitable[object]]
 
 
 class Ask(Protocol):
-    """Asks as a user. Answers the value of the query's one field; raises where there are errors."""
+    """Executes an operation as a user and returns the value of its one field. Raises if there are errors."""
 
     async def __call__(self, user: str, query: str, **variables: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something to be counted. before: what has to happen before each time, which is not counted."""
+    """An operation to count. before: preparation before each time, not counted."""
 
     key: str
     title: str
     act: Act
     before: Act | None = None
     settle_seconds: float = 0.02
-    """How long what follows from it goes on."""
+    """Duration of the work it causes after the answer, in seconds."""
 
 
 def members() -> list[str]:
@@ -53,16 +53,16 @@ def others() -> list[str]:
 
 
 def people() -> list[str]:
-    """Who has to exist."""
+    """Return the people who must exist."""
     return ["alice", "bob", *members(), *others()]
 
 
 async def prepare(ask: Ask, changes: Sequence[str] = ()) -> list[Operation]:
-    """Makes what there has to be. changes: those of `pin` and `mute` that are wanted."""
+    """Create the data. changes: which of `pin` and `mute` are wanted."""
     numbers = count(1)
 
     async def send(sender: str, **to: str) -> Any:
-        return await ask(sender, SEND, input={**to, "content": f"What is said, number {next(numbers)}"})
+        return await ask(sender, SEND, input={**to, "content": f"Some message, number {next(numbers)}"})
 
     await _some_at_a_time([_sending(send, other, "alice") for other in others()])
     talk = (await send("bob", toUserId="alice"))["message"]["conversationId"]

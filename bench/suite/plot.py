@@ -1,4 +1,4 @@
-"""The figures as a picture: CPU an operation by contestant, and how it grows with size. SVG, written by hand."""
+"""The figures as a picture: CPU per operation and server, and its growth with size. SVG, written by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHART_WIDTH, _CHART_HEIGHT = 270, 190
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """One operation in the upper part. size: the largest that was measured, where it grows."""
+    """One operation in the upper part. size: the largest measured one, if the operation grows."""
 
     scenario: str
     title: str
@@ -45,7 +45,7 @@ CURVES = (
 
 
 class Drawing:
-    """Shapes, one after the other."""
+    """Shapes in order."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -76,7 +76,7 @@ class Drawing:
 
 
 class Scale:
-    """Positive values to places on a logarithmic axis, whole powers of ten at both ends unless `tight`."""
+    """Maps positive values to positions on a logarithmic axis, with powers of ten at both ends unless `tight`."""
 
     def __init__(self, values: Sequence[float], start: float, end: float, *, tight: bool = False) -> None:
         self.low, self.high = math.log10(min(values)), math.log10(max(values))
@@ -91,12 +91,12 @@ class Scale:
         return self._start + share * (self._end - self._start)
 
     def tens(self) -> list[float]:
-        """The powers of ten on it."""
+        """Return the powers of ten on the axis."""
         return [10.0**power for power in range(math.ceil(self.low), math.floor(self.high) + 1)]
 
 
 def draw(figures: Sequence[Figures]) -> str:
-    """The whole picture."""
+    """Return the whole picture."""
     drawing = Drawing()
     told = [one for one in figures if one.contestant in _COLOURS and one.cpu_all > 0]
     shown = [(bars, rows) for bars in BARS if (rows := _rows_of(bars, told))]
@@ -112,7 +112,7 @@ def draw(figures: Sequence[Figures]) -> str:
 def _rows_of(bars: Bars, figures: Sequence[Figures]) -> list[Figures]:
     rows = [one for one in figures if one.scenario == bars.scenario]
     if bars.grows and rows:
-        # The largest that all of them were asked.
+        # The largest size measured for all servers.
         largest = min(
             max(one.size or 0 for one in rows if one.contestant == name) for name in {r.contestant for r in rows}
         )

@@ -1,4 +1,4 @@
-"""How much is measured."""
+"""The amount of measuring."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Of a run. Times in seconds."""
+    """The parameters of a run. Times in seconds."""
 
     name: str
     rounds: int
-    """How often each contestant has its turn."""
+    """Turns of each server."""
     seconds: float
-    """At saturation, a turn."""
+    """Duration of a turn at saturation."""
     half_seconds: float
-    """At half of it, once."""
+    """Duration of the one turn at half the rate."""
     lone: int
-    """Messages that are sent alone."""
+    """Messages sent alone."""
     groups: tuple[int, ...]
     baseline_group: int
-    """The largest group that the baseline is asked to tell."""
+    """The largest group measured with the baseline."""
     sessions: tuple[int, ...]
     connections: int
     rest_seconds: float

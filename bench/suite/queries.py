@@ -1,5 +1,7 @@
-"""What a chat frontend asks for, word for word the same of Confab and of the baseline; the floor looks for the name of the
-field only."""
+"""The operations of a chat frontend, word for word the same for Confab and the baseline.
+
+The floor only looks for the field's name.
+"""
 
 from __future__ import annotations
 
@@ -48,4 +50,4 @@ READ = """mutation Read($id: ID!) { markRead(conversationId: $id) { id readSeq d
     activeTs writeTs } }"""
 
 ALL = {"SEND": SEND, "SESSIONS": SESSIONS, "SYNC": SYNC, "HISTORY": HISTORY, "READ": READ, "CREATE_GROUP": CREATE_GROUP}
-"""With MESSAGE_EVENTS all that a contestant has to understand."""
+"""With MESSAGE_EVENTS, all operations that a server must understand."""

@@ -57,7 +57,7 @@ _COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("CPU µs: server", lambda one, _: _micros(one, PROCESSES[0])),
     ("MongoDB", lambda one, _: _micros(one, PROCESSES[1])),
     ("Redis", lambda one, _: _micros(one, PROCESSES[2])),
-    ("in all", lambda one, _: _micros(one)),
+    ("total", lambda one, _: _micros(one)),
     ("Confab = 1", _ratio),
     ("trips", lambda one, _: "" if one.trips is None else f"{one.trips[0]} + {one.trips[1]}"),
     ("bytes", lambda one, _: "" if one.size_bytes is None else f"{one.size_bytes:,.0f}"),
@@ -67,14 +67,14 @@ _COLUMNS: tuple[tuple[str, Cell], ...] = (
 
 
 def topics_of(result: Result) -> list[tuple[Topic, list[Figures]]]:
-    """What was measured, in the order of the scenarios."""
+    """Return the measured topics, in the order of the scenarios."""
     topics = [topic for scenario in SCENARIOS.values() for topic in scenario.topics]
     found = [(topic, [one for one in result.figures if one.scenario == topic.key]) for topic in topics]
     return [(topic, figures) for topic, figures in found if figures]
 
 
 def table_of(figures: Sequence[Figures]) -> Table:
-    """Lines of cells, the head first, without columns in which nothing is told."""
+    """Return lines of cells, the head first, without empty columns."""
     rows = [tuple(cell(one, figures) for _, cell in _COLUMNS) for one in figures]
     kept = [place for place in range(len(_COLUMNS)) if any(row[place] for row in rows)]
     head = tuple(name for name, _ in _COLUMNS)
@@ -82,7 +82,7 @@ def table_of(figures: Sequence[Figures]) -> Table:
 
 
 def growth_of(topic: Topic, figures: Sequence[Figures]) -> str:
-    """How CPU grows from the smallest to the largest size. Empty where it is not measured."""
+    """Return the growth of CPU from the smallest to the largest size. Empty if it was not measured."""
     told = []
     for name in dict.fromkeys(one.contestant for one in figures):
         of_name = sorted((one for one in figures if one.contestant == name), key=lambda one: one.size or 0)
@@ -94,14 +94,14 @@ def growth_of(topic: Topic, figures: Sequence[Figures]) -> str:
 
 
 def print_tables(result: Result) -> None:
-    """All of it, for a terminal."""
+    """Print everything for a terminal."""
     for topic, figures in topics_of(result):
         print(f"\n{topic.title}{f' ({topic.note})' if topic.note else ''}")
         _print(table_of(figures))
         if growth := growth_of(topic, figures):
             print(growth)
     if reached := goals.reached(result.figures):
-        print("\nWhat is aimed at")
+        print("\nGoals")
         _print(goals.rows_of(reached))
     print(f"\n{result.profile}: {result.seconds:.0f} s")
 
@@ -114,7 +114,7 @@ def _print(rows: Table) -> None:
 
 
 def write_results(result: Result, folder: Path) -> None:
-    """JSON and plot."""
+    """Write JSON and plot."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULTS).write_text(json.dumps(_to_json(result), indent=1) + "\n")
     (folder / PLOT).write_text(draw(result.figures))
@@ -122,7 +122,7 @@ def write_results(result: Result, folder: Path) -> None:
 
 
 def read_results(folder: Path) -> Result:
-    """As they were written."""
+    """Read the results of the last run."""
     value = json.loads((folder / RESULTS).read_text())
     return Result(value["profile"], value["seconds"], [Figures.from_json(one) for one in value["figures"]])
 

@@ -1,4 +1,4 @@
-"""A run: scenarios one after the other, on databases that last as long as it does."""
+"""A run: scenarios one after the other, on databases that last as long as the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.crowd import Crowd
+from bench.load_process import LoadProcess
 from bench.suite import floor_work, operations
 from bench.suite.data import insert_people, insert_people_of
 from bench.suite.figures import Figures
@@ -32,12 +32,12 @@ TRIPS_OF = {
     "history": "history",
     "read": "read",
 }
-"""Which operation's round trips a scenario's are: they are the same in any number, and in a group of any size."""
+"""The operation whose round trips apply to a scenario: they do not depend on the load or on the size of the group."""
 
 
 @dataclass
 class Result:
-    """All that was found out."""
+    """All results."""
 
     profile: str
     seconds: float = 0.0
@@ -45,13 +45,13 @@ class Result:
 
 
 async def run(profile: Profile, scenarios: Sequence[str], contestants: tuple[str, ...]) -> Result:
-    """Starts everything, measures, and ends everything."""
+    """Start everything, measure, and end everything."""
     _allow_many_files()
     result, began = Result(profile.name), time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))
     try:
         with EmbeddedServers(folder / "databases") as databases:
-            async with Crowd("bench.suite.load_process") as load:
+            async with LoadProcess("bench.suite.load_worker") as load:
                 stage = Stage(databases, load, folder, profile, contestants)
                 insert_people(stage, sorted({user for name in scenarios for user in SCENARIOS[name].people(stage)}))
                 for name in scenarios:
@@ -66,7 +66,7 @@ async def run(profile: Profile, scenarios: Sequence[str], contestants: tuple[str
 
 
 async def _count_trips(stage: Stage, figures: Sequence[Figures]) -> None:
-    """Adds round trips to the figures: of those who can be asked within this process, as they are counted there."""
+    """Add round trips to the figures of the servers that can run inside this process."""
     asked = {CONFAB: confab_inside, BASELINE: baseline_inside}
     wanted = {TRIPS_OF[one.scenario] for one in figures if one.scenario in TRIPS_OF}
     trips: dict[str, Mapping[str, Trips]] = {FLOOR: floor_work.TRIPS}
@@ -82,6 +82,6 @@ async def _count_trips(stage: Stage, figures: Sequence[Figures]) -> None:
 
 
 def _allow_many_files() -> None:
-    """A connection is a file, at both ends."""
+    """Raise the limit of open files: a connection is a file at both ends."""
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))

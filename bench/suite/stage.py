@@ -1,4 +1,4 @@
-"""What all scenarios are played on: the databases, the contestants, the process that makes the load."""
+"""The parts that all scenarios use: the databases, the servers, the load process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import Any
 
 import httpx
 
-from bench.crowd import Crowd
+from bench.load_process import LoadProcess
 from bench.meter import cpu_seconds
-from bench.rigs import serving_rig
+from bench.reference_servers import serve_reference
 from bench.suite.figures import DATABASES, PROCESSES
 from bench.suite.profiles import Profile
 from server.embedded import EmbeddedServers, ports
@@ -29,16 +29,16 @@ CONFAB, BASELINE, FLOOR = "Confab", "baseline", "floor"
 CONTESTANTS = (CONFAB, BASELINE, FLOOR)
 
 CALM_SECONDS = 0.1
-"""So long a contestant does next to nothing before it counts as calm."""
+"""Time of almost no CPU use after which a server counts as calm, in seconds."""
 
 _IDLE_SLICES, _IDLE_SECONDS = 5, 0.3
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Making one reads the system's certificates."""
+"""Creating one reads the system's certificates, so it is shared."""
 
 
 def database_of(contestant: str) -> str:
-    """The name of a contestant's database."""
+    """Return the name of a server's database."""
     return f"bench_{contestant.lower()}"
 
 
@@ -49,16 +49,16 @@ class Contestant:
     name: str
     server: ServerProcess
     idle: dict[str, float] = field(default_factory=dict)
-    """CPU seconds a second of its process and of the databases while nobody asks."""
+    """CPU seconds a second of its process and of the databases while idle."""
 
     def token(self, user: str) -> str:
-        """The value of a user's Authorization header."""
+        """Return the value of a user's Authorization header."""
         return f"Bearer {token(user)}" if self.name == CONFAB else f"Bearer {user}"
 
 
 @dataclass
-class Spent:
-    """CPU seconds of a contestant and the databases, less what they take at rest."""
+class CostSample:
+    """CPU seconds of a server and the databases, without their idle use."""
 
     cpu: dict[str, float] = field(default_factory=dict)
     elapsed: float = 0.0
@@ -66,14 +66,14 @@ class Spent:
 
 @dataclass
 class Stage:
-    """A run's parts."""
+    """The parts of a run."""
 
     databases: EmbeddedServers
-    load: Crowd
+    load: LoadProcess
     folder: Path
     profile: Profile
     names: tuple[str, ...]
-    """Of the contestants that take part."""
+    """Of the servers that take part."""
     contestants: dict[str, Contestant] = field(default_factory=dict)
     _databases_idle: dict[str, float] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class Stage:
 
     @asynccontextmanager
     async def servers(self) -> AsyncIterator[None]:
-        """The contestants, started anew for the time of the block."""
+        """Start the servers, for the time of the block."""
         async with AsyncExitStack() as stack:
             for name in self.names:
                 server = await stack.enter_async_context(self._serving(name))
@@ -105,7 +105,7 @@ class Stage:
                 "BASELINE_DATABASE": database_of(name),
                 "BASELINE_REDIS_URL": databases.redis_url,
             }
-            async with serving_rig("bench.baseline.app:app", log, environment=environment) as server:
+            async with serve_reference("bench.baseline.app:app", log, environment=environment) as server:
                 yield server
         else:
             port = ports.pick_free()
@@ -119,7 +119,7 @@ class Stage:
                 await asyncio.to_thread(server.stop)
 
     async def ask(self, contestant: Contestant, user: str, query: str, **variables: Any) -> Any:
-        """The value of a query's one field, from here: for what is not measured."""
+        """Return the value of the query's one field, sent from this process: not measured."""
         headers = {"authorization": contestant.token(user), "content-type": "application/json"}
         content = json.dumps({"query": query, "variables": variables})
         async with httpx.AsyncClient(verify=_NO_TLS, trust_env=False, timeout=120) as client:
@@ -129,7 +129,7 @@ class Stage:
         (value,) = answer["data"].values()
         return value
 
-    # --- CPU
+    # CPU.
 
     def _pids(self, contestant: Contestant) -> dict[str, int]:
         assert self.databases.mongo_pid is not None and self.databases.redis_pid is not None
@@ -143,7 +143,7 @@ class Stage:
         return {name: cpu_seconds(pid) for name, pid in self._pids(contestant).items()}
 
     async def learn_idle(self) -> None:
-        """How much all take at rest, as they are now: with whoever is connected."""
+        """Measure the idle use of all processes with their present connections."""
         slices: dict[str, list[dict[str, float]]] = {one.name: [] for one in self}
         for _ in range(_IDLE_SLICES):
             before, began = {one.name: self._cpu(one) for one in self}, time.perf_counter()
@@ -155,22 +155,24 @@ class Stage:
         for one in self:
             shares = {name: statistics.median(part[name] for part in slices[one.name]) for name in PROCESSES}
             for name in DATABASES:
-                # They may still be at work on what was before. What they do by themselves is the same throughout.
+                # They may still be busy with earlier work. Their periodic work is always the same.
                 least = min(shares[name], self._databases_idle.get(name, 1.0))
                 shares[name] = self._databases_idle[name] = least
             one.idle = shares
 
-    async def spent(self, contestant: Contestant, act: Callable[[], Awaitable[Any]]) -> tuple[Any, Spent]:
-        """Does something, and answers what it costs too."""
+    async def spent(self, contestant: Contestant, act: Callable[[], Awaitable[Any]]) -> tuple[Any, CostSample]:
+        """Do something, and return its cost."""
         before, began = self._cpu(contestant), time.perf_counter()
         result = await act()
         elapsed, now = time.perf_counter() - began, self._cpu(contestant)
         cpu = {name: max(0.0, now[name] - used - contestant.idle[name] * elapsed) for name, used in before.items()}
-        return result, Spent(cpu, elapsed)
+        return result, CostSample(cpu, elapsed)
 
-    async def calm(self, contestant: Contestant, *, most: float = 30.0) -> None:
-        """Waits until a contestant does next to nothing beside what it does at rest, so that all that follows from an operation
-        is done. most: seconds."""
+    async def wait_until_idle(self, contestant: Contestant, *, most: float = 30.0) -> None:
+        """Wait until all work caused by an operation is done, for at most a number of seconds.
+
+        That is when a server uses almost no CPU beyond its idle use.
+        """
         idle, deadline = sum(contestant.idle.values()), time.perf_counter() + most
         while time.perf_counter() < deadline:
             before, began = sum(self._cpu(contestant).values()), time.perf_counter()

@@ -1,4 +1,4 @@
-"""Round trips that an operation waits for: in Confab by its own count, in the baseline as seen by its drivers."""
+"""Round trips that an operation waits for: in Confab by its own counters, in the baseline by its drivers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pymongo import monitoring
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
-from bench.asking import InsideAsker
+from bench.api_client import InsideAsker
 from bench.suite.operations import Ask, Operation
 from server.embedded import EmbeddedServers
 from server.services import open_services
@@ -27,12 +27,12 @@ _RUNS = 4
 
 
 async def count_trips(operations: list[Operation], count: Count) -> dict[str, Trips]:
-    """The least of some times: what goes on after an answer may add to a single one."""
+    """Return the least of several counts: work after an answer may add to a single one."""
     return {operation.key: await least_trips(operation, count) for operation in operations}
 
 
 async def least_trips(operation: Operation, count: Count, runs: int = _RUNS) -> Trips:
-    """Those of one."""
+    """Return the least round trips of one operation."""
     found: list[Trips] = []
     for _ in range(runs):
         if operation.before is not None:
@@ -48,7 +48,7 @@ async def least_trips(operation: Operation, count: Count, runs: int = _RUNS) -> 
 
 @asynccontextmanager
 async def confab_inside(databases: EmbeddedServers, database: str) -> AsyncIterator[tuple[Ask, Count]]:
-    """Confab's parts in this process."""
+    """Run Confab's parts in this process."""
     settings = load_settings(
         **UNLIMITED,
         mongo_url=databases.mongo_url,
@@ -67,7 +67,7 @@ async def confab_inside(databases: EmbeddedServers, database: str) -> AsyncItera
 
 @asynccontextmanager
 async def baseline_inside(databases: EmbeddedServers, database: str) -> AsyncIterator[tuple[Ask, Count]]:
-    """The baseline's application in this process."""
+    """Run the baseline's application in this process."""
     environment = {
         "BASELINE_MONGO_URL": databases.mongo_url,
         "BASELINE_DATABASE": database,
@@ -96,7 +96,7 @@ async def baseline_inside(databases: EmbeddedServers, database: str) -> AsyncIte
 
 
 class _Commands(monitoring.CommandListener):
-    """Counts MongoDB's commands; those that are under way together count once."""
+    """Counts MongoDB's commands; concurrent ones count once."""
 
     def __init__(self) -> None:
         self.trips = 0
@@ -115,7 +115,7 @@ class _Commands(monitoring.CommandListener):
 
 @contextmanager
 def _counted_redis() -> Iterator[list[int]]:
-    """Counts commands and pipelines, those of publish/subscribe apart, for the time of the block."""
+    """Count commands and pipelines, without those of publish/subscribe, for the time of the block."""
     trips = [0]
     command: Any = Redis.execute_command
     execute: Any = Pipeline.execute

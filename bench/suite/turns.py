@@ -1,4 +1,4 @@
-"""An operation, measured of all contestants in turns."""
+"""An operation, measured on all servers in turns."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.suite.figures import PROCESSES, Figures
-from bench.suite.stage import CALM_SECONDS, Contestant, Spent, Stage
+from bench.suite.stage import CALM_SECONDS, Contestant, CostSample, Stage
 
 _WARM_UP_SECONDS = 0.4
 
 
 def body(query: str, **variables: Any) -> str:
-    """What is posted."""
+    """Return the body of a request."""
     return json.dumps({"query": query, "variables": variables}, separators=(",", ":"))
 
 
 @dataclass
 class Plan:
-    """What one contestant is asked. clients: their name at the load, one list of `bodies` each."""
+    """The requests for one server. clients: their name in the load process, with one list of `bodies` each."""
 
     contestant: Contestant
     clients: str
     bodies: Sequence[Sequence[str]]
     in_flight: int
     listeners: str = ""
-    """Who hears of each operation, if anybody."""
+    """The subscribers that receive each operation's event, if any."""
     deliveries: int = 1
-    """How many of them hear of each."""
+    """The number of subscribers per operation."""
     per: int = 1
-    """What the CPU of an operation is divided by when it is told."""
+    """The divisor of an operation's CPU in the tables."""
     until_calm: bool = False
-    """Something follows from an operation that nobody is told of: it counts too."""
+    """An operation causes work without an event: it counts too."""
 
 
 @dataclass
 class Turn:
-    """One command to the load."""
+    """One command to the load process."""
 
     asked: dict[str, Any]
     heard: dict[str, Any] | None
-    spent: Spent
+    spent: CostSample
 
     @property
     def cpu(self) -> dict[str, float]:
@@ -60,7 +60,7 @@ class Turns:
     async def measure(
         self, scenario: str, plans: Sequence[Plan], *, size: int | None = None, half: bool = True
     ) -> list[Figures]:
-        """At saturation, turn by turn; then once at half of that, if that is wanted."""
+        """Measure at saturation, turn by turn; then once at half of that rate, if wanted."""
         profile = self._stage.profile
         saturated: dict[str, list[Turn]] = {plan.contestant.name: [] for plan in plans}
         for plan in plans:
@@ -83,7 +83,7 @@ class Turns:
     async def alone(
         self, scenario: str, plans: Sequence[tuple[Plan, Callable[[], Awaitable[object]]]], *, size: int | None = None
     ) -> list[Figures]:
-        """Something is done before, then every client asks once, one after the other; as often as there are rounds."""
+        """Prepare, then let every client send once, one after the other; repeat for each round."""
         told: dict[str, list[Turn]] = {plan.contestant.name: [] for plan, _ in plans}
         for _ in range(self._stage.profile.rounds):
             for plan, before in plans:
@@ -99,13 +99,13 @@ class Turns:
     def told(
         self, scenario: str, plan: Plan, turns: Sequence[Turn], half: Turn, *, rate: float, size: int | None = None
     ) -> Figures:
-        """What some turns came to, said to whoever waits."""
+        """Print the results of some turns."""
         figures = figures_of(scenario, plan, turns, half, rate=rate, size=size)
         say(figures)
         return figures
 
     async def drive(self, plan: Plan, *, how: str, seconds: float = 0.0, rate: float = 0.0) -> Turn:
-        """One turn, until all that follows is done."""
+        """Run one turn, until all work it causes is done."""
         load, stage = self._stage.load, self._stage
 
         async def act() -> dict[str, Any]:
@@ -123,10 +123,10 @@ class Turns:
                 raise RuntimeError(f"{plan.contestant.name} failed {asked['failures']} times: {asked['failure']}")
             if plan.listeners:
                 await load.ask("wait", name=plan.listeners, count=asked["count"] * plan.deliveries)
-                # What is answered before all have heard is not done yet.
+                # An operation is not done until all subscribers have the event.
                 asked["elapsed"] = time.perf_counter() - began
             if plan.until_calm:
-                await stage.calm(plan.contestant)
+                await stage.wait_until_idle(plan.contestant)
                 if not plan.listeners:
                     asked["elapsed"] = time.perf_counter() - began - CALM_SECONDS
             return asked
@@ -146,7 +146,7 @@ def figures_of(
     size: int | None,
     timed: bool = True,
 ) -> Figures:
-    """The medians of turns, and the times of the one at half the rate. Not timed: there was none."""
+    """Return the medians of turns, and the times of the turn at half the rate. Without times if there was none."""
     heard, times = half.heard, half.asked if timed else {}
     return Figures(
         scenario,
@@ -166,7 +166,7 @@ def figures_of(
 
 
 def say(figures: Figures) -> None:
-    """A line for whoever waits."""
+    """Print a line of progress."""
     size = "" if figures.size is None else f" {figures.size:,}"
     rate = "" if figures.rate is None else f", {figures.rate:,.0f}/s"
     cpu = figures.cpu_all / figures.per

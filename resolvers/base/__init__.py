@@ -1,1 +1,1 @@
-"""What every use case needs: the application, errors, input checks, cursors and pages."""
+"""Parts that all use cases share: the application, errors, input checks, cursors and pages."""

@@ -1,4 +1,4 @@
-"""What use cases are given to work with."""
+"""The application that use cases work with."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from store.redis.request_scope import RequestScope
 from store.store import Store
+from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
@@ -21,12 +22,12 @@ class Limits:
 
     max_group_members: int = 5_000
     recall_seconds: int = 120
-    """How long a sender may recall their own message."""
+    """Time for which a sender may recall their own message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confab:
-    """One process's parts, put together by the server. Handed to every use case; holds no state of its own."""
+    """The parts of one process. Passed to every use case; has no state of its own."""
 
     store: Store
     hub: Hub
@@ -36,6 +37,7 @@ class Confab:
     receipts: ReceiptNotifier
     revisions: Revisions
     typing: TypingNotifier
+    publisher: EventPublisher
     limits: Limits
 
     def request_scope(self) -> RequestScope:
@@ -50,9 +52,9 @@ class Confab:
     async def settle_fallback(self) -> bool:
         """Settle an operation that used the Redis fallback. To be called before it is answered.
 
-        Returns true if the deployment still has no Redis: whichever server finds one again loads what was written from MongoDB. Returns
-        false if other servers use Redis again: what this operation wrote has been invalidated there, but what it read may be older than
-        what they show. Raises Unreachable if neither is certain.
+        Returns true if the deployment still has no Redis: whichever server finds one again loads what was written from
+        MongoDB. Returns false if other servers use Redis again: what this operation wrote has been invalidated there,
+        but what it read may be older than what they show. Raises Unreachable if neither is certain.
         """
         deployment = self.store.deployment
         if await deployment.generations.is_away():

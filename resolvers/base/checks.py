@@ -1,4 +1,4 @@
-"""What texts may be, whoever sends them. All raise InvalidInput naming the field at fault."""
+"""Checks of texts that clients send. All raise InvalidInput, which names the field at fault."""
 
 from __future__ import annotations
 
@@ -13,42 +13,45 @@ LONGEST_URL = 2_048
 
 
 def check_content(content: str) -> None:
-    """Raises InvalidInput for what is no message: empty, blank, too long, with a NUL or half a character."""
+    """Raise InvalidInput for a message that is empty, blank or too long, or has a NUL or a lone surrogate."""
     if not 1 <= len(content) <= LONGEST_CONTENT:
         raise InvalidInput(f"content must have 1 to {LONGEST_CONTENT} characters", field="content")
     if not content.strip():
         raise InvalidInput("content must not be only white space", field="content")
     if "\0" in content:
-        raise InvalidInput("content must not hold a NUL character", field="content")
+        raise InvalidInput("content must not contain a NUL character", field="content")
     check_encodable(content, "content")
 
 
 def check_encodable(text: str, field: str) -> None:
-    """Raises InvalidInput for lone surrogates, which JSON can spell and no encoding can keep."""
+    """Raise InvalidInput for a lone surrogate, which JSON can spell and UTF-8 can't encode."""
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InvalidInput(f"{field} holds half of a surrogate pair", field=field) from error
+            raise InvalidInput(f"{field} must not contain a lone surrogate", field=field) from error
 
 
 def check_sub_biz(name: str | None) -> None:
-    """Raises InvalidInput for what is no name of a subBiz."""
+    """Raise InvalidInput for a text that can't be the name of a subBiz."""
     if name is not None and not is_sub_biz(name):
-        raise InvalidInput("subBiz must have 1 to 32 of a-z, 0-9 and -", field="subBiz")
+        raise InvalidInput("subBiz must have 1 to 32 characters of a-z, 0-9 and -", field="subBiz")
 
 
 def check_category(category: str | None) -> None:
-    """Raises InvalidInput for categories that are blank, too long or hold control characters."""
+    """Raise InvalidInput for a category that is empty, blank or too long, or has control characters."""
     if category is None:
         return
     if not 1 <= len(category) <= LONGEST_CATEGORY or not category.strip() or any(map(_is_control, category)):
-        raise InvalidInput(f"categoryId must have 1 to {LONGEST_CATEGORY} characters", field="categoryId")
+        raise InvalidInput(
+            f"categoryId must have 1 to {LONGEST_CATEGORY} characters, not only white space, no control characters",
+            field="categoryId",
+        )
     check_encodable(category, "categoryId")
 
 
 def check_key(key: str | None) -> None:
-    """Raises InvalidInput for what is no idempotency key."""
+    """Raise InvalidInput for an idempotency key that is empty or too long."""
     if key is None:
         return
     if not 1 <= len(key) <= LONGEST_KEY:
@@ -57,7 +60,7 @@ def check_key(key: str | None) -> None:
 
 
 def check_avatar_url(url: str | None) -> None:
-    """Raises InvalidInput for what can't be shown as a picture's address."""
+    """Raise InvalidInput for a text that can't be the address of a picture."""
     if url is None:
         return
     if len(url) > LONGEST_URL or not url.startswith(("https://", "http://")) or not url.isprintable():
@@ -65,7 +68,7 @@ def check_avatar_url(url: str | None) -> None:
 
 
 def check_name(name: str, field: str) -> None:
-    """Raises InvalidInput for names that are blank, too long or hold control characters."""
+    """Raise InvalidInput for a name that is empty, blank or too long, or has control characters."""
     if not 1 <= len(name) <= LONGEST_NAME or not name.strip() or any(map(_is_control, name)):
         raise InvalidInput(
             f"{field} must have 1 to {LONGEST_NAME} characters, not only white space, no control characters",

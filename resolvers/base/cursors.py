@@ -1,7 +1,7 @@
-"""Cursors: opaque to clients, good on any server of the deployment.
+"""Cursors: opaque to clients, valid on all servers of the deployment.
 
-A sync cursor is a position on one user's clock; one that can't be used leads to a reset, never to an error. A page
-cursor is a position in a list; one that isn't ours is an error.
+A sync cursor is a position on one user's clock. One that can't be used leads to a reset, never to an error. A page
+cursor is a position in a list. One that is not of that list is an error.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from subscriptions.realtime.mailboxes import Position
 
 
 def encode_sync(deployment: str, user: UserId, at: Position) -> str:
-    """A position on the user's clock as the API gives it out."""
+    """Return a position on the user's clock as a cursor of the API."""
     return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.began), str(at.tick), *map(str, at.ahead))))
 
 
 def decode_sync(deployment: str, user: UserId, text: str) -> Position | None:
-    """The position, or None for what is nonsense, another user's or another deployment's."""
+    """Return the position; None if the text is invalid, or of another user or deployment."""
     parts = (_decode(text) or "").split("\n")
     if len(parts) < 6 or parts[:3] != ["c1", deployment, user] or not all(map(is_number, parts[4:])):
         return None
@@ -29,15 +29,15 @@ def decode_sync(deployment: str, user: UserId, text: str) -> Position | None:
 
 
 def encode_page(kind: str, *parts: str | int) -> str:
-    """A position in a list of some kind."""
+    """Return a position in a list of some kind as a cursor of the API."""
     return _encode("\n".join((kind, *map(str, parts))))
 
 
 def decode_page(kind: str, text: str, field: str) -> list[str]:
-    """The parts of a position in a list of that kind. Raises InvalidInput for anything else."""
+    """Return the parts of a position in a list of that kind. Raises InvalidInput for any other text."""
     found, *parts = (_decode(text) or "").split("\n")
     if found != kind:
-        raise InvalidInput(f"{field} is not a cursor of this list", field=field)
+        raise InvalidInput(f"{field} must be a cursor of this list", field=field)
     return parts
 
 
@@ -45,12 +45,12 @@ def decode_page_number(kind: str, text: str, field: str) -> int:
     """Like decode_page, for a position that is one number."""
     parts = decode_page(kind, text, field)
     if len(parts) != 1 or not is_number(parts[0]):
-        raise InvalidInput(f"{field} is not a cursor of this list", field=field)
+        raise InvalidInput(f"{field} must be a cursor of this list", field=field)
     return int(parts[0])
 
 
 def is_number(text: str) -> bool:
-    """Whether text is a number as cursors hold them."""
+    """Return whether a text is a number as cursors contain it."""
     return text.isascii() and text.isdigit() and len(text) < 17
 
 

@@ -1,4 +1,4 @@
-"""The tree of failures a caller can be told. Each leaf is one code of the contract's ErrorCode.
+"""Errors that callers receive. Each leaf of the tree is one code of the contract's ErrorCode.
 
 ConfabError
 ├── Unauthenticated          UNAUTHENTICATED
@@ -16,7 +16,7 @@ ConfabError
 ├── PrivateCannotDelete      PRIVATE_CANNOT_DELETE
 └── Unavailable              UNAVAILABLE             retryable
 
-Whatever else is raised is a defect: INTERNAL to the caller, the details in the log only.
+Any other exception is a defect: the caller receives INTERNAL, the details are in the log only.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 A_MOMENT_MS = 1_000
-"""When to try again what only the client's own doing makes possible, such as ending one of its streams."""
+"""Retry time for a request that succeeds only after the client did something, such as ending one of its streams."""
 
 
 class ConfabError(Exception):
-    """A failure with a code of the contract. `field` names the one input at fault, if there is one; `retry_after_ms` says in how
-    many milliseconds another try may do, where that is known."""
+    """An error with a code of the contract.
+
+    `field`: the input at fault, if there is exactly one. `retry_after_ms`: time after which the request may succeed, if
+    it is known.
+    """
 
     code: ClassVar[str]
     retryable: ClassVar[bool] = False
@@ -42,58 +45,86 @@ class ConfabError(Exception):
 
 
 class Unauthenticated(ConfabError):
+    """Raised without a valid token."""
+
     code = "UNAUTHENTICATED"
 
 
 class Forbidden(ConfabError):
+    """Raised when the caller's rights do not allow the request."""
+
     code = "FORBIDDEN"
 
 
 class NotFound(ConfabError):
+    """Raised for an object that does not exist, or that the caller may not see."""
+
     code = "NOT_FOUND"
 
 
 class NotAMember(ConfabError):
+    """Raised when a user is no longer in a conversation."""
+
     code = "NOT_A_MEMBER"
 
 
 class InvalidInput(ConfabError):
+    """Raised for input that is wrong by itself."""
+
     code = "INVALID_INPUT"
 
 
 class RateLimited(ConfabError):
+    """Raised when a user does something too often."""
+
     code = "RATE_LIMITED"
     retryable = True
 
 
 class QueryTooComplex(ConfabError):
+    """Raised for an operation that would cost too much."""
+
     code = "QUERY_TOO_COMPLEX"
 
 
 class IdempotencyConflict(ConfabError):
+    """Raised when an idempotency key was used with another input."""
+
     code = "IDEMPOTENCY_CONFLICT"
 
 
 class RecallTimeout(ConfabError):
+    """Raised when it is too late to recall a message."""
+
     code = "RECALL_TIMEOUT"
 
 
 class GroupTooSmall(ConfabError):
+    """Raised for a new group with too few members."""
+
     code = "GROUP_TOO_SMALL"
 
 
 class GroupFull(ConfabError):
+    """Raised when a group would have too many members."""
+
     code = "GROUP_FULL"
 
 
 class OwnerCannotLeave(ConfabError):
+    """Raised when the owner of a group leaves it."""
+
     code = "OWNER_CANNOT_LEAVE"
 
 
 class PrivateCannotDelete(ConfabError):
+    """Raised when a private conversation is to be deleted."""
+
     code = "PRIVATE_CANNOT_DELETE"
 
 
 class Unavailable(ConfabError):
+    """Raised when the server can't answer at the moment."""
+
     code = "UNAVAILABLE"
     retryable = True

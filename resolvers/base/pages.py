@@ -1,4 +1,4 @@
-"""Pages of the Relay kind."""
+"""Pages of lists, as in Relay connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Edge(Generic[T]):
-    """A thing in a list, and where it stands."""
+    """An item of a list with its cursor."""
 
     node: T
     cursor: str
@@ -22,7 +22,7 @@ class Edge(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A stretch of a list."""
+    """A part of a list."""
 
     edges: list[Edge[T]]
     has_next: bool
@@ -30,7 +30,7 @@ class Page(Generic[T]):
 
 
 def check_page_size(size: int | None, field: str) -> int:
-    """A page size as the contract allows it. Raises InvalidInput."""
+    """Return a page size if the contract allows it. Raises InvalidInput."""
     if size is None or not 1 <= size <= LARGEST_PAGE:
         raise InvalidInput(f"{field} must be from 1 to {LARGEST_PAGE}", field=field)
     return size

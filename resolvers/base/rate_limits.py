@@ -1,4 +1,4 @@
-"""How often users may do what, as they are told of it."""
+"""Rate limits of users, with the error that callers receive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from store.users.rate_limits import RateLimit
 
 
 def check_rate(limit: RateLimit, user: UserId) -> None:
-    """Counts that the user does it once more. Raises RateLimited, with when to come back, where that is too often."""
-    wait_ms = limit.take(user)
+    """Count an action of a user. Raises RateLimited, with the time to wait, if they do it too often."""
+    wait_ms = limit.count(user)
     if wait_ms:
-        raise RateLimited("That was too often, please try again a little later.", retry_after_ms=wait_ms)
+        raise RateLimited("You did this too often. Please try again later.", retry_after_ms=wait_ms)

@@ -23,7 +23,7 @@ class Access:
 
     @property
     def is_current(self) -> bool:
-        """Whether the viewer is in it now."""
+        """True if the viewer is in it now."""
         return self.member is None or self.member.is_current
 
 
@@ -58,7 +58,7 @@ def access_from(head: Head, member: Member | None) -> Access | None:
     """Return the access to a private conversation of the viewer, or to a group with their membership, if any."""
     if head.kind is ConversationKind.PRIVATE:
         # A private conversation exists from its first message on.
-        return Access(head, [(1, None)]) if head.last is not None else None
+        return Access(head, [(1, None)]) if head.newest is not None else None
     if member is None or head.group is None or head.dismissed:
         return None
     return Access(head, visible_ranges(member, full_history=head.group.full_history), member)

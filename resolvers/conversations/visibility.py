@@ -30,7 +30,7 @@ def is_visible(seq: int, ranges: Sequence[SeqRange]) -> bool:
     return any(first <= seq and (last is None or seq <= last) for first, last in ranges)
 
 
-def clip(ranges: Sequence[SeqRange], first: int, last: int) -> list[tuple[int, int]]:
+def clip_ranges(ranges: Sequence[SeqRange], first: int, last: int) -> list[tuple[int, int]]:
     """Return the parts of the ranges between two seqs, ends included."""
     clipped = [(max(a, first), last if b is None else min(b, last)) for a, b in ranges]
     return [(a, b) for a, b in clipped if a <= b]

@@ -1,1 +1,1 @@
-"""Use cases on groups: creating them, changing them, and who may do what."""
+"""Use cases on groups: creating, reading and changing them, and the rights of members."""

@@ -1,4 +1,4 @@
-"""What members of a group may do, by their role: plain functions on memberships."""
+"""Rights of a group's members, by their role."""
 
 from __future__ import annotations
 
@@ -11,40 +11,46 @@ MEMBER = "MEMBER"
 
 
 def is_moderator(member: Member) -> bool:
-    """Whether a member is OWNER or ADMIN."""
+    """Return whether a member is OWNER or ADMIN."""
     return member.role in (OWNER, ADMIN)
 
 
 def check_moderator(actor: Member) -> None:
-    """Raises Forbidden unless the actor is OWNER or ADMIN."""
+    """Raise Forbidden unless the actor is OWNER or ADMIN."""
     if not is_moderator(actor):
         raise Forbidden("only the owner or an admin of the group may do this")
 
 
 def check_owner(actor: Member) -> None:
-    """Raises Forbidden unless the actor is the OWNER."""
+    """Raise Forbidden unless the actor is the OWNER."""
     if actor.role != OWNER:
         raise Forbidden("only the owner of the group may do this")
 
 
 def check_target(actor: Member, user: str, target: Member | None) -> Member:
-    """The membership of somebody else whom the actor acts on. Raises InvalidInput for the actor, NotAMember for who is none."""
+    """Return the membership of another user that the actor changes.
+
+    Raises InvalidInput for the actor's own, NotAMember if the user is not a member.
+    """
     if user == actor.user:
-        raise InvalidInput("this can't be done to oneself", field="userId")
+        raise InvalidInput("name another member than yourself", field="userId")
     if target is None or not target.is_current:
-        raise NotAMember("that user is no member of the group", field="userId")
+        raise NotAMember("this user is not a member of the group", field="userId")
     return target
 
 
 def check_removal(actor: Member, user: str, target: Member | None) -> None:
-    """Raises Forbidden for who may remove nobody, or not this one: nobody the OWNER, no ADMIN an ADMIN."""
+    """Check that the actor may remove a member.
+
+    Raises Forbidden for a MEMBER, for the removal of the OWNER, and of an ADMIN by an ADMIN; and as `check_target`.
+    """
     check_moderator(actor)
     removed = check_target(actor, user, target)
     if removed.role == OWNER or (removed.role == ADMIN and actor.role != OWNER):
-        raise Forbidden("nobody removes the owner, and only the owner removes an admin", field="userId")
+        raise Forbidden("nobody can remove the owner, and only the owner can remove an admin", field="userId")
 
 
 def check_leaving(actor: Member) -> None:
-    """Raises OwnerCannotLeave."""
+    """Raise OwnerCannotLeave for the OWNER."""
     if actor.role == OWNER:
-        raise OwnerCannotLeave("the owner can't leave: make somebody else the owner, or dismiss the group")
+        raise OwnerCannotLeave("the owner can't leave; transfer the group to another owner or dismiss it first")

@@ -17,7 +17,7 @@ from subscriptions.realtime.mailboxes import Item, Mailbox, Position
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """The end of what was missed: events are live from here on. reset: not all of it is known, the client starts over."""
+    """The end of what was missed: events are live from here on. reset: the client has to start over."""
 
     reset: bool
 
@@ -39,8 +39,8 @@ LivePayload = MessageStreamEvent | CaughtUp | SessionChanged | SessionSync
 class LiveEvent(NamedTuple):
     """An event as a subscriber sees it, and the cursor to resume from.
 
-    `payload` is the same object for all subscribers of the event, so that it is executed once for all of them. A client that
-    has applied the event holds everything before `cursor`; events without a tick have none.
+    `payload` is the same object for all subscribers of the event, so that it is executed once for all of them. A client
+    that has applied the event holds everything before `cursor`; events without a tick have none.
     """
 
     payload: LivePayload

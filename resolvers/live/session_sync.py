@@ -51,7 +51,10 @@ class _SessionView:
         return None
 
     async def _catch_up(self, cursor: Position | None) -> Parts:
-        """Yield all sessions that changed after the cursor, in parts. A cursor that is not good any more: reset, and all."""
+        """Yield all sessions that changed after the cursor, in parts.
+
+        If the cursor is None or not usable any more, these are all sessions, with `reset`.
+        """
         reset = False
         while True:
             delta = await read_patiently(

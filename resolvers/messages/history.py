@@ -9,7 +9,7 @@ from resolvers.base.cursors import decode_page_number, encode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.conversations.access import Access, access_conversation
-from resolvers.conversations.visibility import clip, is_visible
+from resolvers.conversations.visibility import clip_ranges, is_visible
 from store.base.ids import UserId, parse_message_id
 from store.messages.message import Message
 
@@ -45,7 +45,7 @@ async def list_messages(
     if access is None:
         return None
     top = access.head.seq if high is None else min(high, access.head.seq)
-    ranges = clip(access.ranges, low, top)
+    ranges = clip_ranges(access.ranges, low, top)
     messages = await app.store.messages.list_between(access.head.conversation, ranges, size + 1, newest_first=backwards)
     has_more = len(messages) > size
     messages = messages[:size]
@@ -75,10 +75,10 @@ async def access_message(app: Confab, viewer: UserId, message: str) -> tuple[Mes
 
 def newest_visible(access: Access) -> Message | int | None:
     """Return the conversation's newest message if the viewer may read it, else the newest seq that they may read."""
-    newest = access.head.last
+    newest = access.head.newest
     if newest is None or is_visible(newest.seq, access.ranges):
         return newest
-    ends = [last for _, last in clip(access.ranges, 1, newest.seq)]
+    ends = [last for _, last in clip_ranges(access.ranges, 1, newest.seq)]
     return max(ends) if ends else None
 
 
@@ -93,7 +93,7 @@ async def list_newest_visible(app: Confab, places: Sequence[tuple[Access, int]])
         message = found.get((access.head.conversation, seq))
         if message is None:
             # The seq was given to a message that was never stored.
-            ranges = clip(access.ranges, 1, seq)
+            ranges = clip_ranges(access.ranges, 1, seq)
             earlier = await app.store.messages.list_between(access.head.conversation, ranges, 1, newest_first=True)
             message = earlier[0] if earlier else None
         newest.append(message)

@@ -11,7 +11,7 @@ from store.messages.idempotency_claims import CLAIM_MS, Claim
 from store.messages.message import Message
 
 _PATIENCE_SECONDS = 12.0
-"""How long a request waits for an earlier one with the same key."""
+"""Longest wait of a request for an earlier one with the same key."""
 
 _UNRESERVED_PATIENCE_SECONDS = 3.0
 """The same if the earlier request's message has no place."""
@@ -65,7 +65,7 @@ async def wait_for_duplicate(app: Confab, message: Message) -> Message:
         under_way = app.delivery.find(message.id)
         if under_way is not None:
             return (await asyncio.shield(under_way)).message
-        found = await app.store.messages.find_in(message.conversation, message.id)
+        found = await app.store.messages.find_in_conversation(message.conversation, message.id)
         if found is not None:
             return found
         await asyncio.sleep(_LONGEST_PAUSE_SECONDS)
@@ -85,7 +85,7 @@ async def _find_original(app: Confab, claim: Claim) -> Message | None:
     if claim.seq:
         places = await app.store.messages.find_many([(claim.conversation, claim.seq)])
         return places[claim.conversation, claim.seq]
-    return await app.store.messages.find_in(claim.conversation, claim.message)
+    return await app.store.messages.find_in_conversation(claim.conversation, claim.message)
 
 
 async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fallback: bool) -> Message | MessageId:

@@ -98,7 +98,7 @@ async def find_reply_target(
     if access is not None and not access.is_current:
         raise left_conversation()
     wanted = parse_message_id(reply_to)
-    found = await app.store.messages.find_in(conversation, wanted) if wanted is not None else None
+    found = await app.store.messages.find_in_conversation(conversation, wanted) if wanted is not None else None
     if found is None or access is None or not is_visible(found.seq, access.ranges):
         raise InvalidInput("replyToId must name a message of this conversation that you can see", field="replyToId")
     return found.id, found.seq

@@ -96,7 +96,7 @@ async def _find_sender_session(app: Confab, message: Message) -> Session | None:
     session = next(iter(snapshot.sessions), None)
     if session is not None and min(session.write_seq, session.read_seq) >= message.seq:
         return session
-    return (await app.delivery.show_stored(message)).sender.session
+    return (await app.delivery.deliver_stored(message)).sender.session
 
 
 async def _send(app: Confab, message: Message, *, opens: bool) -> SendResult:
@@ -105,7 +105,7 @@ async def _send(app: Confab, message: Message, *, opens: bool) -> SendResult:
 
 
 async def _send_in_turn(app: Confab, message: Message, *, opens: bool) -> SendResult:
-    with app.delivery.coming:
+    with app.delivery.batch_window:
         reserved = await _reserve(app, message, opens=opens)
     if reserved is None:
         original = await wait_for_duplicate(app, message)

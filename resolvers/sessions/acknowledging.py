@@ -86,4 +86,4 @@ async def acknowledge(
 def _notify_senders(app: Confab, each: Acknowledgement, *, keep: bool) -> None:
     receipt = each.receipt
     if receipt is not None and (keep or each.may_cover_messages):
-        app.receipts.advance(receipt, each.previous_seq, keep=keep)
+        app.receipts.notify(receipt, each.previous_seq, store_mark=keep)

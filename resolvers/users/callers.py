@@ -1,4 +1,4 @@
-"""Who is asking."""
+"""Callers: authenticated users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from store.base.ids import UserId
 
 
 class CallerRole(StrEnum):
-    """What a token may do beyond its own user's business."""
+    """Rights of a token beyond its own user's data."""
 
     USER = "user"
     SERVICE = "service"
@@ -18,9 +18,10 @@ class CallerRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An authenticated user, as the token says. Times in seconds since the epoch; `issued_at` None: it doesn't say.
+    """An authenticated user, from the claims of the token. Times in seconds since the epoch.
 
-    `key`: what the authenticator knows the key by that the token was signed with; nobody else looks into it.
+    `issued_at`: None if the token does not say. `key`: the authenticator's own reference to the key that signed the
+    token.
     """
 
     user_id: UserId

@@ -1,4 +1,4 @@
-"""Users."""
+"""Users: sign-in, and creating users for other systems."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ MOST_USERS = 1_000
 
 
 async def sign_in(app: Confab, caller: Caller) -> None:
-    """The caller exists from now on; the token fills what of name and picture is not set. No round trip after the first time."""
+    """Create the caller if needed, and take a name and a picture that are not set from the token.
+
+    No round trip after the first time.
+    """
     if await app.store.users.ensure(caller.user_id, caller.name, caller.picture):
         await app.bus.announce_users([caller.user_id])
 
 
 def check_user_ids(users: Sequence[str], field: str) -> None:
-    """Raises NotFound where one can't be anybody's id."""
+    """Raise NotFound if a text can't be a user id."""
     if not all(is_user_id(user) for user in users):
         raise NotFound("there is no such user", field=field)
 
 
 async def access_users(app: Confab, users: Sequence[str], field: str) -> list[UserId]:
-    """Users that exist, once each in the order given. Raises NotFound for any other."""
+    """Return the users once each, in the given order. Raises NotFound if one does not exist."""
     wanted = list(dict.fromkeys(UserId(user) for user in users))
     check_user_ids(wanted, field)
     found = await app.store.users.find_many(wanted)
@@ -38,13 +41,16 @@ async def access_users(app: Confab, users: Sequence[str], field: str) -> list[Us
 
 
 async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> list[User]:
-    """Makes users be as given: all or, if one is wrong, none. For services and admins."""
+    """Create users, or replace their profiles. If one is invalid, none is written. For services and admins.
+
+    Raises Forbidden, InvalidInput.
+    """
     if caller.role not in (CallerRole.SERVICE, CallerRole.ADMIN):
         raise Forbidden("only callers with role service or admin may do this")
     if len(users) > MOST_USERS:
-        raise InvalidInput(f"at most {MOST_USERS} users in one call", field="input")
+        raise InvalidInput(f"give at most {MOST_USERS} users in one call", field="input")
     if len({user.id for user in users}) != len(users):
-        raise InvalidInput("a user is named twice", field="id")
+        raise InvalidInput("give each user once", field="id")
     for user in users:
         _check_user(user)
     if users:
@@ -55,6 +61,6 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
 
 def _check_user(user: User) -> None:
     if not is_user_id(user.id):
-        raise InvalidInput("a user id matches [A-Za-z0-9][A-Za-z0-9.@-]{0,63}", field="id")
+        raise InvalidInput("a user id must match [A-Za-z0-9][A-Za-z0-9.@-]{0,63}", field="id")
     check_name(user.name or "", "displayName")
     check_avatar_url(user.avatar_url)

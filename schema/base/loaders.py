@@ -64,7 +64,7 @@ class Loaders:
 
     def user(self, user: UserId) -> User | Awaitable[User]:
         """Return a user; without waiting if this process has the user in memory."""
-        return self._app.store.users.known(user) or self.users.load(user)
+        return self._app.store.users.find_cached(user) or self.users.load(user)
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
         found = await self._app.store.users.find_many(users)

@@ -34,7 +34,7 @@ from subscriptions.transport.engine import (
     ConnectionContext,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
     encode,
 )
@@ -65,7 +65,7 @@ class Engine:
         """Parse and validate a document, and select the operation. Raises RequestRefused."""
         return self._operations.prepare(request)
 
-    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
+    async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """Execute a query or mutation to its end. Raises RequestRefused if it was not started."""
         assert isinstance(prepared, PreparedOperation)
         self._check_request(prepared, request, context)
@@ -96,7 +96,7 @@ class Engine:
             return await _response(result, context.request_id)
 
     async def subscribe(
-        self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
     ) -> ResponseStream:
         """Start a subscription. When this returns, no later event is missed. Raises RequestRefused."""
         assert isinstance(prepared, PreparedOperation)

@@ -25,7 +25,7 @@ from schema.execution.query_limits import QueryLimits, fragments_of, parse_limit
 from schema.execution.query_shape import check_shape
 from schema.execution.selection_keys import SelectionKey, selection_key
 from schema.root import SCHEMA
-from subscriptions.transport.engine import GraphQLRequest, OperationKind, RequestRefused, error
+from subscriptions.transport.engine import GraphQLRequest, OperationKind, RequestRefused, make_error
 
 # The budget of the rule that compares overlapping fields. Documents within the limits need a fraction of it. Without
 # it, a hostile document could occupy the process for a second.
@@ -80,7 +80,7 @@ class OperationCache:
             self._prepared.move_to_end(key)
             return prepared
         if request.document_id is not None:
-            raise RequestRefused([error(IDS_NOT_SUPPORTED, InvalidInput.code)])
+            raise RequestRefused([make_error(IDS_NOT_SUPPORTED, InvalidInput.code)])
         prepared = self._prepare(request)
         if len(request.query) <= _MAX_DOCUMENT_CHARACTERS:
             self._prepared[key] = prepared

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.groups import group_changes, groups
+from resolvers.groups import group_changes
+from resolvers.groups.group_creation import NewGroup, create_group
 from schema.base.context import Info
 from schema.groups.group_types import Group, GroupRole, HistoryVisibility, group_from
 
@@ -38,9 +39,9 @@ class CreateGroupInput:
     sub_biz: str | None = None
     idempotency_key: str | None = None
 
-    def to_new_group(self) -> groups.NewGroup:
+    def to_new_group(self) -> NewGroup:
         """Return the input with its defaults filled in."""
-        return groups.NewGroup(
+        return NewGroup(
             name=self.name,
             avatar_url=self.avatar_url,
             members=tuple(self.member_ids),
@@ -58,7 +59,7 @@ class GroupMutations:
         "Everyone's session is ACTIVE at once."
     )
     async def create_group(self, info: Info, input: CreateGroupInput) -> Group:
-        access = await groups.create_group(info.context.app, info.context.viewer, input.to_new_group())
+        access = await create_group(info.context.app, info.context.viewer, input.to_new_group())
         return group_from(access.head)
 
     @strawberry.mutation(description="OWNER and ADMIN. Sends GroupChanged.")

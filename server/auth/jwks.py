@@ -147,7 +147,10 @@ class KeySet:
 
 
 def load_from_url(url: str) -> Callable[[], Awaitable[bytes]]:
-    """Return a function that loads the document over HTTP. It does not follow redirects: only the given URL is trusted."""
+    """Return a function that loads the document over HTTP.
+
+    It does not follow redirects: only the given URL is trusted.
+    """
 
     def fetch() -> bytes:
         return httpx.get(url, timeout=FETCH_TIMEOUT_SECONDS).raise_for_status().content

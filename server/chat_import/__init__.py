@@ -1,1 +1,1 @@
-"""`confab import-chat`: replays a chat log through the API."""
+"""`confab import-chat`: imports a chat log into a group."""

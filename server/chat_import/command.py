@@ -1,9 +1,9 @@
-"""`confab import-chat`: a chat log replayed into a group, as if its people had used the API.
+"""`confab import-chat`: imports a chat log into a group through the use cases of the API.
 
-The group is the one of its name that the user `importer` owns; it is made with the first log imported under that name.
-How far a log has come is kept in MongoDB. It lags behind a little: what was sent past it is recognised by reading the
-group's messages, and what was under way when an import was killed is finished first. So a log that is imported once more
-goes on where it stopped, whenever and however that was, and repeats nothing. Messages carry the time of the import.
+The user `importer` owns the group. The first import under a name creates it. The progress of each log is stored in
+MongoDB, with some delay: messages sent after it are recognised by their idempotency keys in the group's messages, and
+in-flight messages of a killed import are finished first. So an import that is repeated continues where it stopped, and
+duplicates nothing. Messages have the time of the import.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from store.deployment.chat_imports import ImportStore
 
 _PAGE = 1_000
 _LAST_SEQ = 1 << 53
-_SWEEPS = 3
+_MAX_SWEEPS = 3
+_START_WAIT_SECONDS = 10.0
+"""Time to wait for the databases before the import fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """An import that is through. `counts` is what this run added; it took `seconds`, 0 where all had been there already."""
+    """Result of an import. `counts` is what this run added in `seconds`; 0 seconds if there was nothing to do."""
 
     group: ConversationId
     plan: ImportPlan
@@ -46,14 +48,14 @@ class ImportSummary:
 
     @property
     def messages(self) -> int:
-        """Messages of the log, whichever run sent them."""
+        """Number of messages of the log, sent by any run."""
         return sum(isinstance(step, SendStep) for step in self.plan.steps)
 
 
 async def run_import(settings: Settings, path: Path, group: str) -> ImportSummary:
-    """Imports a log and tells about it on the terminal: progress and trouble on stderr, the summary on stdout.
+    """Import a log. Prints progress and problems to stderr, and a summary to stdout.
 
-    Raises CommandError and ConfabError, and says how far it came. When cancelled, what is under way is finished first.
+    If cancelled, running steps are finished first. Raises CommandError and ConfabError after printing the progress.
     """
     console = Console(stderr=True, highlight=False, markup=False)
     check_name(group, "--group")
@@ -61,49 +63,51 @@ async def run_import(settings: Settings, path: Path, group: str) -> ImportSummar
     plan = make_plan(chat)
     reached = 0
 
-    with _progress_bar(console, path.name, chat.length) as show:
+    with _progress_bar(console, path.name, chat.length) as show_progress:
 
-        def tell(done: int) -> None:
+        def report(done: int) -> None:
             nonlocal reached
             reached = done
-            show(done)
+            show_progress(done)
 
         try:
-            async with open_services(settings.model_copy(update=UNLIMITED)) as services:
-                summary = await import_chat(services, chat, plan, group, tell)
+            unlimited = settings.model_copy(update=UNLIMITED)
+            async with open_services(unlimited, start_wait_seconds=_START_WAIT_SECONDS) as services:
+                summary = await import_chat(services, chat, plan, group, report)
         except StoreError as error:
-            _say_stopped(console, reached, chat)
+            _print_stopped(console, reached, chat)
             raise CommandError(f"MongoDB or Redis does not answer: {error}") from error
         except BaseException:
-            _say_stopped(console, reached, chat)
+            _print_stopped(console, reached, chat)
             raise
     _print_summary(summary, path, group)
     return summary
 
 
 async def import_chat(
-    services: Services, chat: ChatFile, plan: ImportPlan, name: str, tell: Callable[[int], None]
+    services: Services, chat: ChatFile, plan: ImportPlan, name: str, report: Callable[[int], None]
 ) -> ImportSummary:
-    """Brings a log into the group of a name, or what is missing of it. `tell` hears how many lines are durable.
+    """Import a log, or the missing part of it, into the group of a name.
 
-    Raises CommandError, ConfabError, StoreError: whatever was sent stays, and the next import goes on from there.
+    `report` is called with the number of durable lines. Raises CommandError, ConfabError and StoreError. Sent messages
+    remain, and the next import continues from there.
     """
     app = services.app
     imports = ImportStore(app.store.mongo)
     began = time.monotonic()
-    known = await imports.find_group(name)
-    before = await imports.find_progress(known, chat.digest) if known else None
-    if known and before and before.done >= chat.length:
-        tell(chat.length)
-        return ImportSummary(known, plan)
+    existing = await imports.find_group(name)
+    earlier = await imports.find_progress(existing, chat.digest) if existing else None
+    if existing and earlier and earlier.done >= chat.length:
+        report(chat.length)
+        return ImportSummary(existing, plan)
     people = ImportedPeople(app, imports)
-    await people.make(plan.names_after(before.done if before else 0))
+    await people.ensure_users(plan.names_after(earlier.done if earlier else 0))
     group, members = await open_group(app, imports, name, plan.starters)
     head = await app.store.conversations.find(group)
     progress = await imports.insert_progress(group, chat.digest, head.seq if head else 0)
-    if before:
-        await _finish_left_over(services, group)
-    replay = ImportRunner(
+    if earlier:
+        await _finish_in_flight(services, group)
+    runner = ImportRunner(
         app,
         group,
         chat.digest,
@@ -112,22 +116,22 @@ async def import_chat(
         stored=await _stored_keys(services, group, progress.from_seq),
         rename=people.rename,
         save=partial(imports.update_progress, group, chat.digest),
-        tell=tell,
+        report=report,
     )
-    await replay.run(plan.steps, chat.length)
-    return ImportSummary(group, plan, replay.counts, time.monotonic() - began)
+    await runner.run(plan.steps, chat.length)
+    return ImportSummary(group, plan, runner.counts, time.monotonic() - began)
 
 
-async def _finish_left_over(services: Services, group: ConversationId) -> None:
-    """Makes durable what an import that was killed had put into the outbox."""
+async def _finish_in_flight(services: Services, group: ConversationId) -> None:
+    """Store the messages that a killed import left in the outbox."""
     partition = partition_of(group)
-    for _ in range(_SWEEPS):
+    for _ in range(_MAX_SWEEPS):
         if not await services.housekeeper.sweep(range(partition, partition + 1), 0):
             return
 
 
 async def _stored_keys(services: Services, group: ConversationId, after: int) -> set[str]:
-    """The idempotency keys of a group's messages after a seq."""
+    """Return the idempotency keys of a group's messages after a seq."""
     keys: set[str] = set()
     while True:
         ranges = [(after + 1, _LAST_SEQ)]
@@ -149,24 +153,22 @@ def _progress_bar(console: Console, name: str, length: int) -> Iterator[Callable
         yield lambda done: progress.update(task, completed=done)
 
 
-def _say_stopped(console: Console, reached: int, chat: ChatFile) -> None:
-    console.print(
-        f"Stopped after {reached} of {chat.length} lines. The same command goes on from there.", soft_wrap=True
-    )
+def _print_stopped(console: Console, reached: int, chat: ChatFile) -> None:
+    console.print(f"Stopped after {reached} of {chat.length} lines. Repeat the command to continue.", soft_wrap=True)
 
 
 def _print_summary(summary: ImportSummary, path: Path, group: str) -> None:
     console = Console(highlight=False, markup=False)
     plan, counts = summary.plan, summary.counts
-    where = f"{group} ({summary.group})"
+    target = f"{group} ({summary.group})"
     if not summary.seconds:
-        console.print(f"Nothing to do: all of {path} is in {where} already.", soft_wrap=True)
+        console.print(f"Nothing to do: all of {path} is already in {target}.", soft_wrap=True)
         return
-    rate = f"{counts.messages / summary.seconds:.0f} a second"
+    rate = f"{counts.messages / summary.seconds:.0f} per second"
     earlier = summary.messages - counts.messages
     rows = [
-        ("group", where),
-        ("messages", f"{counts.messages}, {rate}" + (f"; {earlier} more had been sent before" if earlier else "")),
+        ("group", target),
+        ("messages", f"{counts.messages}, {rate}" + (f"; {earlier} were sent by earlier runs" if earlier else "")),
         ("people", f"{len(plan.names)}, {len(plan.starters)} of them from the start"),
         ("joins", f"{counts.joins}"),
         ("renames", f"{counts.renames}"),
@@ -176,4 +178,4 @@ def _print_summary(summary: ImportSummary, path: Path, group: str) -> None:
     ]
     for label, value in rows:
         console.print(f"{label:<9} {value}", soft_wrap=True)
-    console.print(f"Its owner is {IMPORTER}: confab token {IMPORTER}", soft_wrap=True)
+    console.print(f"The group's owner is {IMPORTER}. For a token, run: confab token {IMPORTER}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What a chat log needs before its first line: its people, and a group with those of them who were there from the start."""
+"""Prepares an import: creates the users and the group with its initial members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import replace
 from resolvers.base.app import Confab
 from resolvers.base.pages import LARGEST_PAGE
 from resolvers.groups.group_changes import invite_members
-from resolvers.groups.groups import NewGroup, create_group, find_group, list_groups
+from resolvers.groups.group_creation import NewGroup, create_group
+from resolvers.groups.groups import find_group, list_groups
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import MOST_USERS, upsert_users
 from server.chat_import.plan import IMPORTER
@@ -24,20 +25,20 @@ _IMPORTER = User(IMPORTER, "Import", None, True)
 
 
 class ImportedPeople:
-    """Those whom imports made: imports may change their names. Who came to Confab by themselves keeps their name."""
+    """Users that imports have created. Imports change the names of these users only."""
 
     def __init__(self, app: Confab, imports: ImportStore) -> None:
         self._app = app
         self._imports = imports
-        self._made: set[UserId] = set()
+        self._created: set[UserId] = set()
 
-    async def make(self, names: Mapping[UserId, str]) -> None:
-        """Makes everybody exist, and be called by these names."""
+    async def ensure_users(self, names: Mapping[UserId, str]) -> None:
+        """Create missing users, and set the names of users that imports have created."""
         known = await self._app.store.users.find_many([IMPORTER, *names])
         new = [user for user in names if user not in known]
         await self._imports.insert_users(new)
-        self._made = await self._imports.list_users(names)
-        wanted = [replace(known.get(u, User(u, None, None, False)), name=names[u]) for u in names if u in self._made]
+        self._created = await self._imports.list_users(names)
+        wanted = [replace(known.get(u, User(u, None, None, False)), name=names[u]) for u in names if u in self._created]
         changed = [user for user in wanted if known.get(user.id) != user]
         if IMPORTER not in known:
             changed.append(_IMPORTER)
@@ -45,8 +46,8 @@ class ImportedPeople:
             await upsert_users(self._app, _CALLER, changed[start : start + MOST_USERS])
 
     async def rename(self, user: UserId, name: str) -> None:
-        """Gives somebody another name."""
-        if user in self._made:
+        """Change the name of a user that imports have created."""
+        if user in self._created:
             found = await self._app.store.users.find_many([user])
             await upsert_users(self._app, _CALLER, [replace(found[user], name=name)])
 
@@ -54,23 +55,23 @@ class ImportedPeople:
 async def open_group(
     app: Confab, imports: ImportStore, name: str, starters: Sequence[UserId]
 ) -> tuple[ConversationId, set[UserId]]:
-    """The group that logs imported under a name go to, with all starters in it, and who is in it.
+    """Return the group for imports under a name, and its members.
 
-    There is one for a name, however often and wherever an import was stopped. Raises CommandError where the importer can no
-    longer write to it.
+    Creates the group, or invites missing starters, if necessary. There is exactly one group per name, also after
+    interrupted imports. Raises CommandError if the importer can no longer write to the group.
     """
     group = await imports.find_group(name)
     if group is None:
         found = await _find_group_named(app, name) or await _create_group(app, name, starters)
         group = await imports.insert_group(name, found)
     access = await find_group(app, IMPORTER, group)
-    if access is None or not access.is_current or access.head.dissolved:
-        raise CommandError(f"{name} ({group}) was dissolved, or left by the importer: choose another name.")
+    if access is None or not access.is_current or access.head.has_ended:
+        raise CommandError(f"{name} ({group}) was dissolved, or the importer left it: choose another name.")
     members = await _list_members(app, group)
-    late = [user for user in starters if user not in members]
-    if late:
-        await invite_members(app, IMPORTER, group, late)
-    return group, members | set(late)
+    missing = [user for user in starters if user not in members]
+    if missing:
+        await invite_members(app, IMPORTER, group, missing)
+    return group, members | set(missing)
 
 
 async def _create_group(app: Confab, name: str, starters: Sequence[UserId]) -> ConversationId:
@@ -80,7 +81,7 @@ async def _create_group(app: Confab, name: str, starters: Sequence[UserId]) -> C
 
 
 async def _find_group_named(app: Confab, name: str) -> ConversationId | None:
-    """A group that an import made and was stopped before it could note it."""
+    """Find a group that an import created, but was stopped before it stored the group's id."""
     after = None
     while True:
         page = await list_groups(app, IMPORTER, LARGEST_PAGE, after)
@@ -89,7 +90,7 @@ async def _find_group_named(app: Confab, name: str) -> ConversationId | None:
             if (
                 head.group is not None
                 and (head.group.name, head.group.owner) == (name, IMPORTER)
-                and not head.dissolved
+                and not head.has_ended
             ):
                 return head.conversation
         if not page.has_next:

@@ -1,4 +1,4 @@
-"""A chat log as it lies on disk: one JSON object a line, each a message, a join or a rename."""
+"""Reads chat logs: files with one JSON object per line, each a message, a join or a rename."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from server.errors import CommandError
 
-_SHOWN = 60
+_MAX_EXCERPT_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True)
 class MessageLine:
-    """Somebody wrote something, to somebody where the log says so. Lines are numbered from 1."""
+    """A message, optionally addressed to a nick. Lines are numbered from 1."""
 
     line: int
     nick: str
@@ -26,7 +26,7 @@ class MessageLine:
 
 @dataclass(frozen=True, slots=True)
 class JoinLine:
-    """Somebody came in."""
+    """A nick joined."""
 
     line: int
     nick: str
@@ -34,7 +34,7 @@ class JoinLine:
 
 @dataclass(frozen=True, slots=True)
 class RenameLine:
-    """Somebody goes by another nick from now on."""
+    """A nick changed to another one."""
 
     line: int
     nick: str
@@ -46,7 +46,7 @@ ChatLine = MessageLine | JoinLine | RenameLine
 
 @dataclass(frozen=True, slots=True)
 class ChatFile:
-    """A whole log. `digest` tells one content from another; `length` counts its lines, blank ones too."""
+    """A log. `digest` identifies its content. `length` is the number of lines, including blank ones."""
 
     digest: str
     length: int
@@ -54,38 +54,38 @@ class ChatFile:
 
 
 def read_chat(path: Path) -> ChatFile:
-    """A chat log, all of it. Raises CommandError, which names the line, if any of it is not understood.
+    """Read a chat log. Raises CommandError with the line number if a line is invalid.
 
-    Texts and nicks are as in the file. Blank lines are passed over, and so are fields that mean nothing here.
+    Texts and nicks are unchanged. Blank lines and unknown fields are ignored.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
     rows = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    lines = tuple(_lines(path, rows))
+    lines = tuple(_parse_lines(path, rows))
     if not lines:
-        raise CommandError(f"{path} holds no chat: it is empty.")
+        raise CommandError(f"{path} is empty: it should have one JSON object per line.")
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     return ChatFile(digest, lines[-1].line, lines)
 
 
-def _lines(path: Path, rows: list[bytes]) -> Iterator[ChatLine]:
+def _parse_lines(path: Path, rows: list[bytes]) -> Iterator[ChatLine]:
     for number, row in enumerate(rows, start=1):
         if row.strip():
             try:
-                yield _line(number, row)
-            except _InvalidLine as wrong:
-                raise CommandError(f"Line {number} of {path} {wrong}; nothing was imported.") from wrong
+                yield _parse_line(number, row)
+            except _InvalidLine as invalid:
+                raise CommandError(f"Line {number} of {path} {invalid}; nothing was imported.") from invalid
 
 
 class _InvalidLine(Exception):
-    """What is wrong with a line, to be read after its number."""
+    """Raised for an invalid line. The message continues a sentence that starts with the line number."""
 
 
-def _line(number: int, row: bytes) -> ChatLine:
+def _parse_line(number: int, row: bytes) -> ChatLine:
     try:
-        # Not orjson: that refuses escaped lone surrogates, which real logs hold.
+        # orjson refuses escaped lone surrogates, which occur in real logs.
         fields = json.loads(row.decode())
     except UnicodeDecodeError as error:
         raise _InvalidLine("is not UTF-8 text") from error
@@ -105,7 +105,7 @@ def _line(number: int, row: bytes) -> ChatLine:
         case None:
             raise _InvalidLine("has no kind")
         case _:
-            raise _InvalidLine(f"has the unknown kind {_shown(kind)} (known are message, join and rename)")
+            raise _InvalidLine(f"has the unknown kind {_excerpt(kind)} (use message, join or rename)")
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
@@ -113,7 +113,7 @@ def _text(fields: dict[str, Any], name: str) -> str:
         raise _InvalidLine(f"has no {name}")
     value = fields[name]
     if not isinstance(value, str):
-        raise _InvalidLine(f"has a {name} that is no text: {_shown(value)}")
+        raise _InvalidLine(f"has a {name} that is not a text: {_excerpt(value)}")
     return value
 
 
@@ -124,6 +124,6 @@ def _nick(fields: dict[str, Any], name: str) -> str:
     return nick
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     text = json.dumps(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return text if len(text) <= _MAX_EXCERPT_LENGTH else f"{text[: _MAX_EXCERPT_LENGTH - 1]}…"

@@ -1,7 +1,7 @@
-"""Many use cases at once whose messages get their places in a given order.
+"""Runs use cases concurrently whose messages get their `seq` in a given order.
 
-What decides the order in a conversation is when a message is reserved, so only that waits for its turn; keys are checked
-before and writes shared after it as with any other concurrent requests.
+The reservation of a message decides its order, so only reservations wait for their turn. Checks before them and group
+commits after them run concurrently, as for other requests.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ _turn: ContextVar[Turn] = ContextVar("turn")
 
 
 class OutOfTurn(InvalidInput):
-    """A turn before this one failed, so this one never comes. Refuses the message, as any other fault of its input would:
-    nothing is stored, and its key is given back."""
+    """Raised when an earlier turn failed. It refuses the message like invalid input.
+
+    Nothing is stored, and the idempotency key is released.
+    """
 
 
 class OrderedTurns:
-    """Hands out turns. `failure` is what ended the first that failed: none comes after it."""
+    """Creates turns. `failure` is the exception of the first failed turn; later turns never come."""
 
     def __init__(self) -> None:
         self.failure: BaseException | None = None
@@ -34,26 +36,27 @@ class OrderedTurns:
         self._last.set()
 
     def next(self) -> Turn:
-        """The turn after the one that was handed out last."""
+        """Return the next turn."""
         turn = Turn(self, self._last)
         self._last = turn.over
         return turn
 
 
 class Turn:
-    """A use case's turn, for the time of an async `with` block: it comes once the one before is `over`.
+    """The turn of one use case, as an async context manager. It comes once the previous turn is `over`.
 
-    In the block the use case has to work with what `in_turn` gives. If it needs no place, the turn passes with the block.
+    Within the block, the use case has to use the result of `in_turn`. If it reserves nothing, its turn ends with the
+    block.
     """
 
-    def __init__(self, turns: OrderedTurns, before: asyncio.Event) -> None:
+    def __init__(self, turns: OrderedTurns, previous: asyncio.Event) -> None:
         self.over = asyncio.Event()
         self._turns = turns
-        self._before = before
+        self._previous = previous
 
-    async def come(self) -> None:
-        """Waits for the turn. Raises OutOfTurn."""
-        await self._before.wait()
+    async def wait(self) -> None:
+        """Wait for the turn. Raises OutOfTurn."""
+        await self._previous.wait()
         if self._turns.failure is not None:
             raise OutOfTurn("an earlier message could not be sent")
 
@@ -65,12 +68,12 @@ class Turn:
         if error is not None:
             self._turns.failure = self._turns.failure or error
         elif not self.over.is_set():
-            await self.come()
+            await self.wait()
         self.over.set()
 
 
 def in_turn(app: Confab) -> Confab:
-    """The same parts, for use cases that are called within a turn."""
+    """Return a copy of `app` for use cases that run within a turn."""
     return replace(app, store=replace(app.store, outbox=_OutboxInTurn(app.store)))
 
 
@@ -80,17 +83,17 @@ class _OutboxInTurn(OutboxStore):
 
     async def reserve(self, *args: Any, **options: Any) -> ReservedMessage | Refusal:
         turn = _turn.get()
-        await turn.come()
-        return _taken(turn, await super().reserve(*args, **options))
+        await turn.wait()
+        return _end_turn(turn, await super().reserve(*args, **options))
 
     async def reserve_change(self, *args: Any, **options: Any) -> ReservedMessage | Refusal:
         turn = _turn.get()
-        await turn.come()
-        return _taken(turn, await super().reserve_change(*args, **options))
+        await turn.wait()
+        return _end_turn(turn, await super().reserve_change(*args, **options))
 
 
-def _taken(turn: Turn, place: ReservedMessage | Refusal) -> ReservedMessage | Refusal:
-    # A conversation that has to be loaded first is asked for again: the turn is not over by that.
-    if isinstance(place, ReservedMessage):
+def _end_turn(turn: Turn, outcome: ReservedMessage | Refusal) -> ReservedMessage | Refusal:
+    # A refusal is retried after the conversation was loaded, so the turn continues.
+    if isinstance(outcome, ReservedMessage):
         turn.over.set()
-    return place
+    return outcome

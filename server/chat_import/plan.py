@@ -1,4 +1,4 @@
-"""Who is who in a chat log: nicks become user ids, and lines become what these users do."""
+"""Plans an import: maps nicks to user ids, and lines to steps of these users."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resolvers.base.checks import LONGEST_CONTENT, LONGEST_NAME
-from resolvers.groups.groups import SMALLEST_GROUP
+from resolvers.groups.group_creation import SMALLEST_GROUP
 from server.chat_import.log_file import ChatFile, ChatLine, JoinLine, MessageLine, RenameLine
 from server.errors import CommandError
 from store.base.ids import UserId, is_user_id
 
 IMPORTER = UserId("importer")
-"""Owns the groups that logs go to, and invites whom they say came in. No nick is mapped to it."""
+"""Owner of the imported groups, who invites the users that join. No nick is mapped to this id."""
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9.@-]")
-_MARKED = re.compile(r".*\.[0-9a-f]{16}\Z", re.DOTALL)
-_LONGEST_STEM = 47
+_HAS_DIGEST = re.compile(r".*\.[0-9a-f]{16}\Z", re.DOTALL)
+_MAX_STEM_LENGTH = 47
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
@@ -26,7 +26,7 @@ _REPLACEMENT = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class SendStep:
-    """A user writes. Mentions are of people who are members by then."""
+    """A user sends a message. All mentioned users are members at that time."""
 
     line: int
     user: UserId
@@ -36,7 +36,7 @@ class SendStep:
 
 @dataclass(frozen=True, slots=True)
 class JoinStep:
-    """A user who has not been a member so far becomes one."""
+    """A user becomes a member."""
 
     line: int
     user: UserId
@@ -56,10 +56,10 @@ Step = SendStep | JoinStep | RenameStep
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What a log makes happen, a pure function of its content.
+    """Steps of an import. It depends only on the content of the log.
 
-    `names` holds everybody with the name they begin with, `starters` those who are there before the first step.
-    `skipped` counts messages without text, `cut` those that were longer than a message may be.
+    `names` has the first name of every user. `starters` are members before the first step. `skipped` is the number of
+    messages without text, `cut` the number of messages that are too long and are shortened.
     """
 
     names: dict[UserId, str]
@@ -69,58 +69,59 @@ class ImportPlan:
     cut: int
 
     def names_after(self, line: int) -> dict[UserId, str]:
-        """Everybody's name once the lines up to and with this one have happened."""
+        """Return the names of all users after this line."""
         changed = {step.user: step.name for step in self.steps if isinstance(step, RenameStep) and step.line <= line}
         return self.names | changed
 
 
-def user_id_for(nick: str, bearer: int = 1) -> UserId:
-    """The id of the bearer-th person who begins with a nick. Always the same, and never another nick's or bearer's.
+def user_id_for(nick: str, owner_number: int = 1) -> UserId:
+    """Return the id of the n-th person whose first nick is `nick`. Ids are stable, and unique per nick and number.
 
-    A nick that is a legal user id stays what it is; any other keeps its legal characters and gets a digest.
+    A nick that is a legal user id is used unchanged. Other nicks keep their legal characters and get a digest.
     """
-    # Whoever is spelt as if they had a digest gets one too, so that the two kinds of id never meet.
-    if bearer == 1 and is_user_id(nick) and not _MARKED.match(nick) and nick != IMPORTER:
+    # A nick that looks like it has a digest gets one too, so that the two kinds of ids cannot collide.
+    if owner_number == 1 and is_user_id(nick) and not _HAS_DIGEST.match(nick) and nick != IMPORTER:
         return UserId(nick)
-    whole = f"{bearer} {nick}".encode("utf-8", "surrogatepass")
-    stem = _ILLEGAL.sub("-", nick).strip(".@-")[:_LONGEST_STEM] or "user"
-    return UserId(f"{stem}.{hashlib.blake2b(whole, digest_size=8).hexdigest()}")
+    key = f"{owner_number} {nick}".encode("utf-8", "surrogatepass")
+    stem = _ILLEGAL.sub("-", nick).strip(".@-")[:_MAX_STEM_LENGTH] or "user"
+    return UserId(f"{stem}.{hashlib.blake2b(key, digest_size=8).hexdigest()}")
 
 
 def display_name_for(nick: str) -> str:
-    """The nick, less what a display name can't hold."""
+    """Return the nick without characters that are not allowed in display names."""
     name = _SURROGATES.sub(_REPLACEMENT, _CONTROLS.sub("", nick))[:LONGEST_NAME]
     return name if name.strip() else user_id_for(nick)
 
 
 def clean_text(text: str) -> str:
-    """A text without NULs, with a replacement character for each half of a surrogate pair."""
+    """Return the text without NULs, with replacement characters for lone surrogates."""
     return _SURROGATES.sub(_REPLACEMENT, text.replace("\0", ""))
 
 
 def cut_text(text: str) -> str:
-    """A text as far as a message may be long; an ellipsis says that there was more."""
+    """Return the text, shortened to the maximum length of a message with an ellipsis."""
     return text if len(text) <= LONGEST_CONTENT else f"{text[: LONGEST_CONTENT - 1]}…"
 
 
 def make_plan(chat: ChatFile) -> ImportPlan:
-    """What a log makes happen. Raises CommandError where a group can't begin with it.
+    """Return the plan for a log. Raises CommandError if it has too few people for a group.
 
-    Whoever first appears in a line that is no join was there from the start. A nick belongs to who bears it at that
-    moment: a rename takes it along, from whoever bore it before. A nick that was given up and turns up again is borne by
-    somebody new.
+    A person whose first line is not a join is a member from the start. A nick belongs to the person who has it at that
+    time: a rename passes the new nick to the renamed person. A nick that was given up and appears again belongs to a
+    new person.
     """
-    cast = _NickRegistry()
-    acted = [(line, cast.act(line)) for line in chat.lines]
-    starters = _starters(acted)
+    nicks = _NickRegistry()
+    lines = [(line, nicks.process(line)) for line in chat.lines]
+    starters = _find_starters(lines)
     if len(starters) + 1 < SMALLEST_GROUP:
         raise CommandError(
-            f"The chat has {len(cast.names)} person in it: a group begins with {SMALLEST_GROUP}, the importer included."
+            f"The chat has only {len(nicks.names)} person: a group needs {SMALLEST_GROUP} members, "
+            "including the importer."
         )
     members = set(starters)
     steps: list[Step] = []
     skipped = cut = 0
-    for line, user in acted:
+    for line, user in lines:
         match line:
             case JoinLine():
                 if user not in members:
@@ -134,17 +135,17 @@ def make_plan(chat: ChatFile) -> ImportPlan:
                     skipped += 1
                     continue
                 cut += len(text) > LONGEST_CONTENT
-                # Somebody may be spoken to who was there all the time, and speaks only later.
-                addressed = cast.addressed.get(line.line) or cast.first_bearers.get(line.to or "")
+                # The addressed person may be a member from the start who speaks only later.
+                addressed = nicks.addressed.get(line.line) or nicks.first_owners.get(line.to or "")
                 mentions = (addressed,) if addressed in members and addressed is not None else ()
                 steps.append(SendStep(line.line, user, cut_text(text), mentions))
-    return ImportPlan(cast.names, tuple(starters), tuple(steps), skipped, cut)
+    return ImportPlan(nicks.names, tuple(starters), tuple(steps), skipped, cut)
 
 
-def _starters(acted: Sequence[tuple[ChatLine, UserId]]) -> list[UserId]:
-    """Those who were there from the start; where they are too few for a group, the first who join as well."""
+def _find_starters(lines: Sequence[tuple[ChatLine, UserId]]) -> list[UserId]:
+    """Return the members from the start. If they are too few for a group, add the first people who join."""
     first_lines: dict[UserId, ChatLine] = {}
-    for line, user in acted:
+    for line, user in lines:
         first_lines.setdefault(user, line)
     starters = [user for user, line in first_lines.items() if not isinstance(line, JoinLine)]
     joiners = [user for user, line in first_lines.items() if isinstance(line, JoinLine)]
@@ -152,29 +153,29 @@ def _starters(acted: Sequence[tuple[ChatLine, UserId]]) -> list[UserId]:
 
 
 class _NickRegistry:
-    """Who bears which nick, as the lines go by."""
+    """Tracks which person has which nick, line by line."""
 
     def __init__(self) -> None:
         self.names: dict[UserId, str] = {}
         self.addressed: dict[int, UserId] = {}
-        self.first_bearers: dict[str, UserId] = {}
-        self._bearers: dict[str, UserId] = {}
+        self.first_owners: dict[str, UserId] = {}
+        self._owners: dict[str, UserId] = {}
         self._counts: dict[str, int] = {}
 
-    def act(self, line: ChatLine) -> UserId:
-        """Who a line is by."""
-        user = self._bearers.get(line.nick) or self._appear(line.nick)
+    def process(self, line: ChatLine) -> UserId:
+        """Update the nicks, and return the author of the line."""
+        user = self._owners.get(line.nick) or self._add_person(line.nick)
         if isinstance(line, RenameLine):
-            del self._bearers[line.nick]
-            self._bearers[line.to] = user
-        elif isinstance(line, MessageLine) and line.to in self._bearers:
-            self.addressed[line.line] = self._bearers[line.to]
+            del self._owners[line.nick]
+            self._owners[line.to] = user
+        elif isinstance(line, MessageLine) and line.to in self._owners:
+            self.addressed[line.line] = self._owners[line.to]
         return user
 
-    def _appear(self, nick: str) -> UserId:
+    def _add_person(self, nick: str) -> UserId:
         count = self._counts[nick] = self._counts.get(nick, 0) + 1
         user = user_id_for(nick, count)
-        self._bearers[nick] = user
-        self.first_bearers.setdefault(nick, user)
+        self._owners[nick] = user
+        self.first_owners.setdefault(nick, user)
         self.names[user] = display_name_for(nick)
         return user

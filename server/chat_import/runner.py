@@ -1,4 +1,4 @@
-"""Replays the steps of a chat log through the use cases of the API: many at once, in the order of the log."""
+"""Runs the steps of an import: many at once, with messages in the order of the log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from server.chat_import.ordered_turns import OrderedTurns, Turn, in_turn
 from server.chat_import.plan import IMPORTER, JoinStep, RenameStep, SendStep, Step
 from store.base.ids import ConversationId, MessageId, UserId
 
-UNDER_WAY = 32
-"""Steps that have begun and are not durable yet. More were not faster: showing messages takes longer than storing them."""
+MAX_RUNNING_STEPS = 32
+"""Steps that run at once. More are not faster: fan-out takes longer than storing."""
 
-SPREADING = 200
-"""Messages that are durable and have not reached all members of a large group yet."""
+MAX_IN_FLIGHT_MESSAGES = 200
+"""Stored messages whose fan-out to a large group is not complete. They take memory."""
 
 _SAVE_SECONDS = 1.0
 _SETTLE_SECONDS = 20.0
@@ -28,7 +28,7 @@ _SETTLE_SECONDS = 20.0
 
 @dataclass(slots=True)
 class ImportCounts:
-    """What one run of an import has added."""
+    """Numbers of messages, joins and renames that one run has added."""
 
     messages: int = 0
     joins: int = 0
@@ -36,7 +36,7 @@ class ImportCounts:
 
 
 class ImportRunner:
-    """One log on its way into one group. Everything its first `done` lines make happen is durable."""
+    """Imports one log into one group. The effects of the first `done` lines are durable."""
 
     def __init__(
         self,
@@ -49,82 +49,95 @@ class ImportRunner:
         stored: Collection[str],
         rename: Callable[[UserId, str], Awaitable[None]],
         save: Callable[[int], Awaitable[None]],
-        tell: Callable[[int], None],
+        report: Callable[[int], None],
     ) -> None:
-        """`stored`: keys of messages that are durable already. `save` keeps a number of lines, `tell` shows it."""
+        """Create the runner.
+
+        Args:
+            app: The parts of the process.
+            group: The group to import into.
+            digest: Digest of the log.
+            members: Current members of the group.
+            done: Number of lines whose effects are durable.
+            stored: Idempotency keys of messages that are stored already.
+            rename: Changes the display name of a user.
+            save: Stores the number of durable lines.
+            report: Shows the number of durable lines.
+        """
         self._app = in_turn(app)
         self._group = group
         self._digest = digest
         self._members = set(members)
         self._stored = stored
-        self._rename, self._save, self._tell = rename, save, tell
+        self._rename, self._save, self._report = rename, save, report
         self._turns = OrderedTurns()
-        self._free = asyncio.Semaphore(UNDER_WAY)
-        # Of the steps under way and those that failed, by line, the first one first.
+        self._slots = asyncio.Semaphore(MAX_RUNNING_STEPS)
+        # Running and failed steps by line, in order.
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._spreading: deque[MessageId] = deque()
+        self._in_flight: deque[MessageId] = deque()
         self._reached = self._saved = done
         self._saved_at = 0.0
         self.counts = ImportCounts()
 
     @property
     def done(self) -> int:
-        """Lines before the first that is under way or has failed."""
+        """Number of lines before the first running or failed step."""
         return next(iter(self._tasks)) - 1 if self._tasks else self._reached
 
     async def run(self, steps: Sequence[Step], length: int) -> None:
-        """Carries out the steps after the lines done. Raises ConfabError, StoreError.
+        """Run the steps after the first `done` lines. Raises ConfabError and StoreError.
 
-        However it ends, what it began is durable then (or, where a database doesn't answer, unknown), and `done` is saved.
+        At the end, also after an error, all started steps are durable (or unknown, if a database does not answer), and
+        `done` is saved.
         """
         try:
             for step in steps:
                 if step.line > self._reached:
-                    await self._begin(step)
-            await self._finish()
+                    await self._start(step)
+            await self._wait_for_steps()
             self._reached = length
-            await self._thin_out(0)
+            await self._wait_for_deliveries(0)
         finally:
             await self._settle()
 
-    async def _begin(self, step: Step) -> None:
-        await self._free.acquire()
+    async def _start(self, step: Step) -> None:
+        await self._slots.acquire()
         await self._check()
-        await self._thin_out(SPREADING)
-        self._tell(self.done)
+        await self._wait_for_deliveries(MAX_IN_FLIGHT_MESSAGES)
+        self._report(self.done)
         now = asyncio.get_running_loop().time()
         if now - self._saved_at > _SAVE_SECONDS:
             self._saved_at = now
-            await self._keep()
-        self._tasks[step.line] = task = asyncio.create_task(self._carry_out(step, self._turns.next()))
+            await self._save_progress()
+        self._tasks[step.line] = task = asyncio.create_task(self._run_step(step, self._turns.next()))
         self._reached = step.line
-        task.add_done_callback(partial(self._end, step.line))
+        task.add_done_callback(partial(self._on_step_end, step.line))
 
-    def _end(self, line: int, task: asyncio.Task[None]) -> None:
-        self._free.release()
+    def _on_step_end(self, line: int, task: asyncio.Task[None]) -> None:
+        self._slots.release()
         if not task.cancelled() and task.exception() is None:
             del self._tasks[line]
 
-    async def _carry_out(self, step: Step, turn: Turn) -> None:
+    async def _run_step(self, step: Step, turn: Turn) -> None:
         async with turn:
             match step:
                 case SendStep(user=user, text=text, mentions=mentions):
                     key = message_key(self._group, self._digest, step.line)
                     if key not in self._stored:
                         new = NewMessage(None, self._group, text, mentions=mentions, key=key)
-                        answer = await send_message(self._app, user, new)
-                        self._spreading.append(answer.message.id)
-                        self.counts.messages += not answer.replayed
+                        result = await send_message(self._app, user, new)
+                        self._in_flight.append(result.message.id)
+                        self.counts.messages += not result.replayed
                 case JoinStep(user=user):
                     if user not in self._members:
                         await invite_members(self._app, IMPORTER, self._group, [user])
                         self.counts.joins += 1
                 case RenameStep(user=user, name=name):
-                    await turn.come()
+                    await turn.wait()
                     await self._rename(user, name)
                     self.counts.renames += 1
 
-    async def _finish(self) -> None:
+    async def _wait_for_steps(self) -> None:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         await self._check()
@@ -134,34 +147,34 @@ class ImportRunner:
             raise self._turns.failure
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            # Both drivers send by asyncio.wait_for, which in Python 3.11 may swallow a cancellation; its count stays.
-            # One that was not delivered yet comes here, and not while what is under way is waited for.
+            # Both drivers use asyncio.wait_for, which may swallow a cancellation in Python 3.11; cancelling() counts it.
+            # A cancellation that is not delivered yet is delivered here, not while running steps are awaited.
             await asyncio.sleep(0)
             raise asyncio.CancelledError
 
     async def _settle(self) -> None:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=_SETTLE_SECONDS)
-        self._tell(self.done)
-        await self._keep()
+        self._report(self.done)
+        await self._save_progress()
 
-    async def _keep(self) -> None:
+    async def _save_progress(self) -> None:
         done = self.done
         if done > self._saved:
             await self._save(done)
             self._saved = done
 
-    async def _thin_out(self, most: int) -> None:
-        """Waits until all but so many messages have reached everybody: those that have not take memory."""
+    async def _wait_for_deliveries(self, max_in_flight: int) -> None:
+        """Wait until at most `max_in_flight` messages have an incomplete fan-out."""
         find = self._app.delivery.find
         while True:
-            while self._spreading and find(self._spreading[0]) is None:
-                self._spreading.popleft()
-            if len(self._spreading) <= most:
+            while self._in_flight and find(self._in_flight[0]) is None:
+                self._in_flight.popleft()
+            if len(self._in_flight) <= max_in_flight:
                 return
             await asyncio.sleep(0.005)
 
 
 def message_key(group: ConversationId, digest: str, line: int) -> str:
-    """The idempotency key of the message that a line of a log makes in a group."""
+    """Return the idempotency key of the message of a line."""
     return f"import {group} {digest} {line}"

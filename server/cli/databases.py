@@ -1,4 +1,4 @@
-"""Which MongoDB and Redis a command works with: those of the settings, a running `confab dev`, or embedded ones."""
+"""Finds the databases for a command: from the settings, of a running `confab dev`, or embedded servers."""
 
 from __future__ import annotations
 
@@ -12,39 +12,46 @@ from server.settings import Settings
 
 
 def missing_databases(settings: Settings) -> set[str]:
-    """The URL settings that nobody set."""
+    """Return the URL settings that are not set."""
     return {"mongo_url", "redis_url"} - settings.model_fields_set
 
 
 @contextmanager
-def databases(settings: Settings, data_dir: Path, tell: Callable[[str], None]) -> Iterator[dict[str, str]]:
-    """Settings for what nobody set: of the `confab dev` that runs on `data_dir`, else of servers embedded for now.
+def databases(settings: Settings, data_dir: Path, report: Callable[[str], None]) -> Iterator[dict[str, str]]:
+    """Provide URLs for the URL settings that are not set, for the duration of the block.
 
-    Raises EmbeddedError.
+    They are those of the `confab dev` on `data_dir`, or of embedded servers that are started. Raises EmbeddedError.
     """
     missing = missing_databases(settings)
-    urls = _running(missing, data_dir, tell)
+    urls = _find_running_urls(missing, data_dir, report)
     if urls is not None:
         yield urls
         return
     with EmbeddedServers(
-        data_dir, mongo="mongo_url" in missing, redis="redis_url" in missing, on_progress=tell
+        data_dir, mongo="mongo_url" in missing, redis="redis_url" in missing, on_progress=report
     ) as servers:
         yield embedded_urls(servers, missing)
 
 
-def of_running_dev(settings: Settings, data_dir: Path, tell: Callable[[str], None]) -> dict[str, str]:
-    """Settings for what nobody set: of the `confab dev` that runs on `data_dir`. Raises CommandError where none does."""
-    urls = _running(missing_databases(settings), data_dir, tell)
+def urls_of_running_dev(settings: Settings, data_dir: Path, report: Callable[[str], None]) -> dict[str, str]:
+    """Return URLs of the `confab dev` on `data_dir` for the URL settings that are not set.
+
+    Raises CommandError if no `confab dev` is running there.
+    """
+    urls = _find_running_urls(missing_databases(settings), data_dir, report)
     if urls is None:
         raise CommandError(
-            f"No confab dev runs on {data_dir}: set CONFAB_MONGO_URL and CONFAB_REDIS_URL, or name its folder with --data-dir."
+            f"No confab dev is running on {data_dir}: set CONFAB_MONGO_URL and CONFAB_REDIS_URL, or name "
+            "its data folder with --data-dir."
         )
     return urls
 
 
-def _running(missing: set[str], data_dir: Path, tell: Callable[[str], None]) -> dict[str, str] | None:
-    """The missing ones, of the `confab dev` that runs on `data_dir`. None: it does not, or has not all of them."""
+def _find_running_urls(missing: set[str], data_dir: Path, report: Callable[[str], None]) -> dict[str, str] | None:
+    """Return the missing URLs from the `confab dev` on `data_dir`.
+
+    Returns None if it is not running, or does not have all of them.
+    """
     if not missing:
         return {}
     running = find_running(data_dir)
@@ -52,13 +59,13 @@ def _running(missing: set[str], data_dir: Path, tell: Callable[[str], None]) -> 
         return None
     found = {"mongo_url": running.mongo_url, "redis_url": running.redis_url}
     urls = {field: url for field, url in found.items() if field in missing and url is not None}
-    # What is left was set for that other process, and not for this one.
+    # The other process uses a database from its settings, which this process does not have.
     if urls.keys() != missing:
         return None
-    tell(f"Using the servers of the confab dev that runs on {data_dir}")
+    report(f"Using the databases of the confab dev on {data_dir}")
     return urls
 
 
 def embedded_urls(servers: EmbeddedServers, wanted: set[str]) -> dict[str, str]:
-    """The URLs of started servers, by setting."""
+    """Return the URLs of started servers by setting."""
     return {field: getattr(servers, field) for field in sorted(wanted)}

@@ -1,4 +1,4 @@
-"""`confab dev`: everything one needs to try Confab, in one process and its two database servers."""
+"""`confab dev`: runs Confab with embedded databases on this machine, for trying it and for development."""
 
 from __future__ import annotations
 
@@ -24,117 +24,117 @@ from server.settings import DEVELOPMENT_SECRET, Settings, load_settings
 DEMO_USERS = ("alice", "bob", "carol")
 TOKEN_DAYS = 30
 
-_EASY = {"log_format": "console", "introspection": True, "graphiql": True, "demo": True}
-_KEYS = {"jwt_secret", "jwks_url", "jwks_file"}
+_DEVELOPMENT_DEFAULTS = {"log_format": "console", "introspection": True, "graphiql": True, "demo": True}
+_KEY_FIELDS = {"jwt_secret", "jwks_url", "jwks_file"}
 
 
 def development_settings(**overrides: Any) -> Settings:
-    """The environment's settings with what makes a first run easy where it says nothing. Raises SettingsError."""
+    """Return the settings of the environment, with development defaults for what is not set. Raises SettingsError."""
     overrides = {"development": True, **overrides}
     found = load_settings(**overrides)
-    if not found.model_fields_set & _KEYS:
+    if not found.model_fields_set & _KEY_FIELDS:
         overrides["jwt_secret"] = DEVELOPMENT_SECRET
-    for field, easy in _EASY.items():
+    for field, value in _DEVELOPMENT_DEFAULTS.items():
         if field not in found.model_fields_set:
-            overrides[field] = easy
+            overrides[field] = value
     return load_settings(**overrides)
 
 
 def run_dev(data_dir: Path, console: Console, **overrides: Any) -> None:
-    """Start what is missing, say how to use it, serve until Ctrl-C, stop everything.
+    """Start missing databases, print how to use Confab, serve until Ctrl-C, and stop everything.
 
-    Raises SettingsError, EmbeddedError or CommandError, each with what is wrong and what to do.
+    Raises SettingsError, EmbeddedError or CommandError. Each message says what is wrong and what to do.
     """
     began = time.monotonic()
 
-    def tell(sentence: str) -> None:
-        told_at = f"{time.monotonic() - began:5.1f} s  "
-        console.print(Text.assemble((told_at, "dim"), sentence), soft_wrap=True)
+    def report(message: str) -> None:
+        elapsed = f"{time.monotonic() - began:5.1f} s  "
+        console.print(Text.assemble((elapsed, "dim"), message), soft_wrap=True)
 
     settings = development_settings(**overrides)
-    # A terminal that is closed should stop us as Ctrl-C does; not so under nohup, which has it ignored.
+    # Closing the terminal stops the process like Ctrl-C, except under nohup, which ignores SIGHUP.
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, _pass_on_as_sigterm)
+        signal.signal(signal.SIGHUP, _send_sigterm)
     with ExitStack() as stack:
         sock = stack.enter_context(bind(settings.host, settings.port))
-        check: Callable[[], None] = _nothing
+        check: Callable[[], None] = _check_nothing
         missing = missing_databases(settings)
         if missing:
             servers = EmbeddedServers(
-                data_dir, mongo="mongo_url" in missing, redis="redis_url" in missing, on_progress=tell
+                data_dir, mongo="mongo_url" in missing, redis="redis_url" in missing, on_progress=report
             )
             stack.enter_context(servers)
-            check = partial(_check, servers, tell)
+            check = partial(_check_servers, servers, report)
             settings = development_settings(**overrides, **embedded_urls(servers, missing))
-        tell("Starting the server")
-        # Imported late: it takes a second, in which nothing would be seen to happen.
+        report("Starting the server")
+        # Imported late, because it takes a second without any output.
         from server.app import create_app
         from server.demo.seed import seed_demo
         from server.observability.logs import configure_logging
 
         configure_logging(settings)
         if "mongo_url" in missing and asyncio.run(seed_demo(settings)):
-            tell("Filled the empty database with a small demo")
+            report("Filled the empty database with demo data")
         app = create_app(settings)
-        serve(app, settings, sock, on_ready=lambda: _introduce(settings, console, tell), check=check)
-        tell("Stopping")
-    tell("Stopped")
+        serve(app, settings, sock, on_ready=lambda: _print_instructions(settings, console, report), check=check)
+        report("Stopping")
+    report("Stopped")
 
 
-def _introduce(settings: Settings, console: Console, tell: Callable[[str], None]) -> None:
+def _print_instructions(settings: Settings, console: Console, report: Callable[[str], None]) -> None:
     from server.auth.authenticator import issue_token
     from server.demo.sign_in import issues_tokens
 
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host
     address = f"{f'[{host}]' if ':' in host else host}:{settings.port}"
-    tell("Ready")
+    report("Ready")
 
-    def say(text: str = "", style: str = "") -> None:
-        # As it is: what people copy must not be broken into lines, or taken for markup.
+    def write(text: str = "", style: str = "") -> None:
+        # Without line breaks and markup, so that people can copy the text.
         console.print(Text(text, style), soft_wrap=True)
 
-    say()
+    write()
     if settings.demo:
-        say(f"  Chat         http://{address}/demo", "bold")
+        write(f"  Chat         http://{address}/demo", "bold")
     if settings.graphiql:
-        say(f"  Playground   http://{address}/graphql", "bold")
-    say(f"  GraphQL      http://{address}/graphql (POST), ws://{address}/graphql (graphql-transport-ws)")
-    say(f"  Health       http://{address}/healthz, http://{address}/readyz")
-    say()
+        write(f"  Playground   http://{address}/graphql", "bold")
+    write(f"  GraphQL      http://{address}/graphql (POST), ws://{address}/graphql (graphql-transport-ws)")
+    write(f"  Health       http://{address}/healthz, http://{address}/readyz")
+    write()
     if settings.jwt_secret is None:
-        say("  Tokens are checked against the JWK set that was given: ask its owner for one.")
+        write("  Tokens are checked with a JWK set: get a token from the owner of its private key.")
     else:
-        say(f"  Tokens, good for {TOKEN_DAYS} days:")
+        write(f"  Tokens, valid for {TOKEN_DAYS} days:")
         for user in DEMO_USERS:
             token = issue_token(settings, user, name=user.capitalize(), ttl_seconds=TOKEN_DAYS * 86_400.0)
-            say(f"  {user}")
-            say(token, "cyan")
-        say()
+            write(f"  {user}")
+            write(token, "cyan")
+        write()
         if issues_tokens(settings):
-            say("  In the browser one click signs in. In a shell, after TOKEN=…, try")
+            write("  In the browser you sign in with one click. In a shell, set TOKEN=… and try")
         else:
-            say("  Paste one into the playground's token field, or in a shell, after TOKEN=…, try")
-        say(
+            write("  Paste a token into the playground's token field. In a shell, set TOKEN=… and try")
+        write(
             f"    curl http://{address}/graphql -H 'content-type: application/json' "
             """-H "authorization: Bearer $TOKEN" -d '{"query": "{ me { id displayName } }"}'"""
         )
-    say()
-    say("  Ctrl-C stops everything.")
-    say()
+    write()
+    write("  Ctrl-C stops everything.")
+    write()
 
 
-def _check(servers: EmbeddedServers, tell: Callable[[str], None]) -> None:
+def _check_servers(servers: EmbeddedServers, report: Callable[[str], None]) -> None:
     try:
         servers.check()
     except EmbeddedError:
-        # Winding up takes seconds without a database; the reason then follows as the last word.
-        tell("The databases cannot go on: stopping")
+        # Stopping takes seconds without a database. The reason is printed at the end.
+        report("A database server failed: stopping")
         raise
 
 
-def _pass_on_as_sigterm(_number: int, _frame: FrameType | None) -> None:
+def _send_sigterm(_number: int, _frame: FrameType | None) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _nothing() -> None:
+def _check_nothing() -> None:
     return

@@ -1,10 +1,10 @@
-"""`confab migrate` and `confab restored`: which version the stored data has, and that it is older than it was."""
+"""`confab migrate` and `confab restored`: commands for stored data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from server.errors import CommandError, mongo_failed
+from server.errors import CommandError, mongo_error
 from server.settings import Settings
 from store.base.errors import StoreError
 from store.deployment.restore import reset_after_restore
@@ -21,42 +21,42 @@ from store.mongo.migrations import (
 
 
 async def migrate_data(
-    settings: Settings, *, run: bool, tell: Callable[[str], None], migrations: Sequence[Migration] = MIGRATIONS
+    settings: Settings, *, run: bool, report: Callable[[str], None], migrations: Sequence[Migration] = MIGRATIONS
 ) -> None:
-    """Tells how far each migration is; run: and carries out what is pending. Raises CommandError."""
+    """Report the progress of each migration. With `run`, run the pending ones first. Raises CommandError."""
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     try:
         await check_version(mongo, migrations)
         migrator = Migrator(mongo, migrations)
-        if run and not await migrator.run(lambda progress: tell(_line(progress))):
-            raise CommandError("Another process is at it: ask again in a minute.")
-        found = await migrator.list_progress()
-        for progress in found:
-            tell(_line(progress))
-        if all(progress.done for progress in found):
-            tell(
-                f"The data is of version {known_version(migrations)}, the newest that this Confab knows. Nothing is to be done."
-            )
+        if run and not await migrator.run(lambda progress: report(_describe(progress))):
+            raise CommandError("Another process is running the migrations: try again in a minute.")
+        all_progress = await migrator.list_progress()
+        for progress in all_progress:
+            report(_describe(progress))
+        if all(progress.done for progress in all_progress):
+            report(f"The data has version {known_version(migrations)}, the newest version. There is nothing to do.")
     except NewerData as newer:
         raise CommandError(str(newer)) from newer
     except StoreError as error:
-        raise mongo_failed(error) from error
+        raise mongo_error(error) from error
     finally:
         await mongo.close()
 
 
-async def tell_restored(settings: Settings) -> None:
-    """MongoDB was restored: what Redis holds and cursors from before count no more. Raises CommandError."""
+async def mark_restored(settings: Settings) -> None:
+    """Invalidate the contents of Redis and all cursors after MongoDB was restored. Raises CommandError."""
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     try:
         if not await reset_after_restore(mongo):
-            raise CommandError(f"There is no deployment of Confab in the database {settings.mongo_database}.")
+            raise CommandError(
+                f"The database {settings.mongo_database} has no deployment of Confab: check CONFAB_MONGO_DATABASE."
+            )
     except StoreError as error:
-        raise mongo_failed(error) from error
+        raise mongo_error(error) from error
     finally:
         await mongo.close()
 
 
-def _line(progress: MigrationProgress) -> str:
-    state = "done" if progress.done else "under way" if progress.at_work else "begun" if progress.begun else "pending"
+def _describe(progress: MigrationProgress) -> str:
+    state = "done" if progress.done else "running" if progress.at_work else "started" if progress.begun else "pending"
     return f"version {progress.version} ({progress.name}): {state}, {progress.rows:,} rows"

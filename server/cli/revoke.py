@@ -1,4 +1,4 @@
-"""`confab revoke`: ends all that a user's tokens were good for until now."""
+"""`confab revoke`: revokes all tokens of a user."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from subscriptions.realtime.revocations import CHECK_SECONDS, announce_revocatio
 
 
 async def revoke_tokens(settings: Settings, user: str, now: float) -> str:
-    """Has every server refuse the tokens of a user that were issued before `now` (seconds since the epoch), and end what
-    lasts on them. Answers until when they must have been issued, for the person at the terminal.
+    """Revoke the tokens of a user that were issued before `now`, in seconds since the epoch.
 
-    Raises CommandError: where MongoDB can't be reached, nothing was revoked.
+    All servers refuse these tokens and close their connections. Returns the exact time in UTC, as text. Raises
+    CommandError. If MongoDB is unreachable, nothing is revoked.
     """
     if not is_user_id(user):
         raise CommandError("A user id is 1 to 64 letters, digits, '.', '@' or '-', a letter or digit first.")
@@ -27,28 +27,28 @@ async def revoke_tokens(settings: Settings, user: str, now: float) -> str:
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
     try:
-        await _keep(mongo, revoked)
-        await _tell(cache, revoked)
+        await _store(mongo, revoked)
+        await _notify_servers(cache, revoked)
     finally:
         await cache.close()
         await mongo.close()
-    # A token tells its second, no more: one that is issued later in this very second looks older than the revocation.
+    # A token has the second of its issue only: one issued later in the same second is revoked too.
     return datetime.fromtimestamp(math.ceil(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def _keep(mongo: Mongo, revoked: dict[UserId, int]) -> None:
+async def _store(mongo: Mongo, revoked: dict[UserId, int]) -> None:
     try:
         for user, at_ms in revoked.items():
             await RevocationStore(mongo).revoke(user, at_ms)
     except StoreError as error:
-        raise CommandError("Nothing was revoked: MongoDB, at CONFAB_MONGO_URL, does not answer.") from error
+        raise CommandError("Nothing was revoked: MongoDB at CONFAB_MONGO_URL does not answer.") from error
 
 
-async def _tell(cache: Cache, revoked: dict[UserId, int]) -> None:
+async def _notify_servers(cache: Cache, revoked: dict[UserId, int]) -> None:
     try:
         await announce_revocations(cache, revoked)
     except StoreError as error:
         raise CommandError(
-            "It is kept, but Redis, at CONFAB_REDIS_URL, does not answer: servers that run will notice by themselves "
+            "The revocation is stored, but Redis at CONFAB_REDIS_URL does not answer. Running servers apply it "
             f"within {CHECK_SECONDS:g} s."
         ) from error

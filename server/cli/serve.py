@@ -1,4 +1,4 @@
-"""Serving HTTP and WebSocket with uvicorn: the limits, the socket, how it ends."""
+"""Runs uvicorn: socket options, limits, worker processes and shutdown."""
 
 from __future__ import annotations
 
@@ -23,53 +23,55 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 BACKLOG = 4096
-"""Connections waiting to be accepted: after a restart all clients come back at once."""
+"""Connections that wait to be accepted: after a restart all clients reconnect at once."""
 
 GRACE_SECONDS = 10
-"""How long requests under way may take once the server is told to stop, beside the time for seeing clients off."""
+"""Time for running requests at shutdown, in addition to the time for closing client connections."""
 
-UNHEARD_SECONDS = 45
-"""How long TCP waits for a peer to take what was written, before it drops the connection: for what no ping of ours
-reaches, such as server-sent events."""
+TCP_USER_TIMEOUT_SECONDS = 45
+"""Time after which TCP drops a connection whose peer does not acknowledge data.
 
-UNSENT_BYTES = 131_072
-"""What the kernel takes of a connection beyond what it has on its way."""
+Event streams need it, because they have no pings.
+"""
+
+MAX_UNSENT_BYTES = 131_072
+"""Bytes of a connection that the kernel buffers before they are sent."""
 
 _WATCH_INTERVAL = 0.1
 _NOT_STARTED = "The server did not start: the log above says why."
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket for the server, before anything slow is started. Raises CommandError with one sentence."""
+    """Return a listening socket. Bind it before anything slow is started. Raises CommandError."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
-        raise CommandError(f"{host} is no address of this machine ({error.strerror}).") from error
+        raise CommandError(f"{host} is not an address of this machine ({error.strerror}).") from error
     sock = socket.socket(family, kind)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _clear_half_open(sock)
+        _detect_dead_peers(sock)
         sock.bind(address)
-        # Bound alone, the port would still look free to others.
+        # A bound port without listener would look free to other processes.
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
-        raise CommandError(_why_not_bound(host, port, error)) from error
+        raise CommandError(_explain_bind_error(host, port, error)) from error
     sock.set_inheritable(True)
     return sock
 
 
-def _clear_half_open(sock: socket.socket) -> None:
-    """Let connections accepted from this socket end where their peers vanish without a word, silent ones too."""
+def _detect_dead_peers(sock: socket.socket) -> None:
+    """Close accepted connections whose peers have disappeared, also idle ones."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # Not every platform has them all; its own limits hold then, which may be hours.
+    # Not every platform has all options. The default timeouts may be hours.
     for name, value in (
         ("TCP_KEEPIDLE", 30),
         ("TCP_KEEPINTVL", 5),
         ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", UNHEARD_SECONDS * 1000),
-        # What a peer doesn't read waits here, where it is counted, not by the megabyte in the kernel.
-        ("TCP_NOTSENT_LOWAT", UNSENT_BYTES),
+        ("TCP_USER_TIMEOUT", TCP_USER_TIMEOUT_SECONDS * 1000),
+        # Unread data waits in this process, where it is limited, instead of by the megabyte in the kernel.
+        ("TCP_NOTSENT_LOWAT", MAX_UNSENT_BYTES),
     ):
         option = getattr(socket, name, None)
         if option is not None:
@@ -84,31 +86,31 @@ def serve(
     on_ready: Callable[[], None],
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve in this process until SIGINT or SIGTERM, then return.
+    """Serve in this process until SIGINT or SIGTERM.
 
-    `on_ready` is called once requests are answered, `check` all the time: what it raises stops the server and is
-    raised from here. Raises CommandError if the application doesn't start.
+    `on_ready` is called once the server answers requests. `check` is called repeatedly: an exception from it stops the
+    server and is raised from here. Raises CommandError if the application does not start.
     """
     import uvicorn
 
     server = uvicorn.Server(_config(app, settings, workers=1))
     tune_garbage_collection()
-    # asyncio.run takes a loop factory only from Python 3.12 on.
+    # asyncio.run has the argument loop_factory from Python 3.12 on.
     runner = asyncio.Runner(loop_factory=server.config.get_loop_factory())
-    with _no_second_signal(), contextlib.closing(sock), runner:
-        runner.run(_serve_watched(server, sock, on_ready, check))
+    with _ignore_repeated_signal(), contextlib.closing(sock), runner:
+        runner.run(_serve_and_check(server, sock, on_ready, check))
 
 
 def serve_with_workers(factory: str, settings: Settings, sock: socket.socket, workers: int) -> None:
-    """Serve in several processes, each with settings from the environment, until SIGINT or SIGTERM.
+    """Serve in several processes until SIGINT or SIGTERM. Each reads the settings from the environment.
 
-    Raises CommandError if the application doesn't start.
+    Raises CommandError if the application does not start.
     """
     from uvicorn.config import STARTUP_FAILURE
 
     from server.process.uvicorn_shutdown import Supervisor
 
-    # They are alike, and cannot all listen on one port.
+    # Workers have the same settings, but each needs a port for metrics.
     os.environ.setdefault(variable("metrics_port_count"), str(workers))
     with contextlib.closing(sock):
         supervisor = Supervisor(_config(factory, settings, workers), sockets=[sock])
@@ -134,23 +136,23 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
         ws=WebSocketProtocol,
         ws_max_size=UNACKNOWLEDGED_MESSAGE_BYTES,
         ws_per_message_deflate=False,
-        # The subprotocol has pings of its own, and closes in a way after which clients come back.
+        # graphql-transport-ws has its own pings, and its close codes let clients reconnect.
         ws_ping_interval=None,
         backlog=BACKLOG,
         lifespan="on",
-        # Logging is the application's: structured, with a request id.
+        # The application configures logging.
         log_config=None,
         log_level="warning",
         access_log=False,
         timeout_keep_alive=settings.keep_alive_seconds,
         server_header=False,
-        # Nothing here looks at the client's address.
+        # Confab does not use the client's address.
         proxy_headers=False,
         timeout_graceful_shutdown=math.ceil(settings.ws_drain_seconds) + GRACE_SECONDS,
     )
 
 
-async def _serve_watched(
+async def _serve_and_check(
     server: uvicorn.Server,
     sock: socket.socket,
     on_ready: Callable[[], None],
@@ -168,8 +170,8 @@ async def _serve_watched(
                 check()
             except Exception as error:
                 failures.append(error)
-                # Forced: an orderly end would wait for the very server that died. What uvicorn then complains of
-                # is a consequence, and would hide the cause.
+                # A graceful shutdown would wait for the database server that failed. Errors that uvicorn logs after
+                # this are consequences and would hide the cause.
                 logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
                 server.should_exit = server.force_exit = True
                 return
@@ -179,7 +181,7 @@ async def _serve_watched(
     try:
         await server.serve(sockets=[sock])
     except SystemExit:
-        # How uvicorn says that the application's start failed, after having logged why.
+        # uvicorn exits if the application fails to start, after logging the reason.
         raise CommandError(_NOT_STARTED) from None
     finally:
         watcher.cancel()
@@ -188,29 +190,29 @@ async def _serve_watched(
 
 
 @contextlib.contextmanager
-def _no_second_signal() -> Iterator[None]:
-    # uvicorn raises the signal that stopped it once more when done; by then it has been obeyed.
-    def obeyed(_number: int, _frame: FrameType | None) -> None:
+def _ignore_repeated_signal() -> Iterator[None]:
+    # uvicorn raises the signal that stopped it again at the end.
+    def ignore(_number: int, _frame: FrameType | None) -> None:
         return
 
-    before = {number: signal.signal(number, obeyed) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, ignore) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _why_not_bound(host: str, port: int, error: OSError) -> str:
+def _explain_bind_error(host: str, port: int, error: OSError) -> str:
     match error.errno:
         case errno.EADDRINUSE:
             return (
-                f"Port {port} on {host} is taken: stop what listens there, or choose another one with --port "
+                f"Port {port} on {host} is in use: stop the other program, or choose another port with --port "
                 "(make run PORT=…)."
             )
         case errno.EACCES | errno.EPERM:
-            return f"Port {port} is not for everybody to open: choose one above 1023 with --port."
+            return f"Opening port {port} needs privileges: choose a port above 1023 with --port."
         case errno.EADDRNOTAVAIL:
-            return f"{host} is no address of this machine: choose another one with --host."
+            return f"{host} is not an address of this machine: choose another address with --host."
         case _:
             return f"Cannot listen on {host}, port {port}: {error.strerror}."

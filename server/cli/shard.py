@@ -1,41 +1,42 @@
-"""`confab shard`: how MongoDB's collections are divided among shards, printed or done."""
+"""`confab shard`: shards MongoDB's collections, or prints the commands for it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from server.errors import CommandError, mongo_failed
+from server.errors import CommandError, mongo_error
 from server.settings import Settings, redact_url
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
 from store.mongo.sharding import SHARD_KEYS, NotSharded, shard, shell_lines
 
 
-def print_lines(settings: Settings, tell: Callable[[str], None]) -> None:
-    """What to type into MongoDB's shell on a mongos."""
+def print_commands(settings: Settings, report: Callable[[str], None]) -> None:
+    """Print the commands for MongoDB's shell on a mongos."""
     for line in shell_lines(settings.mongo_database):
-        tell(line)
+        report(line)
 
 
-def run_shard(settings: Settings, tell: Callable[[str], None]) -> None:
-    """Divides the collections. Raises CommandError where that can't be: MongoDB is not there, or not one of shards."""
-    asyncio.run(_run(settings, tell))
+def run_shard(settings: Settings, report: Callable[[str], None]) -> None:
+    """Shard the collections. Raises CommandError if MongoDB is unreachable or is not a sharded cluster."""
+    asyncio.run(_run(settings, report))
 
 
-async def _run(settings: Settings, tell: Callable[[str], None]) -> None:
+async def _run(settings: Settings, report: Callable[[str], None]) -> None:
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     try:
-        noted = await shard(mongo, settings.mongo_database)
+        registered = await shard(mongo, settings.mongo_database)
     except NotSharded as error:
         raise CommandError(
-            f"MongoDB at {redact_url(settings.mongo_url)} is not sharded: --apply needs the address of a mongos. Nothing was changed."
+            f"MongoDB at {redact_url(settings.mongo_url)} is not a sharded cluster: set CONFAB_MONGO_URL to a mongos. "
+            "Nothing was changed."
         ) from error
     except Unreachable as error:
-        raise mongo_failed(error) from error
+        raise mongo_error(error) from error
     finally:
         await mongo.close()
-    if noted:
-        tell(f"Noted the conversations of {noted} messages that were stored before.")
+    if registered:
+        report(f"Registered the conversations of {registered} messages that were stored before.")
     for collection, key in SHARD_KEYS.items():
-        tell(f"{settings.mongo_database}.{collection} is divided by {', '.join(key)}.")
+        report(f"{settings.mongo_database}.{collection} is sharded by {', '.join(key)}.")

@@ -1,1 +1,1 @@
-"""Demo data and one-click sign-in for development."""
+"""Demo data, and sign-in with one click for development."""

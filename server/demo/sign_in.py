@@ -1,4 +1,4 @@
-"""Signing in as one of the demo's people with one click: in development only (ADR 28)."""
+"""Sign-in as a demo user with one click, in development only (ADR 28)."""
 
 from __future__ import annotations
 
@@ -15,34 +15,37 @@ from server.settings import DEVELOPMENT_SECRET, Settings
 PEOPLE_PATH = "/dev/people"
 SIGN_IN_PATH = "/dev/sign-in"
 TOKEN_SECONDS = 3600.0
-"""Short enough that clients in development meet a token that ends."""
+"""Short, so that clients in development experience an expiring token."""
 
 _NO_STORE = {"cache-control": "no-store"}
 
 
 def issues_tokens(settings: Settings) -> bool:
-    """Only where tokens are signed with the secret that everybody knows: whoever reaches the server could sign them as well."""
+    """Return whether tokens are signed with the public development secret, so that everybody could sign them."""
     secret = settings.jwt_secret
     return settings.development and secret is not None and secret.get_secret_value() == DEVELOPMENT_SECRET
 
 
 def sign_in_routes(settings: Settings) -> list[Route]:
-    """GET /dev/people: who there is. POST /dev/sign-in with {"userId": …}: a token for one of them."""
+    """Return the routes GET /dev/people, which lists users, and POST /dev/sign-in, which returns a token.
+
+    The body of the second is {"userId": …}.
+    """
     names = {str(person.id): person.name or person.id for person in DEMO_PEOPLE}
 
     async def people(_request: Request) -> Response:
         return JSONResponse([{"id": user, "displayName": name} for user, name in names.items()], headers=_NO_STORE)
 
     async def sign_in(request: Request) -> Response:
-        # A form of a foreign page cannot send this type unasked.
+        # HTML forms of other sites cannot send this content type.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            return JSONResponse({"error": "Send JSON."}, 415, headers=_NO_STORE)
+            return JSONResponse({"error": "Send the body as application/json."}, 415, headers=_NO_STORE)
         try:
             user = (await request.json())["userId"]
         except (ValueError, TypeError, KeyError, RecursionError):
             user = None
         if not isinstance(user, str) or user not in names:
-            return JSONResponse({"error": f"userId: one of {', '.join(names)}."}, 400, headers=_NO_STORE)
+            return JSONResponse({"error": f"userId should be one of {', '.join(names)}."}, 400, headers=_NO_STORE)
         token = issue_token(settings, user, name=names[user], ttl_seconds=TOKEN_SECONDS)
         answer = {"token": token, "userId": user, "expiresAt": int((time.time() + TOKEN_SECONDS) * 1000)}
         return JSONResponse(answer, headers=_NO_STORE)

@@ -1,4 +1,4 @@
-"""What there is in the demo: its people, their groups, and what they say to each other over three days."""
+"""Content of the demo: people, groups, and their conversations over three days."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEMO_PEOPLE = (
     User(DAVE, "Dave Dyer", None, False),
     User(ERIN, "Erin Archer", None, False),
 )
-"""Whom one may be."""
+"""Users that people can sign in as."""
 
 OTHERS = (
     User(BOT, "Trail Bot", None, True),
@@ -31,7 +31,7 @@ SHOP = "shop"
 
 @dataclass(frozen=True, slots=True)
 class DemoGroup:
-    """A group by its name. `later` joins after the first day, and reads what came before where the history is FULL."""
+    """A group. `later` joins after the first day, and sees the earlier messages only with `full_history`."""
 
     name: str
     owner: UserId
@@ -50,10 +50,10 @@ GROUPS = (
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """Some lines of one conversation, said in turn: `<user>: <text>`, in `where`, a group or (of two people) a private one.
+    """Lines of one conversation in order, each `<user>: <text>`. `where` is a group, or the two users of a private one.
 
-    In front of the text, `@<user> ` mentions somebody, `@all ` everybody, `>` replies to the line before, `/` makes it a command to a bot.
-    Behind it, ` => <text>` is what it is edited to, ` =x` that the group's owner recalls it.
+    Before the text, `@<user> ` mentions a user, `@all ` everybody, `>` replies to the previous line, and `/` marks a
+    bot command. After the text, ` => <text>` edits the message, and ` =x` recalls it as the group's owner.
     """
 
     where: str
@@ -63,7 +63,7 @@ class Dialogue:
 
 @dataclass(frozen=True, slots=True)
 class ReadUpTo:
-    """How far somebody has read, or only received: so many lines short of the end, as the conversation is then."""
+    """A user has read, or with `received` only received, all but the last `short_of` messages."""
 
     user: UserId
     where: str
@@ -227,7 +227,8 @@ alice: Morning, you two! Saturday looks dry. The ridge or the lake?
 carol: The lake, please. My knees still remember the ridge.
 bob: Lake it is. I bring the stove and the coffee.
 alice: @bob Bob, you are my favourite person.
-carol: Train at 8:12 from platform 2, then an hour on foot. => Train at 8:12 from platform 3, then an hour on foot. Who has the map?
+carol: Train at 8:12 from platform 2, then an hour on foot. \
+=> Train at 8:12 from platform 3, then an hour on foot. Who has the map?
 bob: >Me. And dry socks for whoever falls in this time.
 """,
             ),
@@ -250,11 +251,14 @@ erin: Yourself. And the photo album, if you find it.
             ),
             Dialogue(
                 WITH_BOT,
-                "alice: /forecast saturday lake\ntrailbot: >Saturday at the lake: dry until four, 19 degrees, light wind from the west.",
+                "alice: /forecast saturday lake\n"
+                "trailbot: >Saturday at the lake: dry until four, 19 degrees, light wind from the west.",
             ),
             Dialogue(
                 WITH_CYCLES,
-                "cycles: Bring it on Thursday before noon.\nalice: Thursday it is.\ncycles: It is done: new pads, 18.50.",
+                "cycles: Bring it on Thursday before noon.\n"
+                "alice: Thursday it is.\n"
+                "cycles: It is done: new pads, 18.50.",
                 SHOP,
             ),
         ),
@@ -335,11 +339,16 @@ bob: Mine is full. Very full.
             Dialogue(OFFICE, "bob: @alice Could you have a look at the Italian manual?"),
             Dialogue(
                 "bob carol",
-                "carol: What is Alice hiding?\nbob: Me? Nothing. Alice? Nothing.\ncarol: You are both terrible at this.",
+                "carol: What is Alice hiding?\n"
+                "bob: Me? Nothing. Alice? Nothing.\n"
+                "carol: You are both terrible at this.",
             ),
             Dialogue("bob dave", "dave: Are you in the office tomorrow?"),
             Dialogue("carol erin", "erin: Which page are you on?\ncarol: 41. I went straight past the cake."),
         ),
     ),
 )
-"""Minutes before the present, and what happens then: in each conversation in this order, in different ones at once."""
+"""Pairs of minutes before the present, and the steps at that time.
+
+Steps run in order within a conversation, and concurrently in different conversations.
+"""

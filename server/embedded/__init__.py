@@ -1,4 +1,4 @@
-"""A real MongoDB and a real Redis (or Valkey) as child processes, for development and tests."""
+"""MongoDB and Redis (or Valkey) as child processes, for development and tests."""
 
 from server.embedded.errors import EmbeddedError, PortTaken
 from server.embedded.folder import RunningServers, find_running

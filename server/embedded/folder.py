@@ -1,4 +1,4 @@
-"""The data folder of the embedded servers: one owner at a time, and what it remembers from run to run."""
+"""Data folder of embedded servers: locked by one process at a time, keeps ports between runs."""
 
 from __future__ import annotations
 
@@ -16,59 +16,59 @@ from typing import IO, Any
 from server.embedded.errors import EmbeddedError
 
 _ADVICE = "choose another folder with --data-dir"
-_LOCK_PATIENCE = 0.3
-"""Seconds to try for the lock: `find_running` holds it for a moment."""
+_LOCK_TIMEOUT_SECONDS = 0.3
+"""Time limit for taking the lock: `find_running` holds it for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningServers:
-    """Where the servers of a data folder can be reached. None: not among the embedded ones of that run."""
+    """URLs of the servers of a data folder. None means that the run does not include that server."""
 
     mongo_url: str | None
     redis_url: str | None
 
 
 class DataFolder:
-    """A folder that is ours from `open` to `close`, even if this process is killed in between."""
+    """A folder that this process owns from `open` to `close`. The lock ends if the process is killed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self._lock: IO[str] | None = None
 
     def open(self) -> None:
-        """Make the folder and lock it. Raises EmbeddedError."""
+        """Create and lock the folder. Raises EmbeddedError."""
         try:
-            # Messages lie in here: nobody else's business.
+            # Only the owner may read the folder, because it contains messages.
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _take_lock(self.path)
-            self._forget_running()
+            self._delete_running()
         except OSError as error:
             self.close()
             raise folder_error(self.path, error) from error
 
-    def check_room(self, needed_bytes: int) -> None:
-        """Raises EmbeddedError if the disk has less than this left."""
+    def check_free_space(self, needed_bytes: int) -> None:
+        """Raise EmbeddedError if the disk has less free space."""
         try:
             free = shutil.disk_usage(self.path).free
         except OSError as error:
             raise folder_error(self.path, error) from error
         if free < needed_bytes:
-            raise full_disk(self.path, f"{free // 1_000_000} MB free, {needed_bytes // 1_000_000} MB needed")
+            raise disk_full_error(self.path, f"{free // 1_000_000} MB free, {needed_bytes // 1_000_000} MB needed")
 
     def close(self) -> None:
-        """Let the next one in. Safe to call twice."""
+        """Release the lock. Idempotent."""
         if self._lock is not None:
             with contextlib.suppress(OSError):
-                self._forget_running()
+                self._delete_running()
             self._lock.close()
             self._lock = None
 
     def is_new(self) -> bool:
-        """Whether no server has put data here yet."""
+        """Return whether the folder has no data of MongoDB yet."""
         return not (self.path / "mongo" / "WiredTiger").exists()
 
     def home(self, name: str) -> Path:
-        """A server's own folder, made if it is missing. Raises EmbeddedError."""
+        """Return the folder of one server, and create it if necessary. Raises EmbeddedError."""
         home = self.path / name
         try:
             home.mkdir(mode=0o700, exist_ok=True)
@@ -76,35 +76,38 @@ class DataFolder:
             raise folder_error(home, error) from error
         return home
 
-    def recall_ports(self) -> dict[str, int]:
-        """Ports of the last run by server. Empty if there was none, or what is there is damaged."""
+    def load_ports(self) -> dict[str, int]:
+        """Return the ports of the last run by server. Empty if there was none, or the file is damaged."""
         found = _read_json(self.path / "ports.json")
         return {name: port for name, port in found.items() if type(port) is int and 0 < port < 65536}
 
-    def remember_ports(self, ports: dict[str, int]) -> None:
-        """Raises EmbeddedError."""
+    def save_ports(self, ports: dict[str, int]) -> None:
+        """Save the ports for the next run. Raises EmbeddedError."""
         self._write_json("ports.json", ports)
 
     def announce(self, running: RunningServers) -> None:
-        """Let other processes find the servers, until `close`. Raises EmbeddedError."""
+        """Publish the URLs for `find_running`, until `close`. Raises EmbeddedError."""
         self._write_json("running.json", asdict(running))
 
     def _write_json(self, name: str, content: dict[str, Any]) -> None:
         path = self.path / name
         try:
-            # Written aside and renamed, so that a full disk or a kill leaves no half of it.
-            aside = path.with_suffix(".new")
-            aside.write_text(json.dumps(content))
-            aside.replace(path)
+            # Written to a new file and renamed, so that a full disk or a kill leaves no partial file.
+            new = path.with_suffix(".new")
+            new.write_text(json.dumps(content))
+            new.replace(path)
         except OSError as error:
             raise folder_error(self.path, error) from error
 
-    def _forget_running(self) -> None:
+    def _delete_running(self) -> None:
         (self.path / "running.json").unlink(missing_ok=True)
 
 
 def find_running(path: Path) -> RunningServers | None:
-    """The servers that another process runs on this folder. Raises EmbeddedError while they start."""
+    """Return the servers that another process runs on this folder, or None.
+
+    Raises EmbeddedError while they are starting or stopping.
+    """
     try:
         with (path / "lock").open() as lock:
             try:
@@ -122,29 +125,29 @@ def find_running(path: Path) -> RunningServers | None:
     return RunningServers(mongo_url=found.get("mongo_url"), redis_url=found.get("redis_url"))
 
 
-def full_disk(path: Path, details: str | None = None) -> EmbeddedError:
-    """The error for a disk without room."""
-    told = f" ({details})" if details else ""
-    return EmbeddedError(f"The disk that holds {path} is full{told}: free some room, or {_ADVICE}.")
+def disk_full_error(path: Path, details: str | None = None) -> EmbeddedError:
+    """Return the error for a full disk."""
+    suffix = f" ({details})" if details else ""
+    return EmbeddedError(f"The disk of {path} is full{suffix}: free some space, or {_ADVICE}.")
 
 
 def folder_error(path: Path, error: OSError) -> EmbeddedError:
-    """What an OSError met in the data folder means for the person who chose it."""
+    """Return the error for an OSError in the data folder."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            return full_disk(path)
+            return disk_full_error(path)
         case errno.EACCES | errno.EPERM | errno.EROFS:
-            return EmbeddedError(f"{path} cannot be written to ({error.strerror}): make it yours, or {_ADVICE}.")
+            return EmbeddedError(f"{path} is not writable ({error.strerror}): change its permissions, or {_ADVICE}.")
         case errno.ENOTDIR | errno.EEXIST:
-            return EmbeddedError(f"{path} is not a folder: move what is there away, or {_ADVICE}.")
+            return EmbeddedError(f"{path} is not a folder: move the file away, or {_ADVICE}.")
         case _:
             return EmbeddedError(f"{path} cannot be used ({error.strerror or error}): {_ADVICE}.")
 
 
 def _take_lock(folder: Path) -> IO[str]:
-    # Opened for appending: the owner's pid in it has to survive those who only try.
+    # Opened for appending: a failed attempt must not delete the owner's pid.
     lock = (folder / "lock").open("a+")
-    deadline = time.monotonic() + _LOCK_PATIENCE
+    deadline = time.monotonic() + _LOCK_TIMEOUT_SECONDS
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,7 +159,7 @@ def _take_lock(folder: Path) -> IO[str]:
             owner = lock.read().strip()
             lock.close()
             who = f"another Confab (process {owner})" if owner else "another Confab"
-            raise EmbeddedError(f"{folder} is in use by {who}: stop that one, or {_ADVICE}.") from None
+            raise EmbeddedError(f"{folder} is in use by {who}: stop it, or {_ADVICE}.") from None
         except OSError:
             lock.close()
             raise

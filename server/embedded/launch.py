@@ -1,8 +1,7 @@
-"""A script that becomes a server: `launch.py PARENT_PID COMMAND [ARGUMENT…]`.
+"""Script that executes a server: `launch.py PARENT_PID COMMAND [ARGUMENT…]`.
 
-On Linux the server then gets SIGTERM when its parent dies, even by SIGKILL. Elsewhere the next start has to
-find it. This is a program and no `preexec_fn`, because code between fork and exec can deadlock a process that
-has threads.
+On Linux the server gets SIGTERM when its parent dies, also by SIGKILL. On other systems the next start has to find and
+stop it. This is a script, not a `preexec_fn`, because code between fork and exec can deadlock a process with threads.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(parent: int, command: list[str]) -> None:
-    """Never returns."""
+    """Replace this process by the command. Never returns."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        # A parent that died before this line sends no signal any more.
+        # A parent that died before the call above causes no signal.
         if os.getppid() != parent:
             sys.exit("the process that started this server is gone")
     try:

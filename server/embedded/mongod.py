@@ -17,31 +17,31 @@ from server.embedded.child_process import ServerProgram
 REPLICA_SET = "rs0"
 
 _NOT_YET_INITIALIZED = 94
-_ANSWER_WITHIN = 2000
+_SELECTION_TIMEOUT_MS = 2000
 
 _Client = MongoClient[dict[str, Any]]
 
 
 def mongod(binary: Binary, home: Path) -> ServerProgram:
-    """MongoDB with its data in `home`, as a replica set of one."""
+    """Return MongoDB with its data in `home`, as a replica set of one node."""
     return _program(binary, home, ("--replSet", REPLICA_SET), _make_primary)
 
 
 def mover(binary: Binary, home: Path) -> ServerProgram:
-    """The same, outside of its replica set, for as long as it takes to give the set the new address.
+    """Return the same server without its replica set, for changing the address of the set.
 
-    Started inside, it would first look for itself at the old address, half a minute if somebody sits there in silence.
+    As a member of the set it would first look for itself at the old address, which may take half a minute.
     """
     return _program(binary, home, (), _move_replica_set)
 
 
 def mongo_url(port: int) -> str:
-    """Where a client finds the replica set."""
+    """Return the URL of the replica set."""
     return f"mongodb://{_address(port)}/?replicaSet={REPLICA_SET}"
 
 
 def _program(
-    binary: Binary, home: Path, membership: tuple[str, ...], step: Callable[[_Client, int], bool]
+    binary: Binary, home: Path, replica_set_options: tuple[str, ...], step: Callable[[_Client, int], bool]
 ) -> ServerProgram:
     def command(port: int) -> list[str]:
         return [
@@ -49,21 +49,21 @@ def _program(
             *("--dbpath", str(home)),
             *("--port", str(port)),
             *("--bind_ip", "127.0.0.1"),
-            *membership,
-            # By default it takes half of the memory, and 5 % of the disk.
+            *replica_set_options,
+            # The defaults are half of the memory and 5 % of the disk.
             *("--wiredTigerCacheSizeGB", "0.25"),
             *("--oplogSize", "256"),
-            # Its Unix socket would stay behind after a kill, and hinder the mongod of another user.
+            # A killed server would leave its Unix socket behind, which blocks a mongod of another user.
             "--nounixsocket",
             "--quiet",
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
-            # There is no other node whose election is worth waiting for.
+            # There is no other node that could be elected.
             *("--setParameter", "shutdownTimeoutMillisForSignaledShutdown=0"),
-            # A server that is killed in the middle of a group's change leaves its rows locked for that long (a minute by default).
+            # A server that is killed during a change of a group leaves its rows locked for this time. Default: 60 s.
             *("--setParameter", "transactionLifetimeLimitSeconds=10"),
         ]
 
-    return ServerProgram("MongoDB", "CONFAB_MONGO_URL", binary, home, command, partial(_when_it_answers, step), 30.0)
+    return ServerProgram("MongoDB", "CONFAB_MONGO_URL", binary, home, command, partial(_run_when_listening, step), 30.0)
 
 
 def _make_primary(client: _Client, port: int) -> bool:
@@ -83,18 +83,20 @@ def _move_replica_set(client: _Client, port: int) -> bool:
     return True
 
 
-def _when_it_answers(step: Callable[[_Client, int], bool], port: int, pid: int) -> bool:
-    # A client costs threads and time: only for a server that listens.
+def _run_when_listening(step: Callable[[_Client, int], bool], port: int, pid: int) -> bool:
+    # Creating a client costs threads and time, so check that the server listens first.
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
         return False
-    client: _Client = MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=_ANSWER_WITHIN)
+    client: _Client = MongoClient(
+        "127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=_SELECTION_TIMEOUT_MS
+    )
     with client:
         try:
             return client.admin.command("serverStatus")["pid"] == pid and step(client, port)
         except (ConnectionFailure, OperationFailure):
-            # While it reads its configuration or changes its state it refuses or hangs up: ask again.
+            # The server refuses or closes connections while it reads its configuration. Try again.
             return False
 
 

@@ -1,4 +1,4 @@
-"""Which TCP ports of this machine are free."""
+"""Finds free TCP ports on this machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import socket
 
 from server.embedded.errors import EmbeddedError
 
-# Below the range that outgoing connections get their ports from: a client that keeps trying the port of a
-# stopped server can then not connect to itself, and no passing connection sits on a port that we remember.
+# Below the ephemeral port range: a client that retries the port of a stopped server cannot connect to itself, and no
+# outgoing connection occupies a saved port.
 _FIRST, _LAST = 20_000, 29_999
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether nothing listens on the port now."""
+    """Return whether nothing listens on the port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -24,11 +24,9 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def pick_free(*taken: int) -> int:
-    """A port on which nothing listens, none of `taken`. Raises EmbeddedError when there is none."""
+    """Return a free port that is not in `taken`. Raises EmbeddedError if there is none."""
     candidates = random.sample(range(_FIRST, _LAST + 1), 200)
     for port in candidates:
         if port not in taken and is_free(port):
             return port
-    raise EmbeddedError(
-        f"No free TCP port from {_FIRST} to {_LAST} on 127.0.0.1: stop what listens there, then try again."
-    )
+    raise EmbeddedError(f"No free TCP port from {_FIRST} to {_LAST} on 127.0.0.1: stop other programs, then try again.")

@@ -1,4 +1,7 @@
-"""A Redis for this process alone, started when the deployment's own is away: memory only, behind a socket that nobody else may open."""
+"""The server of the Redis fallback: a Redis for this process alone, used while the deployment's Redis is away (ADR 20).
+
+It stores nothing on disk and listens on a Unix socket in a folder that only its user may enter.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +25,25 @@ _MEGABYTES = 256
 
 
 class FallbackRedisServer:
-    """Started by the first `open`, stopped by `close`; it ends with this process, however that ends."""
+    """A Redis that the first `open` starts and `close` stops. It also ends when this process ends in any other way."""
 
     def __init__(self) -> None:
         self._binary: Binary | None = None
         self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        # One thread, which lives as long as it should: for the kernel it is the parent, whose death ends the child.
-        self._launcher = ThreadPoolExecutor(1, "spare-redis")
+        # The kernel ends the child when the thread that started it ends, so that thread has to live as long.
+        self._launcher = ThreadPoolExecutor(1, "redis-fallback")
         self._lock = asyncio.Lock()
 
     async def open(self) -> str:
-        """Its URL, once it serves. Idempotent. Raises Unreachable."""
+        """Return its URL once it answers. Idempotent. Raises Unreachable if it cannot be started."""
         async with self._lock:
             if self._process is None or self._process.poll() is not None:
                 await self._start()
             return f"unix://{self._socket}"
 
     async def close(self) -> None:
-        """Stops it."""
+        """Stop the server and remove its folder."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
@@ -65,10 +68,9 @@ class FallbackRedisServer:
                 self._binary = await asyncio.to_thread(find_redis)
             binary = self._binary
         except EmbeddedError as error:
-            raise Unreachable(f"no spare Redis can be started: {error}") from error
+            raise Unreachable(f"the Redis fallback cannot be started: {error}") from error
         if self._home is None:
-            # Only its owner may enter a folder made like this.
-            self._home = Path(tempfile.mkdtemp(prefix="confab-spare-"))
+            self._home = Path(tempfile.mkdtemp(prefix="confab-redis-fallback-"))
         self._socket.unlink(missing_ok=True)
         command = [
             str(binary.path),
@@ -77,7 +79,7 @@ class FallbackRedisServer:
             *("--dir", str(self._home)),
             *("--save", ""),
             *("--appendonly", "no"),
-            # What requests leave behind goes when room is needed; scripts notice where it was still in use.
+            # Evicts what former requests have left. Scripts notice if a key that they still need is gone.
             *("--maxmemory", f"{_MEGABYTES}mb"),
             *("--maxmemory-policy", "allkeys-lru"),
         ]
@@ -88,13 +90,13 @@ class FallbackRedisServer:
                 while not await self._serves():  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            raise Unreachable("the spare Redis does not start") from None
+            raise Unreachable("the Redis fallback does not start") from None
 
     async def _serves(self) -> bool:
         assert self._process is not None
         status = self._process.poll()
         if status is not None:
-            raise Unreachable(f"the spare Redis ended with status {status}")
+            raise Unreachable(f"the Redis fallback ended with status {status}")
         try:
             reader, writer = await asyncio.open_unix_connection(str(self._socket))
         except OSError:

@@ -1,4 +1,4 @@
-"""Both servers together, for as long as one process needs them."""
+"""Runs MongoDB and Redis for the lifetime of one process."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from server.embedded.mongod import mongo_url, mongod, mover
 from server.embedded.valkey import redis_url, valkey
 
 _MEGABYTE = 1_000_000
-# A new MongoDB lays out 300 MB before the first message.
-_ROOM_FOR_NEW = 500 * _MEGABYTE
-_ROOM_FOR_MORE = 100 * _MEGABYTE
-_ROOM_TO_GO_ON = 16 * _MEGABYTE
+# A new MongoDB allocates 300 MB.
+_MIN_FREE_FOR_NEW_BYTES = 500 * _MEGABYTE
+_MIN_FREE_TO_START_BYTES = 100 * _MEGABYTE
+_MIN_FREE_TO_RUN_BYTES = 16 * _MEGABYTE
 _PORT_ATTEMPTS = 3
 
 
 class EmbeddedServers:
-    """MongoDB (a one-node replica set) and Redis under `data_dir`, from `start` to `stop` or in a `with`.
+    """MongoDB (a one-node replica set) and Redis under `data_dir`, from `start` to `stop`, or in a `with` block.
 
-    They end with this process, however it ends; what a killed run may have left on the same folder is stopped
-    first. `mongo` or `redis` False: leave that one out. Ports: those given, else those of the last run, else
-    free ones. `on_progress` is told in sentences what happens. Not for use from two threads at once.
+    The servers end with this process, even if it is killed. Servers that a killed run left on the same folder are
+    stopped first. With `mongo` or `redis` False, that server is not started. Ports are the given ones, or those of the
+    last run, or free ones. `on_progress` gets a message for each step. Not thread-safe.
     """
 
     def __init__(
@@ -46,30 +46,30 @@ class EmbeddedServers:
         self._folder = DataFolder(data_dir)
         self._wanted = {"mongo": mongo, "redis": redis}
         self._given_ports = {"mongo": mongo_port, "redis": redis_port}
-        self._tell = on_progress or (lambda _sentence: None)
+        self._report = on_progress or (lambda _message: None)
         self._launcher: ThreadPoolExecutor | None = None
         self._children: dict[str, ChildProcess] = {}
         self.was_empty = False
-        """Whether the data folder held no MongoDB data before `start`."""
+        """True if the data folder had no data of MongoDB before `start`."""
 
     @property
     def mongo_url(self) -> str:
-        """Raises RuntimeError if MongoDB was left out or not started yet."""
+        """URL of MongoDB. Raises RuntimeError if it is not started."""
         return mongo_url(self._child("mongo").port)
 
     @property
     def redis_url(self) -> str:
-        """Raises RuntimeError if Redis was left out or not started yet."""
+        """URL of Redis. Raises RuntimeError if it is not started."""
         return redis_url(self._child("redis").port)
 
     @property
     def mongo_pid(self) -> int | None:
-        """None while MongoDB isn't running."""
+        """Process id of MongoDB, or None while it is not running."""
         return self._child("mongo").pid
 
     @property
     def redis_pid(self) -> int | None:
-        """None while Redis isn't running."""
+        """Process id of Redis, or None while it is not running."""
         return self._child("redis").pid
 
     def __enter__(self) -> Self:
@@ -82,7 +82,7 @@ class EmbeddedServers:
         self.stop()
 
     def start(self) -> None:
-        """Return when both serve. Raises EmbeddedError, with nothing left running."""
+        """Start the servers, and wait until they are ready. Raises EmbeddedError, after stopping everything."""
         try:
             programs = self._open()
             self._start_all(programs)
@@ -97,7 +97,7 @@ class EmbeddedServers:
             raise
 
     def stop(self) -> None:
-        """Shut both down cleanly and release the folder. Safe to call twice."""
+        """Shut the servers down cleanly, and release the folder. Idempotent."""
         for child in self._children.values():
             child.signal_stop()
         for child in self._children.values():
@@ -115,37 +115,39 @@ class EmbeddedServers:
         """
         for child in self._children.values():
             child.check()
-        self._folder.check_room(_ROOM_TO_GO_ON)
+        self._folder.check_free_space(_MIN_FREE_TO_RUN_BYTES)
 
     def start_mongo(self) -> None:
-        """Start MongoDB again, where it was, after `kill_mongo` or `stop_mongo`. Raises EmbeddedError."""
-        self._start_again("mongo")
+        """Start MongoDB again on the same port, after `kill_mongo` or `stop_mongo`. Raises EmbeddedError."""
+        self._restart("mongo")
 
     def start_redis(self) -> None:
         """Start Redis again, empty, after `kill_redis` or `stop_redis`. Raises EmbeddedError."""
-        self._start_again("redis")
+        self._restart("redis")
 
     def stop_mongo(self) -> None:
         """Shut MongoDB down cleanly."""
         self._child("mongo").stop()
 
     def stop_redis(self) -> None:
-        """Shut Redis down cleanly. What it held is lost."""
+        """Shut Redis down cleanly. Its data is lost."""
         self._child("redis").stop()
 
     def kill_mongo(self) -> None:
-        """End MongoDB as a crash would."""
+        """Kill MongoDB, as a crash would."""
         self._child("mongo").kill()
 
     def kill_redis(self) -> None:
-        """End Redis as a crash would."""
+        """Kill Redis, as a crash would."""
         self._child("redis").kill()
 
     def _open(self) -> dict[str, ServerProgram]:
         folder = self._folder
         folder.open()
         self.was_empty = folder.is_new()
-        folder.check_room(_ROOM_FOR_NEW if self.was_empty and self._wanted["mongo"] else _ROOM_FOR_MORE)
+        folder.check_free_space(
+            _MIN_FREE_FOR_NEW_BYTES if self.was_empty and self._wanted["mongo"] else _MIN_FREE_TO_START_BYTES
+        )
         programs = {}
         if self._wanted["mongo"]:
             programs["mongo"] = mongod(find_mongod(), folder.home("mongo"))
@@ -160,61 +162,60 @@ class EmbeddedServers:
             try:
                 self._run_all()
             except PortTaken:
-                # Somebody was quicker. Where the port is ours to choose, choose again.
+                # Another program took the port in the meantime. Try another port, unless it was given.
                 if attempt == _PORT_ATTEMPTS or any(self._given_ports.values()):
                     raise
                 for child in self._children.values():
                     child.stop()
             else:
-                self._folder.remember_ports({name: child.port for name, child in self._children.items()})
+                self._folder.save_ports({name: child.port for name, child in self._children.items()})
                 return
 
     def _assign_ports(self, programs: dict[str, ServerProgram]) -> None:
         assert self._launcher is not None
-        remembered = self._folder.recall_ports()
+        saved = self._folder.load_ports()
         for name, program in programs.items():
             child = ChildProcess(program, 0, self._launcher)
             if child.stop_leftover():
-                self._tell(f"Stopped {program.name}, left over from a run that was killed")
-            child.port = self._choose_port(program, self._given_ports[name], remembered.get(name))
+                self._report(f"Stopped {program.name}, which a killed run had left behind")
+            child.port = self._choose_port(program, self._given_ports[name], saved.get(name))
             self._children[name] = child
-            if name == "mongo" and not self.was_empty and child.port != remembered.get(name):
+            if name == "mongo" and not self.was_empty and child.port != saved.get(name):
                 self._move_mongo(child)
 
-    def _choose_port(self, program: ServerProgram, given: int | None, remembered: int | None) -> int:
+    def _choose_port(self, program: ServerProgram, given: int | None, saved: int | None) -> int:
         if given is not None:
             if not ports.is_free(given):
                 raise PortTaken(
-                    f"Port {given}, meant for {program.name}, is taken: "
-                    "stop what listens there, or choose another port."
+                    f"Port {given} for {program.name} is in use: stop the other program, or choose another port."
                 )
             return given
-        if remembered is not None and ports.is_free(remembered):
-            return remembered
+        if saved is not None and ports.is_free(saved):
+            return saved
         return ports.pick_free(*(child.port for child in self._children.values()))
 
     def _move_mongo(self, child: ChildProcess) -> None:
         assert self._launcher is not None
-        self._tell(f"Moving the replica set to port {child.port}")
+        self._report(f"Moving the replica set to port {child.port}")
         program = child.program
-        alone = ChildProcess(mover(program.binary, program.home), child.port, self._launcher)
+        standalone = ChildProcess(mover(program.binary, program.home), child.port, self._launcher)
         try:
-            alone.launch()
-            alone.await_ready()
+            standalone.launch()
+            standalone.await_ready()
         finally:
-            alone.stop()
+            standalone.stop()
 
     def _run_all(self) -> None:
         started = time.monotonic()
         for child in self._children.values():
-            self._tell(f"Starting {child.program.name} on port {child.port} ({child.program.binary.origin})")
+            self._report(f"Starting {child.program.name} on port {child.port} ({child.program.binary.origin})")
             child.launch()
-        # Redis first: it is ready long before, and the times told are then true for both.
+        # Redis first: it is ready earlier, so both reported times are right.
         for child in reversed(list(self._children.values())):
             child.await_ready()
-            self._tell(f"{child.program.name} is ready after {time.monotonic() - started:.1f} s")
+            self._report(f"{child.program.name} is ready after {time.monotonic() - started:.1f} s")
 
-    def _start_again(self, name: str) -> None:
+    def _restart(self, name: str) -> None:
         child = self._child(name)
         if child.pid is None:
             child.launch()

@@ -1,4 +1,4 @@
-"""Valkey (or Redis), which keeps nothing: what is in it alone may be lost."""
+"""Valkey or Redis without persistence: its data may be lost at any time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROCESS_ID = re.compile(rb"process_id:(\d+)\r\n")
 
 
 def valkey(binary: Binary, home: Path) -> ServerProgram:
-    """Valkey without persistence. `home` is where it would write."""
+    """Return Valkey without persistence. `home` is its working directory."""
 
     def command(port: int) -> list[str]:
         return [
@@ -23,27 +23,27 @@ def valkey(binary: Binary, home: Path) -> ServerProgram:
             *("--bind", "127.0.0.1"),
             *("--save", ""),
             *("--appendonly", "no"),
-            # Else it writes over its command line, and a leftover could not be told from another's server.
+            # By default it overwrites its command line, which identifies leftover servers.
             *("--set-proc-title", "no"),
         ]
 
-    # It has nothing to write down; and asked while it starts, it forgets that it was.
-    return ServerProgram("Redis", "CONFAB_REDIS_URL", binary, home, command, _serves, 2.0)
+    # It stops at once, because it writes nothing. A signal during its start is lost, so do not wait long.
+    return ServerProgram("Redis", "CONFAB_REDIS_URL", binary, home, command, _is_serving, 2.0)
 
 
 def redis_url(port: int) -> str:
-    """Where a client finds it."""
+    """Return the URL of the server."""
     return f"redis://127.0.0.1:{port}/0"
 
 
-def _serves(port: int, pid: int) -> bool:
-    told = b""
+def _is_serving(port: int, pid: int) -> bool:
+    reply = b""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
             connection.sendall(b"INFO server\r\nQUIT\r\n")
             while chunk := connection.recv(65536):
-                told += chunk
+                reply += chunk
     except OSError:
         return False
-    found = _PROCESS_ID.search(told)
+    found = _PROCESS_ID.search(reply)
     return found is not None and int(found[1]) == pid

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.http.request import MediaType
 from server.http.response import ResponseFormat
-from subscriptions.transport.engine import error
+from subscriptions.transport.engine import make_error
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +39,7 @@ class OriginGuard:
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
         refusal = self._refusal(scope)
         if refusal is None:
             await self._app(scope, receive, send)
@@ -48,7 +49,7 @@ class OriginGuard:
         if scope["type"] == "websocket":
             await send(_REFUSE_HANDSHAKE)
         else:
-            body = {"errors": [error(refusal, "FORBIDDEN")]}
+            body = {"errors": [make_error(refusal, "FORBIDDEN")]}
             await ResponseFormat.of(MediaType.JSON).respond(body, 403)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str | None:

@@ -10,10 +10,10 @@ from server.http.request_log import REQUEST_ID_KEY, client_request_id, new_reque
 from server.http.response import HEADERS, HttpResponse
 from server.overload.admission_control import OVERLOADED
 from server.overload.load_shedding import LoadShedding
-from subscriptions.transport.engine import encode, error
+from subscriptions.transport.engine import encode, make_error
 
 _HEADERS = {"retry-after": "1"}
-_BODY = encode({"errors": [error(OVERLOADED, Unavailable.code, retryable=Unavailable.retryable)]})
+_BODY = encode({"errors": [make_error(OVERLOADED, Unavailable.code, retryable=Unavailable.retryable)]})
 OVERLOAD_RESPONSES = {media_type: HttpResponse(media_type, _BODY, 503, _HEADERS) for media_type in MediaType}
 """The response for each media type."""
 
@@ -58,6 +58,7 @@ class LoadSheddingMiddleware:
         self._load_shedding = load_shedding
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
         if self._load_shedding.is_full:
             self._load_shedding.refused.operations += 1
             await _refuse(scope, receive, send)

@@ -20,9 +20,9 @@ from subscriptions.transport.engine import (
     GraphQLEngine,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
-    error,
+    make_error,
 )
 
 NOT_FOUND = "PersistedQueryNotFound"
@@ -50,22 +50,24 @@ class PersistedOperationsEngine:
         self._texts = operations.texts
         self._allowed = frozenset(operations.texts.values()) if operations.only else None
 
-    def prepare(self, request: GraphQLRequest) -> Prepared:
-        """See GraphQLEngine. Refuses an unknown id with INVALID_INPUT, and a document that is not served with FORBIDDEN."""
+    def prepare(self, request: GraphQLRequest) -> OperationHandle:
+        """See GraphQLEngine. Refuses unknown ids with INVALID_INPUT, and other documents with FORBIDDEN."""
         if request.document_id is not None:
             text = self._texts.get(request.document_id)
             if text is None:
-                raise RequestRefused([error(NOT_FOUND, InvalidInput.code)])
+                raise RequestRefused([make_error(NOT_FOUND, InvalidInput.code)])
             request = GraphQLRequest(text, request.variables, request.operation_name)
         elif self._allowed is not None and request.query not in self._allowed:
-            raise RequestRefused([error(NOT_PERSISTED, Forbidden.code)])
+            raise RequestRefused([make_error(NOT_PERSISTED, Forbidden.code)])
         return self._engine.prepare(request)
 
-    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
+    async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""
         return await self._engine.execute(prepared, request, context)
 
-    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
+    async def subscribe(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> EventStream:
         """See GraphQLEngine."""
         return await self._engine.subscribe(prepared, request, context)
 

@@ -28,7 +28,7 @@ _TOO_LARGE = "The body has more than {limit} bytes."
 
 
 class MediaType(StrEnum):
-    """Media types of responses. GRAPHQL signals a failed request by its status, JSON (older clients) in the body only."""
+    """Media types of responses. GRAPHQL signals failed requests by the status, JSON (older clients) in the body."""
 
     GRAPHQL = "application/graphql-response+json"
     JSON = "application/json"

@@ -43,6 +43,7 @@ class RequestLogMiddleware:
         self._new_id = new_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Log the request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return

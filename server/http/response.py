@@ -15,7 +15,7 @@ from resolvers.base.errors import ConfabError, Unauthenticated
 from server.http.request import BadRequest, MediaType
 from server.http.request_log import REQUEST_ID_HEADER, REQUEST_ID_KEY, STATUS_KEY
 from server.http.uvicorn_protocol import DIRECT_RESPONSE_EXTENSION, SendResponse
-from subscriptions.transport.engine import Json, encode, error
+from subscriptions.transport.engine import Json, encode, make_error
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +57,7 @@ class HttpResponse:
     headers: Mapping[str, str] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
         if not (scope.get(DIRECT_KEY) and self._send_directly(scope)):
             headers = {**HEADERS, **(self.headers or {})}
             response = Response(self.body, self.status, headers, _CONTENT_TYPES[self.media_type])
@@ -111,7 +112,7 @@ class ResponseFormat:
     def failure(self, failure: ConfabError) -> HttpResponse:
         """Return the response to a request that failed before its operation ran."""
         extensions = {"field": failure.field, "retryAfterMs": failure.retry_after_ms}
-        errors = [error(failure.message, failure.code, retryable=failure.retryable, **extensions)]
+        errors = [make_error(failure.message, failure.code, retryable=failure.retryable, **extensions)]
         if isinstance(failure, Unauthenticated):
             challenge = f'Bearer realm="confab", error="invalid_token", error_description="{failure.message}"'
             return self.respond({"errors": errors}, 401, {"www-authenticate": challenge})
@@ -119,7 +120,9 @@ class ResponseFormat:
 
     def bad_request(self, bad: BadRequest) -> HttpResponse:
         """Return the response to an invalid request."""
-        return self.respond({"errors": [error(bad.message, "INVALID_INPUT", field=bad.field)]}, bad.status, bad.headers)
+        return self.respond(
+            {"errors": [make_error(bad.message, "INVALID_INPUT", field=bad.field)]}, bad.status, bad.headers
+        )
 
 
 def status_of(errors: list[Json]) -> int:
@@ -150,4 +153,4 @@ def internal_error(request_id: str) -> Json:
     """Log the exception being handled, and return an INTERNAL error that contains only the id of the log line."""
     log.exception("request_failed", correlation_id=request_id)
     message = "The server failed. Report the correlationId: it identifies the failure in the server's log."
-    return error(message, "INTERNAL", correlationId=request_id)
+    return make_error(message, "INTERNAL", correlationId=request_id)

@@ -32,7 +32,8 @@ _NOT_BUILT = """<!doctype html>
     <main>
       <h1>This page has not been built yet</h1>
       <p>Confab itself is running: the API answers <code>POST /graphql</code>, and WebSockets there.</p>
-      <p>Pages are built with Node.js 20 or newer and npm. Install them, run <code>make web</code> and load this page again.</p>
+      <p>Pages are built with Node.js 20 or newer and npm.
+      Install them, run <code>make web</code> and load this page again.</p>
     </main>
   </body>
 </html>

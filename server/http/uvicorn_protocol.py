@@ -52,6 +52,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
+        """Parse data, and enforce the limits of the head."""
         self._began_request = False
         super().data_received(data)
         if self._began_request:
@@ -66,6 +67,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
     def on_headers_complete(self) -> None:
+        """End the time limit of the head."""
         self._end_head()
         super().on_headers_complete()
 
@@ -74,6 +76,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         self._cancel_head_timer()
 
     def on_body(self, body: bytes) -> None:
+        """Count the bytes of the body."""
         self._body += len(body)
         super().on_body(body)
 
@@ -83,6 +86,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
             self._head_timer = None
 
     def on_message_begin(self) -> None:
+        """Offer ABORT_EXTENSION to a new request."""
         super().on_message_begin()
         self._in_head = self._began_request = True
         # ASGI types extensions as a dict of dicts. These extensions are functions.
@@ -114,6 +118,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Notify the request being answered."""
         self._cancel_head_timer()
         super().connection_lost(exc)
         if self._current_cycle is not None and not self._current_cycle.response_complete:

@@ -24,8 +24,8 @@ _HEADERS = {"cache-control": "no-store"}
 def health_routes(check: Check) -> list[Route]:
     """Return the routes /healthz, /readyz and /.
 
-    /healthz answers 200 while the process answers at all. /readyz answers 503 with the reasons while a dependency is not
-    ready. / redirects to the API.
+    /healthz answers 200 while the process answers at all. /readyz answers 503 with the reasons while a dependency is
+    not ready. / redirects to the API.
     """
 
     async def healthz(_request: Request) -> Response:

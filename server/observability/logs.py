@@ -128,7 +128,7 @@ def _drop_color_message(_logger: WrappedLogger, _method: str, event: EventDict) 
 
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """structlog processor that hides fields with secret names, and values that look like tokens or URLs with passwords."""
+    """Hide fields with secret names, and values that look like tokens or URLs with passwords. A structlog processor."""
     return {key: "***" if _is_secret(key) else _redact_value(value) for key, value in event.items()}
 
 

@@ -109,7 +109,7 @@ class Metrics(Collector):
         commits = app.store.commits
         yield _histogram("confab_commit_messages", "Messages per group commit.", commits.sizes)
         yield _histogram("confab_commit_seconds", "Duration of group commits.", commits.seconds)
-        depths = dict(zip(("commit", "show", "lane", "all"), app.delivery.depths, strict=True))
+        depths = dict(zip(("commit", "fanout", "large_group", "all"), app.delivery.depths, strict=True))
         yield _gauges("confab_messages_waiting", "In-flight messages by the stage they wait for.", "stage", depths)
         left = {"bus": app.bus.under_way, "receipts": app.receipts.under_way}
         yield _gauges("confab_after_answer", "Work left over from answered operations.", "of", left)

@@ -26,7 +26,7 @@ from subscriptions.transport.engine import (
     GraphQLEngine,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
 )
 
@@ -40,18 +40,20 @@ class TracedEngine:
         self._engine = engine
         self._tracer = tracer
 
-    def prepare(self, request: GraphQLRequest) -> Prepared:
+    def prepare(self, request: GraphQLRequest) -> OperationHandle:
         """See GraphQLEngine."""
         return self._engine.prepare(request)
 
-    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
+    async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""
         with self._span(prepared) as end:
             response = await self._engine.execute(prepared, request, context)
             end(code_of(response))
             return response
 
-    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
+    async def subscribe(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> EventStream:
         """See GraphQLEngine."""
         with self._span(prepared) as end:
             stream = await self._engine.subscribe(prepared, request, context)
@@ -59,7 +61,7 @@ class TracedEngine:
             return stream
 
     @contextmanager
-    def _span(self, prepared: Prepared) -> Iterator[Callable[[str], None]]:
+    def _span(self, prepared: OperationHandle) -> Iterator[Callable[[str], None]]:
         attributes = {"graphql.operation.type": prepared.kind, "confab.field": prepared.root}
         name = f"{prepared.kind} {prepared.root}"
         # Only the error code is recorded: the text of an exception may contain user content.

@@ -16,9 +16,9 @@ from subscriptions.transport.engine import (
     GraphQLEngine,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
-    error,
+    make_error,
 )
 
 OVERLOADED = "The server is overloaded, please try again."
@@ -32,7 +32,7 @@ class Overloaded(RequestRefused):
 
 
 def _unavailable(message: str) -> list[Json]:
-    return [error(message, Unavailable.code, retryable=Unavailable.retryable)]
+    return [make_error(message, Unavailable.code, retryable=Unavailable.retryable)]
 
 
 class AdmissionControl:
@@ -57,7 +57,7 @@ class AdmissionControl:
         self._deadlines = Deadlines(timeout_seconds)
         self._meter = meter or OperationMeter()
 
-    def prepare(self, request: GraphQLRequest) -> Prepared:
+    def prepare(self, request: GraphQLRequest) -> OperationHandle:
         """See GraphQLEngine. An overloaded process refuses the document without parsing it."""
         if self._load_shedding.is_full:
             raise self._refuse()
@@ -67,7 +67,7 @@ class AdmissionControl:
             self._meter.record_refusal(code_of_errors(refusal.errors))
             raise
 
-    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
+    async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""
         if not self._load_shedding.enter():
             raise self._refuse()
@@ -101,7 +101,9 @@ class AdmissionControl:
     def _leave(self, _task: object) -> None:
         self._load_shedding.leave()
 
-    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
+    async def subscribe(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> EventStream:
         """See GraphQLEngine."""
         if not self._load_shedding.enter():
             raise self._refuse()

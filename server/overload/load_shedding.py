@@ -33,10 +33,10 @@ LONG_SECONDS = 0.75
 """Acceptable duration of an operation. Longer means that operations wait for each other, for example for a database."""
 
 VERY_LATE_SECONDS = 0.25
-"""Delay of the loop above which new WebSockets are refused: one costs as much as several operations, and starts more."""
+"""Loop delay above which new WebSockets are refused. One costs as much as several operations, and starts more."""
 
 LONGEST_STEP_SECONDS = 1.0
-"""Duration of the current step of the loop above which new WebSockets are refused. Thousands may connect in one step."""
+"""Duration of a step of the loop above which new WebSockets are refused. Thousands may connect in one step."""
 
 MIN_OPERATIONS = 64
 """Operations that are admitted however late the loop is: batched database calls cost least."""
@@ -113,7 +113,7 @@ class LoadShedding:
 
     @property
     def is_full(self) -> bool:
-        """Whether another operation would be refused."""
+        """True if another operation would be refused."""
         return self.running >= self.limit or self._has_backlog
 
     def enter(self) -> bool:

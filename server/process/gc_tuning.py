@@ -10,7 +10,7 @@ that reference counting frees."""
 
 
 def tune_garbage_collection() -> None:
-    """Exclude all loaded objects from collection, and collect less often. Call it after the process has loaded its code."""
+    """Exclude loaded objects from collection, and collect less often. Call it after the process has loaded its code."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS_BEFORE_COLLECTION, 10, 10)

@@ -22,11 +22,11 @@ class GracefulShutdown:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the shutdown has begun, and the server accepts no new connections."""
+        """True if the shutdown has begun, and the server accepts no new connections."""
         return self._drain_task is not None
 
     def add_drain(self, drain: Callable[[], Awaitable[None]]) -> None:
-        """Add a step to run, concurrently with the others, before connections are closed. It limits its own duration."""
+        """Add a step that runs before connections are closed, concurrently with others. It limits its own duration."""
         self._drains.append(drain)
 
     def begin(self) -> asyncio.Future[None]:

@@ -59,10 +59,12 @@ class HttpProtocol(AbortingHTTPProtocol):
     _stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the time limit of the first request."""
         super().connection_made(transport)
         self.loop.call_later(FIRST_REQUEST_SECONDS, self._close_if_idle)
 
     def on_headers_complete(self) -> None:
+        """Refuse the request while the process is overloaded."""
         load_shedding: LoadShedding | None = self.app_state.get(LOAD_SHEDDING_STATE)
         if load_shedding is not None and load_shedding.is_full and self._refuse(load_shedding):
             self._end_head()
@@ -95,6 +97,7 @@ class HttpProtocol(AbortingHTTPProtocol):
         return True
 
     def handle_websocket_upgrade(self) -> None:
+        """Refuse the handshake while the process is overloaded."""
         load_shedding = self.app_state.get(LOAD_SHEDDING_STATE)
         if load_shedding is not None and load_shedding.refuse_connection():
             self.transport.write(HANDSHAKE_REFUSED)
@@ -114,6 +117,7 @@ class HttpProtocol(AbortingHTTPProtocol):
         super()._start_asgi_task(cycle, app)
 
     def shutdown(self) -> None:
+        """Close the connection after the application has drained."""
         self._stopping = True
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
@@ -127,6 +131,7 @@ class WebSocketProtocol(DirectWebSocketProtocol):
     """Lets the application send the close frame, and drops clients that do not close."""
 
     def shutdown(self) -> None:
+        """Close the connection after the application has drained."""
         _after_drain(self.app_state, self._close)
 
     def _close(self) -> None:
@@ -141,6 +146,7 @@ class Supervisor(Multiprocess):
     """Runs several worker processes on one socket."""
 
     def terminate_all(self) -> None:
+        """Stop all workers."""
         # An open socket would accept connections that no worker answers.
         for sock in self.sockets:
             sock.close()

@@ -42,12 +42,12 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", min_length=1)
     port: int = Field(8000, ge=1, le=65535)
     keep_alive_seconds: int = Field(75, ge=1, le=3600)
-    """How long an idle HTTP connection stays open. Must be longer than the idle timeout of the proxy in front."""
+    """Time that an idle HTTP connection stays open. Must be longer than the idle timeout of the proxy in front."""
 
     # Tokens
     jwt_secret: Annotated[SecretStr, AfterValidator(check.check_secret)] | None = None
     jwt_secret_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
-    """File that contains `jwt_secret`; surrounding white space is ignored. For secrets that containers mount as files."""
+    """File that contains `jwt_secret`, for secrets mounted as files. Surrounding white space is ignored."""
     jwks_url: Annotated[str, AfterValidator(check.check_jwks_url)] | None = None
     jwks_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
     jwt_audience: str | None = None
@@ -82,7 +82,7 @@ class Settings(BaseSettings):
 
     # WebSockets
     ws_init_timeout_seconds: float = Field(10.0, gt=0, le=300)
-    """How long a client may take to send ConnectionInit."""
+    """Time limit for a client to send ConnectionInit."""
     ws_ping_interval_seconds: float = Field(25.0, gt=0, le=3600)
     ws_max_connections: int = Field(20_000, ge=1, le=1_000_000)
     """WebSockets that a process keeps open at once."""
@@ -114,7 +114,7 @@ class Settings(BaseSettings):
     # Product rules
     max_group_members: int = Field(5000, ge=3, le=1_000_000)
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
-    """How long a sender may recall their own message."""
+    """Time in which senders may recall their own messages."""
 
     # Observability
     otel_endpoint: Annotated[str, AfterValidator(check.check_http_url)] | None = None

@@ -107,7 +107,7 @@ def check_database_name(name: str) -> str:
 
 
 def check_key_prefix(prefix: str) -> str:
-    """Accept key prefixes without braces: Redis would take a brace for the hash tag that keeps a user's keys on one node."""
+    """Accept key prefixes without braces. Redis treats braces as the hash tag that keeps a user's keys on one node."""
     if not _KEY_PREFIX.match(prefix):
         raise ValueError("up to 64 letters, digits and _ . : -")
     return prefix

@@ -13,7 +13,7 @@ from subscriptions.transport.engine import (
     GraphQLEngine,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
     StreamEnded,
     encode,
@@ -22,7 +22,7 @@ from subscriptions.transport.engine import (
 
 async def start_operation(
     engine: GraphQLEngine,
-    prepared: Prepared,
+    prepared: OperationHandle,
     request: GraphQLRequest,
     context: ConnectionContext,
     mutations: ShieldedMutations,

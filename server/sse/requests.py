@@ -31,9 +31,9 @@ from subscriptions.transport.engine import (
     ConnectionContext,
     GraphQLEngine,
     GraphQLRequest,
-    Prepared,
+    OperationHandle,
     RequestRefused,
-    error,
+    make_error,
 )
 
 
@@ -67,7 +67,9 @@ class StreamRequests:
 
     # Distinct connections mode
 
-    async def open_stream(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> SSEStream:
+    async def open_stream(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> SSEStream:
         """Start an operation, and return its stream. Raises RequestRefused and ConfabError if clients should retry."""
         stream = self._streams.open(_get_caller(context))
         try:
@@ -96,11 +98,11 @@ class StreamRequests:
     ) -> ASGIApp:
         """Return the response to a request about a stream.
 
-        `opens_stream` says that the request accepts events. Raises BadRequest, RequestRefused, ConfabError and StoreError.
+        `opens_stream` says that the request accepts events. Raises BadRequest, RequestRefused, ConfabError, StoreError.
         """
         if caller is None:
             refusal = "Event streams with a token need authentication. Send Authorization: Bearer <token>."
-            raise RequestRefused([error(refusal, "UNAUTHENTICATED")])
+            raise RequestRefused([make_error(refusal, "UNAUTHENTICATED")])
         if request.method == "PUT":
             reserved = await self._single.reserve(caller)
             return Response(reserved, 201, headers=HEADERS, media_type="text/plain")

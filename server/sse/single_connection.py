@@ -25,7 +25,7 @@ from server.sse.stream_registry import SSEStreamRegistry
 from store.base.errors import StoreError
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
-from store.deployment.event_streams import MOST_WAITING, EventStreamStore, QueueOutcome
+from store.deployment.event_streams import MAX_QUEUED_OPERATIONS, EventStreamStore, QueueOutcome
 from subscriptions.realtime.server_calls import ServerCalls
 from subscriptions.transport.engine import (
     ConnectionContext,
@@ -34,7 +34,7 @@ from subscriptions.transport.engine import (
     Json,
     RequestRefused,
     encode,
-    error,
+    make_error,
 )
 
 log = structlog.get_logger(__name__)
@@ -65,7 +65,7 @@ class SingleConnections:
         self._store = store
         self._server = server
         self._calls = calls
-        self._max_queued = min(MOST_WAITING, streams.limits.max_operations)
+        self._max_queued = min(MAX_QUEUED_OPERATIONS, streams.limits.max_operations)
         self._open: dict[str, SSEStream] = {}
         self._opening: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -172,7 +172,7 @@ class SingleConnections:
     async def _enqueue(self, call: Json) -> RequestOutcome:
         """Queue an operation on a reserved stream. It starts when the stream is opened."""
         token, operation = call["token"], call["operation"]
-        match await self._store.wait(token, operation, orjson.dumps(call), self._max_queued):
+        match await self._store.enqueue(token, operation, orjson.dumps(call), self._max_queued):
             case QueueOutcome.EXISTS:
                 return _operation_exists()
             case QueueOutcome.FULL:
@@ -249,7 +249,7 @@ class SingleConnections:
 
     async def _forget(self, token: str) -> None:
         try:
-            await self._store.forget(token)
+            await self._store.delete(token)
         except StoreError as failure:
             log.info("event_stream_entry_not_deleted", reason=str(failure))
 
@@ -261,7 +261,7 @@ class SingleConnections:
             ]
             try:
                 for start in range(0, len(open_streams), _REFRESH_BATCH):
-                    await self._store.keep(self._server, open_streams[start : start + _REFRESH_BATCH])
+                    await self._store.renew(self._server, open_streams[start : start + _REFRESH_BATCH])
             except StoreError as failure:
                 log.warning("event_stream_entries_not_renewed", reason=str(failure))
 
@@ -281,7 +281,7 @@ def _caller_from(fields: Json) -> Caller:
 
 
 def _refusal(status: int, message: str, code: str, **extensions: Any) -> RequestOutcome:
-    return {"status": status, "errors": [error(message, code, **extensions)]}
+    return {"status": status, "errors": [make_error(message, code, **extensions)]}
 
 
 def _operation_exists() -> RequestOutcome:

@@ -162,7 +162,7 @@ class SSEStream:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the stream starts no more operations."""
+        """True if the stream starts no more operations."""
         return self._ending or self._closed
 
     def end(self) -> None:

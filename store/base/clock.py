@@ -1,4 +1,4 @@
-"""Time and chance, handed in so that tests own them."""
+"""Time, handed in so that tests control it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 from typing import Protocol
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Goes on while the machine sleeps, and is never set: on Linux the first of the two, elsewhere the second."""
+"""A clock that nobody sets. On Linux it also counts the time during which the machine sleeps."""
 
 
 class Clock(Protocol):
-    """Wall-clock time. May step; whoever needs order takes it from seq or from the user's clock."""
+    """Wall-clock time. It may step back, so order comes from `seq` and from users' clocks instead."""
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch."""
@@ -18,19 +18,24 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock as it stood when this was made, and the time that went by since: setting it changes nothing."""
+    """The time of the machine when this object was created, plus the time since then.
+
+    Setting the machine's clock has no effect.
+    """
 
     def __init__(self) -> None:
         self._began_ns = time.time_ns() - time.clock_gettime_ns(_STEADY)
 
     def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch."""
         return (self._began_ns + time.clock_gettime_ns(_STEADY)) // 1_000_000
 
 
 class DeploymentClock:
-    """The time of a deployment as one of its servers tells it: another clock's, and ahead of that by what `advance_to` said.
+    """The time of the deployment as one server knows it.
 
-    Never goes back. Where the other one steps back, this one goes on from where it was.
+    It is the time of another clock plus the lead that `advance_to` gave it.
+    Never goes back: if the other clock steps back, this one continues from where it was.
     """
 
     def __init__(self, inner: Clock) -> None:
@@ -39,11 +44,12 @@ class DeploymentClock:
         self._lead = 0
 
     def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch. Never goes back."""
         now = self._inner.now_ms()
         self._lead += max(0, self._seen - now)
         self._seen = now
         return now + self._lead
 
     def advance_to(self, ms: int) -> None:
-        """Goes on from a time that somebody else has seen, unless it is past that."""
+        """Continue from a time that another server has reported, unless this clock is past it already."""
         self._lead += max(0, ms - self.now_ms())

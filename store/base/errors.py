@@ -20,8 +20,10 @@ from redis.exceptions import RedisError
 _DUPLICATE_KEY = 11000
 
 _DRIVER_LOCK_MESSAGE = "Lock is not acquired"
-"""Message of a RuntimeError that PyMongo raises instead of its own error, when some requests stop waiting for a primary just as others
-begin to wait."""
+"""Message of a RuntimeError that PyMongo raises instead of its own error.
+
+It happens when some requests stop waiting for a primary just as others begin to wait.
+"""
 
 failures: Counter[str] = Counter()
 """Failed calls of this process, by database."""
@@ -36,7 +38,7 @@ class Unreachable(StoreError):
 
 
 class NotAttempted(Unreachable):
-    """Nothing was sent to MongoDB: it has had no primary for some time, or its data is not for this version of Confab."""
+    """Nothing was sent to MongoDB: it has no primary, or its data is not for this version of Confab."""
 
 
 class LockTimeout(StoreError):
@@ -54,7 +56,8 @@ class Superseded(StoreError):
 class translate_errors:  # a class, because a generator costs ten times as much
     """Turn drivers' errors within the block into Unreachable.
 
-    DuplicateKeyError passes, because its meaning depends on the caller. A BulkWriteError passes if it reports nothing but duplicate keys.
+    DuplicateKeyError passes, because its meaning depends on the caller. A BulkWriteError passes if it reports nothing
+    but duplicate keys.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Identifiers: their kinds, their spelling, and where they lead. Pure; the spelling is the contract's."""
+"""Identifiers: their kinds, their form as the contract defines it, and the partition and bucket that they lead to."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import NewType
 UserId = NewType("UserId", str)
 ConversationId = NewType("ConversationId", str)
 MessageId = NewType("MessageId", int)
-"""The snowflake. Spelt `m_<decimal>` at the API."""
+"""A snowflake. The API writes it `m_<decimal>`."""
 
 PARTITIONS = 1024
-"""How many hash tags conversations are spread over in Redis. Changing it needs an empty Redis."""
+"""Number of hash tags that conversations are distributed to in Redis. A change needs an empty Redis."""
 
 BUCKET_SIZE = 4096
-"""Messages of a conversation that share one `b`, and so one shard-key value, in MongoDB."""
+"""Number of seqs of a conversation that share one `b`, and so one value of the shard key, in MongoDB."""
 
 _ODD = 0x9E3779B97F4A7C15
-"""Odd, so that no two numbers become the same by it."""
+"""Odd, so that multiplication by it maps no two numbers to the same one."""
 
 _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@-]{0,63}\Z")
 _SUB_BIZ = re.compile(r"[a-z0-9-]{1,32}\Z")
@@ -31,7 +31,7 @@ _LONGEST_CONVERSATION = len("p__~") + 2 * 64 + 32
 
 
 class ConversationKind(StrEnum):
-    """What an id's prefix says."""
+    """Kind of a conversation, as the prefix of its id tells."""
 
     PRIVATE = "PRIVATE"
     GROUP = "GROUP"
@@ -39,25 +39,25 @@ class ConversationKind(StrEnum):
 
 
 def is_user_id(text: str) -> bool:
-    """Whether text is spelt like a user id (the `sub` alphabet of the contract: no underscore)."""
+    """Return whether text has the form of a user id (no underscore)."""
     return _USER.match(text) is not None
 
 
 def is_sub_biz(text: str) -> bool:
-    """Whether text is a legal subBiz name."""
+    """Return whether text has the form of a subBiz name."""
     return _SUB_BIZ.match(text) is not None
 
 
 def private_id(one: UserId, other: UserId, sub_biz: str | None = None) -> ConversationId:
-    """The private conversation of two people: user ids sorted by code point."""
+    """Return the private conversation of two people: user ids sorted by code point."""
     first, second = sorted((one, other))
     suffix = f"~{sub_biz}" if sub_biz else ""
     return ConversationId(f"p_{first}_{second}{suffix}")
 
 
 def parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | None:
-    """The two people and the subBiz of a well-formed private id, else None."""
-    # What clients spell comes here. As long as they like, it is nothing to remember.
+    """Return the two people and the subBiz of a well-formed private id, else None."""
+    # Clients choose this text, so very long ones must not get into the cache.
     return _parse_private(conversation) if len(conversation) <= _LONGEST_CONVERSATION else None
 
 
@@ -75,7 +75,7 @@ def _parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | Non
 
 
 def kind_of(conversation: str) -> ConversationKind | None:
-    """What a conversation id names, or None if it is no conversation id of ours."""
+    """Return the kind of a conversation, or None if the id is malformed."""
     return _kind_of(conversation) if len(conversation) <= _LONGEST_CONVERSATION else None
 
 
@@ -91,23 +91,25 @@ def _kind_of(conversation: str) -> ConversationKind | None:
 
 
 def gateway_id(sub_biz: str) -> ConversationId:
-    """What stands for all conversations of one user in a subBiz."""
+    """Return the id of the gateway that represents all conversations of one user in a subBiz."""
     return ConversationId(f"b_{sub_biz}")
 
 
 def group_id(snowflake: int) -> ConversationId:
-    """The id of a group made with this snowflake. In no order: what is made at one time does not lie together where rows are
-    kept in order of such ids."""
+    """Return the id of the group made with a snowflake.
+
+    Ids of groups made one after the other are far apart, so that their rows are distributed over the shards.
+    """
     return ConversationId(f"g_{snowflake * _ODD % (1 << 63)}")
 
 
 def message_id(snowflake: int) -> str:
-    """A message's id as the API spells it."""
+    """Return a message's id as the API writes it."""
     return f"m_{snowflake}"
 
 
 def parse_message_id(text: str) -> MessageId | None:
-    """The snowflake of a well-formed message id that fits 63 bits, else None."""
+    """Return the snowflake of a well-formed message id that fits 63 bits, else None."""
     if not _MESSAGE.match(text):
         return None
     number = int(text[2:])
@@ -115,12 +117,12 @@ def parse_message_id(text: str) -> MessageId | None:
 
 
 def session_id(user: UserId, conversation: ConversationId) -> str:
-    """A session's id as the API spells it."""
+    """Return a session's id as the API writes it."""
     return f"s_{user}_{conversation}"
 
 
 def parse_session_id(text: str) -> tuple[UserId, ConversationId] | None:
-    """The user and conversation of a well-formed session id, else None."""
+    """Return the user and conversation of a well-formed session id, else None."""
     if not text.startswith("s_"):
         return None
     user, _, conversation = text[2:].partition("_")
@@ -131,10 +133,13 @@ def parse_session_id(text: str) -> tuple[UserId, ConversationId] | None:
 
 @lru_cache(maxsize=20_000)
 def partition_of(conversation: ConversationId) -> int:
-    """Which Redis hash tag a conversation's keys carry. Stable across processes and releases."""
+    """Return the partition of a conversation, which is the hash tag of its keys.
+
+    The same in all processes and releases.
+    """
     return zlib.crc32(conversation.encode()) % PARTITIONS
 
 
 def bucket_of(seq: int) -> int:
-    """The bucket a seq falls into."""
+    """Return the bucket of a seq."""
     return seq // BUCKET_SIZE

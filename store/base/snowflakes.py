@@ -1,8 +1,8 @@
 """Message and group ids: 42 bits of milliseconds, 5 of data centre, 5 of worker, 12 of sequence.
 
-Unique as long as no two living processes hold the same data centre and worker number, and who takes one over begins where
-the holder before can't have come: a lease in MongoDB sees to both.
-Increasing within a process, also when its clock steps back.
+Ids are unique as long as no two running processes have the same data centre and worker number, and a process that takes
+over a number begins after all ids of the process before. Leases in MongoDB guarantee both. Ids of one process increase,
+also when its clock steps back.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ EPOCH_MS = 1_735_689_600_000
 """2025-01-01T00:00:00Z. 42 bits last until 2164."""
 
 WORKERS = 32
-"""Worker numbers a data centre has."""
+"""Worker numbers of a data centre."""
 
 
 def created_at_ms(snowflake: int) -> int:
-    """When an id was made, ms since the Unix epoch."""
+    """Return when an id was made, in ms since the Unix epoch."""
     return (snowflake >> 22) + EPOCH_MS
 
 
 def first_at(ms: int) -> int:
-    """The smallest id that can be made at a time."""
+    """Return the smallest id that can be made at a time, in ms since the Unix epoch."""
     return max(0, ms - EPOCH_MS) << 22
 
 
 class Snowflakes:
-    """Makes ids. `valid_until_ms` ends the lease: past it nothing is made until it is renewed."""
+    """Makes ids until `valid_until_ms`, when the lease of the worker number ends."""
 
     def __init__(self, clock: Clock, data_center: int) -> None:
         self._clock = clock
@@ -39,19 +39,19 @@ class Snowflakes:
         self.valid_until_ms = 0
 
     def stop(self) -> int:
-        """Makes no more until the next lease. Answers a time, in ms, from which on no id was made."""
+        """Make no ids until the next lease. Returns a time in ms: all ids were made before it."""
         self.valid_until_ms = 0
         return self._last_ms + 1
 
     def next(self) -> int:
-        """A new id. Raises Unreachable while the process holds no worker number."""
+        """Return a new id. Raises Unreachable while the process has no worker number."""
         at, sequence = self._clock.now_ms(), 0
         if at <= self._last_ms:
-            # The clock stands or stepped back: go on from where the ids are.
+            # The clock stands still or stepped back: continue after the last id.
             at, sequence = self._last_ms, self._sequence + 1
             if sequence == 4096:
                 at, sequence = at + 1, 0
         if at >= self.valid_until_ms:
-            raise Unreachable("this process holds no worker number at the moment")
+            raise Unreachable("this process has no worker number at the moment")
         self._last_ms, self._sequence = at, sequence
         return at - EPOCH_MS << 22 | self._data_center << 17 | self.worker << 12 | sequence

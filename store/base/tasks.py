@@ -7,7 +7,10 @@ from collections.abc import Iterable
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancels tasks until they have ended: a cancellation can get lost in a driver that turns it into a failure of its own."""
+    """Cancel tasks and wait until they have ended.
+
+    Cancels repeatedly, because a driver may turn a cancellation into an error of its own.
+    """
     pending = {task for task in tasks if not task.done()}
     while pending:
         for task in pending:

@@ -23,7 +23,7 @@ class Member:
 
     @property
     def is_current(self) -> bool:
-        """Whether the user is a member now."""
+        """True if the user is a member now."""
         return bool(self.intervals) and self.intervals[-1][1] is None
 
     def ended_at(self, seq: int) -> Member:
@@ -101,15 +101,15 @@ class Head:
     conversation: ConversationId
     kind: ConversationKind
     seq: int
-    last: Message | None
+    newest: Message | None
     member_count: int
     group: GroupInfo | None
     ended_at: int | None = None
     dismissed: bool = False
 
     @property
-    def dissolved(self) -> bool:
-        """Whether it is a group that has ended, dissolved or dismissed."""
+    def has_ended(self) -> bool:
+        """True if it is a group that has ended, dissolved or dismissed."""
         return self.ended_at is not None
 
 

@@ -40,15 +40,16 @@ class ConversationField:
     """Message id of the newest change."""
     LAST_CHANGE_AT = "ga"
     END = "st"
-    """How the group ended: a `GroupEnd`."""
+    """A `GroupEnd`; absent while the group exists."""
     ENDED_AT = "ds"
     """seq at which the group ended."""
     ENDED_AT_MS = "dt"
 
     # Private conversations only, for each of the two people (0: the first by user id).
     READ = ("r0", "r1")
-    """How far each has read."""
+    """Read position of each."""
     DELIVERED = ("d0", "d1")
+    """Delivered position of each."""
     WROTE_SEQ = ("q0", "q1")
     """seq of the newest countable message that each wrote."""
     WROTE_N = ("m0", "m1")
@@ -84,9 +85,9 @@ class MemberField:
     JOINED_AT = "j"
     """(ms)"""
     READ = "ar"
-    """How far the member has read, as senders know it. MongoDB only."""
+    """Read position of the member, as senders know it. MongoDB only."""
     DELIVERED = "ad"
-    """How far the member has received. MongoDB only."""
+    """Delivered position of the member. MongoDB only."""
 
 
 NO_END = -1

@@ -100,7 +100,6 @@ class ConversationStore:
         """
         people = parse_private(conversation)
         assert people is not None
-        session = new_row(0)
         head = {
             ConversationField.KIND: "P",
             ConversationField.SEQ: 0,
@@ -109,7 +108,7 @@ class ConversationStore:
             ConversationField.WRITTEN_AT: 0,
         }
         sessions = [
-            UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": session}, upsert=True)
+            UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": new_row(0)}, upsert=True)
             for user in people[:2]
         ]
         await self._mongo.gather(
@@ -259,7 +258,7 @@ def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> H
         conversation=conversation,
         kind=ConversationKind.GROUP if kind == b"G" else ConversationKind.PRIVATE,
         seq=int(newest_seq or 0),
-        last=message_from(orjson.loads(newest)) if newest else None,
+        newest=message_from(orjson.loads(newest)) if newest else None,
         member_count=int(member_count or 0),
         group=group_info_from(orjson.loads(group)) if group else None,
         ended_at=int(ended_at) if ended_at is not None else None,

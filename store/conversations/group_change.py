@@ -14,7 +14,7 @@ from store.conversations.conversation_fields import ConversationField
 
 
 class GroupEnd(StrEnum):
-    """How a group ended, with stored values."""
+    """Ends of groups, with stored values."""
 
     DISSOLVED = "D"
     """It stays readable to its former members."""
@@ -122,7 +122,7 @@ class GroupChange:
 
     @property
     def dissolves(self) -> bool:
-        """Whether the group ends with it."""
+        """True if the group ends with it."""
         return "end" in self.fields
 
     def to_json(self) -> bytes:

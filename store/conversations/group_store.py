@@ -31,7 +31,7 @@ from store.mongo.collections import (
 from store.sessions.changes import Join, Leave, new_row
 
 CLAIM_SECONDS = 24 * 3600
-"""How long the same idempotency key of the same creator answers the first group."""
+"""Time for which a creator's idempotency key returns the first group."""
 
 
 class GroupStore:

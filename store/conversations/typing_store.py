@@ -28,7 +28,7 @@ class TypingStore:
     async def take_window(
         self, user: UserId, conversation: ConversationId, others: Sequence[UserId] = ()
     ) -> tuple[bool, Routes]:
-        """Take a user's window of a conversation. Return whether it was free, and the others' routes: one round trip."""
+        """Take a user's window of a conversation. Return whether it was free, and others' routes. One round trip."""
         key = self._keys.typing(user, conversation)
         take = Call("take_typing_window", (key,), (self._clock.now_ms(), WINDOW_MS))
         free, *rows = await self._cache.run([take, *map(self._route_call, others)])

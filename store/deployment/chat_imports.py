@@ -1,9 +1,10 @@
-"""How far imports of chat logs have come. `imports`, where `_id` says what a row is about:
+"""Progress of imports of chat logs.
 
-`group <name>` {c conversation}: the group that logs imported under a name go to.
-`file <conversation> <digest>` {from, done}: a log: newest seq of the conversation before it, lines that are durable.
-`user <id>`: somebody whom an import made, so that imports may rename them; who came by themselves keep their name.
-`demo` {done}: the demo, while it is being filled in and for ever after.
+Rows of `imports`, by the form of their `_id`:
+    group <name>                  {c: conversation} The group that receives the logs imported under a name.
+    file <conversation> <digest>  {from: newest seq of the conversation before the log, done: lines that are durable}
+    user <id>                     {made} A user created by an import. Imports may rename these users only.
+    demo                          {done} The demo, as soon as its import has begun.
 """
 
 from __future__ import annotations
@@ -24,56 +25,59 @@ _DEMO = "demo"
 
 @dataclass(frozen=True, slots=True)
 class ImportProgress:
-    """A log's. All that its first `done` lines make happen is durable, and of seqs past `from_seq`."""
+    """Progress of one log: the effects of its first `done` lines are durable, at seqs after `from_seq`."""
 
     from_seq: int
     done: int
 
 
 class ImportStore:
-    """Progress of imports in MongoDB. Everything here may be repeated, and goes forward only."""
+    """Progress of imports in MongoDB. Every method may be repeated, and progress never goes back."""
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
     async def find_group(self, name: str) -> ConversationId | None:
-        """The group that logs imported under a name go to."""
+        """Return the group that receives the logs imported under a name."""
         row = await self._mongo.find_one(IMPORTS, {"_id": _group_row(name)})
         return ConversationId(row["c"]) if row else None
 
     async def insert_group(self, name: str, conversation: ConversationId) -> ConversationId:
-        """Makes it this group, unless there is one already. Answers which it is."""
+        """Make a group the one for a name, unless the name has one already. Returns the one it has."""
         before = await self._insert(_group_row(name), {"c": conversation})
         return ConversationId(before["c"]) if before else conversation
 
     async def find_progress(self, conversation: ConversationId, digest: str) -> ImportProgress | None:
-        """How far a log has come, None where it was never begun."""
+        """Return the progress of a log. None: its import never began."""
         row = await self._mongo.find_one(IMPORTS, {"_id": _file_row(conversation, digest)})
         return ImportProgress(row["from"], row["done"]) if row else None
 
     async def insert_progress(self, conversation: ConversationId, digest: str, from_seq: int) -> ImportProgress:
-        """Begins a log, unless it has been. Answers how far it is."""
+        """Begin the import of a log, unless it began already. Returns its progress."""
         before = await self._insert(_file_row(conversation, digest), {"from": from_seq, "done": 0})
         return ImportProgress(before["from"], before["done"]) if before else ImportProgress(from_seq, 0)
 
     async def update_progress(self, conversation: ConversationId, digest: str, done: int) -> None:
-        """Notes that a log's first lines are durable. Never goes back."""
+        """Note that the first `done` lines of a log are durable."""
         await self._mongo.update_one(IMPORTS, {"_id": _file_row(conversation, digest)}, {"$max": {"done": done}})
 
     async def insert_users(self, users: Iterable[UserId]) -> None:
-        """Notes that an import makes these users. To be called before it does."""
+        """Note that an import creates these users. To be called before it creates them."""
         rows = [UpdateOne({"_id": _user_row(u)}, {"$setOnInsert": {"made": True}}, upsert=True) for u in users]
         if rows:
             await self._mongo.bulk_write(IMPORTS, rows)
 
     async def list_users(self, users: Iterable[UserId]) -> set[UserId]:
-        """Those of the users whom an import made."""
+        """Return those of the users that were created by an import."""
         wanted = {_user_row(user): user for user in users}
         rows = await self._mongo.find(IMPORTS, {"_id": {"$in": list(wanted)}})
         return {wanted[row["_id"]] for row in rows}
 
     async def begin_demo(self) -> bool:
-        """Whether the demo is to be filled in: there are no users at all, or it was begun and did not come to its end."""
+        """Return whether the demo has to be imported, and note that its import begins.
+
+        It has to be if there are no users at all, or if its import began and was not finished.
+        """
         row = await self._mongo.find_one(IMPORTS, {"_id": _DEMO})
         if row is None and await self._mongo.find_one(USERS, {}) is None:
             row = {"done": False}
@@ -81,15 +85,15 @@ class ImportStore:
         return row is not None and not row["done"]
 
     async def end_demo(self) -> None:
-        """Notes that the demo is all there."""
+        """Note that the demo is imported completely."""
         await self._mongo.update_one(IMPORTS, {"_id": _DEMO}, {"$set": {"done": True}})
 
     async def _insert(self, row: str, fields: Document) -> Document | None:
-        """Inserts a row, unless it is there. Answers the one that was."""
+        """Insert a row, unless it exists. Returns the row that existed."""
         try:
             return await self._mongo.find_one_and_update(IMPORTS, {"_id": row}, {"$setOnInsert": fields}, upsert=True)
         except DuplicateKeyError:
-            # Two upserts of one row met, and the other one's made it.
+            # Two upserts of one row collided, and the other one inserted it.
             return await self._mongo.find_one(IMPORTS, {"_id": row})
 
 

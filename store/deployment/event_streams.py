@@ -1,7 +1,9 @@
-"""Where event streams are: a token is reserved by its user, then opened once, on one server, and forgotten at its end.
+"""Locations of event streams, by token.
 
-Every server must find the stream that a request names, and only Redis is shared. What is asked of a stream that is reserved and not
-opened yet waits here, for whichever server opens it.
+A user reserves a token and opens its stream once, on one server. The token ends with the stream.
+
+Every server must find the stream that a request names, and only Redis is shared. Operations for a stream that is
+reserved but not opened yet wait here for the server that opens it.
 """
 
 from __future__ import annotations
@@ -9,38 +11,41 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 from store.base.ids import UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 RESERVED_MS = 60_000
-"""How long a reservation waits for its stream."""
+"""A reservation ends after this time, unless its stream is opened."""
 
 OPEN_MS = 90_000
-"""How long a server is believed to hold a stream without having said so again."""
+"""A stream counts as closed if its server has not renewed it for this time."""
 
-MOST_WAITING = 20
-LONGEST_WAITING = 16_384
-"""How many operations may wait for a stream to be opened, and how many bytes each may have."""
+MAX_QUEUED_OPERATIONS = 20
+"""Operations that may wait for one stream."""
+
+MAX_OPERATION_BYTES = 16_384
+"""Bytes of an operation that may wait for its stream."""
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPlace:
-    """Whose stream it is, and which server holds it; None: not opened yet."""
+class StreamLocation:
+    """The user of a stream and the server that holds it. None: the stream is not opened yet."""
 
     user: UserId
     server: str | None
 
 
 class QueueOutcome(Enum):
-    """What became of an operation for a stream that is not opened yet."""
+    """Outcome of queueing an operation for a stream that is not opened yet."""
 
-    KEPT = auto()
+    QUEUED = auto()
     EXISTS = auto()
-    """One of that id waits already."""
+    """An operation with this id waits already."""
     FULL = auto()
-    """It is too long, or too many wait."""
+    """The operation is too long, or too many wait."""
 
 
 class EventStreamStore:
@@ -51,33 +56,30 @@ class EventStreamStore:
         self._keys = keys
 
     async def reserve(self, token: str, user: UserId) -> None:
-        """Makes a token known that nobody else has."""
-        self._cache.require_shared()
-        await self._cache.one(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
+        """Reserve a token that is not known yet."""
+        await self._run(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
 
-    async def find(self, token: str) -> StreamPlace | None:
-        """Where the stream is. None: there is no such token any more."""
-        self._cache.require_shared()
-        user, server = await self._cache.run([Call("GET", (self._user(token),)), Call("GET", (self._server(token),))])
-        return StreamPlace(UserId(user.decode()), server.decode() if server else None) if user else None
+    async def find(self, token: str) -> StreamLocation | None:
+        """Return the location of a stream. None: the token does not exist, or has ended."""
+        user, server = await self._run(Call("GET", (self._user(token),)), Call("GET", (self._server(token),)))
+        return StreamLocation(UserId(user.decode()), server.decode() if server else None) if user else None
 
     async def open(self, token: str, user: UserId, server: str) -> list[bytes] | None:
-        """Opens it on a server, and takes over what waits, in no order. None: it is open already."""
-        self._cache.require_shared()
-        if not await self._cache.one(Call("SET", (self._server(token),), (server, "NX", "PX", OPEN_MS))):
+        """Open a stream on a server, and return the operations that wait for it, in no order.
+
+        None: it is open already.
+        """
+        (is_first,) = await self._run(Call("SET", (self._server(token),), (server, "NX", "PX", OPEN_MS)))
+        if not is_first:
             return None
         waiting = self._waiting(token)
-        _, asked, _ = await self._cache.run(
-            [
-                Call("SET", (self._user(token),), (user, "PX", OPEN_MS)),
-                Call("HVALS", (waiting,)),
-                Call("DEL", (waiting,)),
-            ]
+        _, operations, _ = await self._run(
+            Call("SET", (self._user(token),), (user, "PX", OPEN_MS)), Call("HVALS", (waiting,)), Call("DEL", (waiting,))
         )
-        return list(asked)
+        return list(operations)
 
-    async def keep(self, server: str, streams: Iterable[tuple[str, UserId]]) -> None:
-        """Says again which streams the server holds."""
+    async def renew(self, server: str, streams: Iterable[tuple[str, UserId]]) -> None:
+        """Renew the streams that a server holds."""
         self._cache.require_shared()
         calls = []
         for token, user in streams:
@@ -86,35 +88,38 @@ class EventStreamStore:
         if calls:
             await self._cache.run_in_background(calls)
 
-    async def forget(self, token: str) -> None:
-        """The stream has ended."""
+    async def delete(self, token: str) -> None:
+        """Remove a stream that has ended."""
         keys = (self._user(token), self._server(token), self._waiting(token))
         await self._cache.run_in_background([Call("DEL", (key,)) for key in keys])
 
-    async def wait(self, token: str, operation: str, asked: bytes, most: int = MOST_WAITING) -> QueueOutcome:
-        """Keeps an operation until the stream is opened, if there are not `most` already."""
-        self._cache.require_shared()
-        if len(asked) > LONGEST_WAITING:
+    async def enqueue(
+        self, token: str, operation: str, request: bytes, max_queued: int = MAX_QUEUED_OPERATIONS
+    ) -> QueueOutcome:
+        """Queue an operation until the stream is opened, unless `max_queued` operations wait already."""
+        if len(request) > MAX_OPERATION_BYTES:
             return QueueOutcome.FULL
         waiting = self._waiting(token)
-        added, count, _ = await self._cache.run(
-            [
-                Call("HSETNX", (waiting,), (operation, asked)),
-                Call("HLEN", (waiting,)),
-                Call("PEXPIRE", (waiting,), (RESERVED_MS,)),
-            ]
+        added, count, _ = await self._run(
+            Call("HSETNX", (waiting,), (operation, request)),
+            Call("HLEN", (waiting,)),
+            Call("PEXPIRE", (waiting,), (RESERVED_MS,)),
         )
         if not added:
             return QueueOutcome.EXISTS
-        if count > most:
+        if count > max_queued:
             await self.withdraw(token, operation)
             return QueueOutcome.FULL
-        return QueueOutcome.KEPT
+        return QueueOutcome.QUEUED
 
     async def withdraw(self, token: str, operation: str) -> bool:
-        """Takes back what waits. False: it does not, the stream may have taken it over."""
+        """Remove an operation from the queue. False: it is not in the queue; the stream may have taken it over."""
+        (removed,) = await self._run(Call("HDEL", (self._waiting(token),), (operation,)))
+        return bool(removed)
+
+    async def _run(self, *calls: Call) -> list[Any]:
         self._cache.require_shared()
-        return bool(await self._cache.one(Call("HDEL", (self._waiting(token),), (operation,))))
+        return await self._cache.run(calls)
 
     def _user(self, token: str) -> str:
         return self._keys.event_stream(token, "user")

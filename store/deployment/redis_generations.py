@@ -1,12 +1,13 @@
 """The generation of Redis: which contents are valid (ADR 19), and when the Redis fallback is used (ADR 20).
 
-The deployment's row in MongoDB holds the number of the generation and the run id of the Redis that it lives in. A Redis with another run id
-was restarted, restored or promoted, so it may hold older data than MongoDB. Its first use therefore begins the next generation, whose key
-names are new, and nothing that it held before is read. No connection is used before that is settled.
+The deployment's row in MongoDB holds the number of the generation and the run id of the Redis that it lives in. A Redis
+with another run id was restarted, restored or promoted, so it may hold older data than MongoDB. Its first use therefore
+begins the next generation, whose key names are new, and nothing that it held before is read. No connection is used
+before that is settled.
 
-When no server has reached Redis for `AWAY_AFTER_MS`, a generation without a Redis begins: each server uses a Redis fallback of its own. The
-first server that reaches Redis again begins the next generation. A server that alone cannot reach Redis raises Unreachable instead:
-the others would not see what it writes.
+When no server has reached Redis for `AWAY_AFTER_MS`, a generation without a Redis begins: each server uses a Redis
+fallback of its own. The first server that reaches Redis again begins the next generation. A server that alone cannot
+reach Redis raises Unreachable instead: the others would not see what it writes.
 
 Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
     gen    number of the generation
@@ -28,11 +29,10 @@ import structlog
 
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
+from store.mongo.collections import DEPLOYMENT
 from store.redis.cache import Cache
 
 _log = structlog.get_logger()
-
-DEPLOYMENT = "deployment"
 
 CLUSTER = "cluster"
 """The run id of a cluster. Its nodes have their own."""
@@ -41,7 +41,7 @@ AWAY = ""
 """The run id while the deployment has no Redis."""
 
 AWAY_AFTER_MS = 4_000
-"""How long no server has reached Redis before the servers use their fallbacks."""
+"""Time without any server reaching Redis after which the servers use their fallbacks."""
 
 _SEEN_INTERVAL_MS = 1_000
 _NOW = {"$toLong": "$$NOW"}
@@ -80,7 +80,8 @@ class Generations:
 
         Args:
             run: The run id of the Redis.
-            shard: Its shard id in a cluster. A shard that is new to the generation holds nothing old; a known one must have the same run id.
+            shard: Its shard id in a cluster. A shard that is new to the generation holds nothing old; a known one must
+            have the same run id.
         """
         if shard:
             await self._admit_shard(run, shard)
@@ -114,7 +115,10 @@ class Generations:
                     self._enter(CLUSTER, row)
 
     async def begin_next(self) -> None:
-        """Begin the next generation: all servers discard the contents of Redis within a second or two. Raises Unreachable."""
+        """Begin the next generation: all servers discard the contents of Redis within a second or two.
+
+        Raises Unreachable.
+        """
         row = await self._read_row()
         await self._begin_after(row, row.get("run", AWAY))
         self.reconnect()
@@ -122,8 +126,8 @@ class Generations:
     async def check(self) -> None:
         """Follow the generation in MongoDB, and start or end the use of the fallback.
 
-        Costs one read of MongoDB and a PING, and one write per second in the whole deployment. Raises Unreachable if Redis or MongoDB does
-        not answer, also if the fallback is used from now on.
+        Costs one read of MongoDB and a PING, and one write per second in the whole deployment. Raises Unreachable if
+        Redis or MongoDB does not answer, also if the fallback is used from now on.
         """
         row = await self._read_row()
         self.recover_from_ms = row.get("mend")

@@ -1,21 +1,25 @@
-"""What has to be done after MongoDB was restored from a backup, which is older than Redis, cursors and clients."""
+"""Reset of the deployment after MongoDB was restored from a backup, which is older than Redis, cursors and clients."""
 
 from __future__ import annotations
 
 import secrets
 
-from store.deployment.redis_generations import AWAY, DEPLOYMENT
+from store.deployment.redis_generations import AWAY
 from store.mongo.client import Mongo
+from store.mongo.collections import DEPLOYMENT
 
 _NOW = {"$toLong": "$$NOW"}
 _NOW_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}
 
 
 async def reset_after_restore(mongo: Mongo) -> bool:
-    """Make all cursors and all contents of Redis invalid. No server may be running. Returns false if there is no deployment.
+    """Make all cursors and all contents of Redis invalid. Returns false if there is no deployment.
 
-    The deployment gets a new name, which cursors contain: clients with an older cursor get `reset`. The generation becomes one that never
-    existed: generations grow by one, so the seconds since the Unix epoch are past all that the lost time can have used. Raises Unreachable.
+    No server may be running. Raises Unreachable.
+
+    The deployment gets a new name, which cursors contain: clients with an older cursor get `reset`. The generation
+    becomes one that never existed: generations grow by one, so the seconds since the Unix epoch are past all that the
+    lost time can have used. Raises Unreachable.
     """
     change = {
         "name": secrets.token_hex(4),

@@ -10,8 +10,8 @@ from typing import Any
 from store.base.counters import SECONDS, SIZES, Histogram
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId
+from store.conversations import head_writes
 from store.conversations.conversation_fields import ConversationField
-from store.messages.commit_writes import head_updates, row_updates, unmention_updates
 from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage, message_from
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Document, Mongo
@@ -19,6 +19,7 @@ from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, RECEIPTS, 
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark, mark_row, progress_updates
 from store.redis.cache import Call
 from store.redis.keys import Keys
+from store.sessions import row_writes
 
 
 class CommitStore:
@@ -45,7 +46,7 @@ class CommitStore:
                 them is written when their places are known: one round trip more.
 
         Returns:
-            The durable messages, and those that need another place because MongoDB holds another message there.
+            The durable messages, and those that need another place because MongoDB has another message there.
 
         Raises:
             Unreachable: The outcome is not known.
@@ -79,9 +80,8 @@ class CommitStore:
 
     def _following_writes(self, durable: Sequence[CommittedMessage]) -> list[Awaitable[Any]]:
         """Return the writes to heads, sessions, receipts and memberships."""
-        batch, timestamps_ms = [committed.reserved for committed in durable], [committed.at_ms for committed in durable]
-        writes: list[Awaitable[Any]] = [self._mongo.update_each(CONVERSATIONS, head_updates(batch, timestamps_ms))]
-        rows = [update for committed in durable for update in row_updates(committed.reserved)]
+        writes: list[Awaitable[Any]] = [self._mongo.update_each(CONVERSATIONS, head_writes.head_updates(durable))]
+        rows = [update for committed in durable for update in row_writes.message_updates(committed.reserved)]
         if rows:
             writes.append(self._mongo.update_each(SESSIONS, rows))
         reading = [c for c in durable if c.reserved.reads_unread and c.reserved.message.kind.countable]
@@ -120,7 +120,7 @@ class CommitStore:
             elif (message.conversation, message.seq) in occupied:
                 displaced.append(reserved)
             else:
-                raise Unreachable("the message at a taken place is not held by a majority yet")
+                raise Unreachable("the message at a taken place is not on a majority of servers yet")
         await self._take_back_mentions(displaced, occupied)
         return durable, displaced
 
@@ -141,7 +141,8 @@ class CommitStore:
         self, displaced: Sequence[ReservedMessage], occupied: Mapping[tuple[ConversationId, int], Document]
     ) -> None:
         placed = [(r.message, occupied[r.message.conversation, r.message.seq]) for r in displaced]
-        heads, rows = unmention_updates(placed)
+        heads = [update for m, occupant in placed for update in head_writes.unmention_updates(m, occupant)]
+        rows = [update for m, occupant in placed for update in row_writes.unmention_updates(m, occupant)]
         if heads:
             await self._mongo.bulk_write(CONVERSATIONS, heads)
         if rows:

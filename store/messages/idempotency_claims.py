@@ -15,7 +15,7 @@ from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 CLAIM_MS = 24 * 3600 * 1000
-"""How long a key stands for its message."""
+"""Time for which a key stands for its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ def _row_id(sender: UserId, key: str) -> str:
 
 
 class ClaimStore:
-    """Claims of idempotency keys: in Redis, or in MongoDB while the Redis fallback is used, since all servers need them.
+    """Claims of idempotency keys: in Redis, or in MongoDB while the Redis fallback is used.
 
-    The message contains its key too, for the time after Redis lost the claims.
+    All servers need to see them. The message contains its key too, for the time after Redis lost the claims.
     """
 
     def __init__(self, mongo: Mongo, cache: Cache, keys: Keys) -> None:

@@ -10,10 +10,14 @@ from store.conversations.conversation_fields import ConversationField
 from store.messages.message import Message, MessageField, message_from
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, SESSIONS, session_row_id
+from store.sessions.row_writes import has_mention, has_read
 
 
 class IncompleteDeliveries:
-    """Finds them by the time they were sent. On a sharded cluster that asks every shard; it is done once after a loss."""
+    """Finds them by the time they were sent.
+
+    On a sharded cluster that asks every shard; it is done once after a loss.
+    """
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
@@ -25,7 +29,7 @@ class IncompleteDeliveries:
         rows = await self._mongo.find(MESSAGES, query, sort=[(MessageField.ID, 1)], limit=limit)
         return [message_from(row) for row in rows]
 
-    async def select(self, page: Sequence[Message]) -> list[Message]:
+    async def select_incomplete(self, page: Sequence[Message]) -> list[Message]:
         """Return the messages whose head or session updates are missing: one round trip."""
         heads, sessions = await self._mongo.gather(
             self._rows(CONVERSATIONS, {m.conversation for m in page}),
@@ -54,11 +58,11 @@ def _is_complete(message: Message, head: Document | None, sessions: dict[str, Do
         return False
     for user in message.mentions:
         row = sessions.get(session_row_id(user, conversation))
-        if user != message.sender and row is not None and row.get("r", 0) < seq and seq not in row.get("ms", ()):
+        if user != message.sender and row is not None and not has_mention(row, seq):
             return False
     people = parse_private(conversation)
     if people is not None:
         side = 0 if people[0] == message.sender else 1
         return bool(head.get(ConversationField.WROTE_SEQ[side], 0) >= seq)
     session = sessions.get(session_row_id(message.sender, conversation))
-    return session is None or bool(session.get("r", 0) >= seq)
+    return session is None or has_read(session, seq)

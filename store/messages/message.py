@@ -17,7 +17,7 @@ class MessageField:
     """Stored names of a message's fields: the same in MongoDB documents (`messages`) and in Redis records (JSON).
 
     `messages` is unique by (CONVERSATION, BUCKET, SEQ), sharded by (CONVERSATION, BUCKET). Empty fields are left out,
-    because Lua's JSON can't tell [] from {}. The document of a recalled message still holds its text; no record does.
+    because Lua's JSON can't tell [] from {}. The document of a recalled message still has its text; no record does.
     """
 
     ID = "_id"
@@ -62,7 +62,7 @@ class MessageKind(StrEnum):
 
     @property
     def countable(self) -> bool:
-        """Whether such a message counts as unread until it is read."""
+        """True if such a message counts as unread until it is read."""
         return self is not MessageKind.SYSTEM
 
 
@@ -92,7 +92,7 @@ class Message:
 
     @property
     def is_recalled(self) -> bool:
-        """Whether the content is withheld."""
+        """True if the content is withheld."""
         return self.recalled_at_ms is not None
 
     @property

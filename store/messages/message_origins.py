@@ -19,7 +19,7 @@ from store.mongo.client import Document, Mongo
 from store.mongo.collections import MESSAGES, ORIGINS
 
 KEY_SECONDS = 24 * 3600
-"""How long an idempotency key stands for its message."""
+"""Time for which an idempotency key stands for its message."""
 
 _FILLED = "filled"
 """`_id` of the row that says that all messages have origins."""

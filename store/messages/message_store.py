@@ -1,4 +1,4 @@
-"""Stored messages: single ones, and ranges of a conversation. Each method is one round trip unless it says otherwise."""
+"""Stored messages: single ones and ranges of a conversation. Each method is one round trip unless it says so."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MessageStore:
         rows = await self._mongo.find(MESSAGES, query) if query is not None else []
         return {m.id: m for m in map(message_from, rows)}
 
-    async def find_in(self, conversation: ConversationId, message: MessageId) -> Message | None:
+    async def find_in_conversation(self, conversation: ConversationId, message: MessageId) -> Message | None:
         """Return a message of a conversation by its id."""
         query = {MessageField.ID: int(message), MessageField.CONVERSATION: conversation}
         rows = await self._mongo.find(MESSAGES, query, hint=BY_ID)

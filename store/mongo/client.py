@@ -1,7 +1,7 @@
 """MongoDB. This is the only module that calls its driver, so the driver can be a setting.
 
-Every write is acknowledged by a majority, with its journal. Every read comes from the primary and sees only what a majority has. When
-MongoDB has had no primary for some seconds, every call raises NotAttempted at once.
+Every write is acknowledged by a majority, with its journal. Every read comes from the primary and sees only what a
+majority has. When MongoDB has had no primary for some seconds, every call raises NotAttempted at once.
 """
 
 from __future__ import annotations
@@ -147,7 +147,10 @@ class Mongo:
         self._refuses_calls = True
 
     def require_primary(self) -> None:
-        """Raise NotAttempted if any call would. For callers that would have to undo something if nothing can be stored."""
+        """Raise NotAttempted if any call would.
+
+        For callers that would have to undo something if nothing can be stored.
+        """
         if self._refuses_calls:
             raise NotAttempted("the data is not for this version of Confab")
         if self._primary.is_lost:
@@ -159,7 +162,10 @@ class Mongo:
             self.trips += 1
 
     async def ensure_indexes(self, collection: str, indexes: Sequence[IndexModel]) -> None:
-        """Create the missing indexes and wait for their builds, however long they take. Idempotent. Raises Unreachable."""
+        """Create the missing indexes and wait for their builds, however long they take.
+
+        Idempotent. Raises Unreachable.
+        """
         with translate_errors(), timeout(None):
             # As durable as writes. The default would wait for members that are down.
             await self._database[collection].create_indexes(list(indexes), commitQuorum="majority")
@@ -225,8 +231,9 @@ class Mongo:
     async def insert_each(self, collection: str, documents: Sequence[Document]) -> list[int]:
         """Insert documents. Returns the positions of the duplicates; the others are inserted.
 
-        As durable as any write, but never repeated by the driver: MongoDB then keeps no record of the write for retries, which is most of
-        the cost of small writes. For callers that repeat the whole call themselves. Raises Unreachable.
+        As durable as any write, but never repeated by the driver: MongoDB then keeps no record of the write for
+        retries, which is most of the cost of small writes. For callers that repeat the whole call themselves. Raises
+        Unreachable.
         """
         self._count()
         starts = range(0, len(documents), _DOCUMENTS_PER_COMMAND)

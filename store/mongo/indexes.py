@@ -1,8 +1,9 @@
-"""The indexes beside those on `_id`, and when they have to be there.
+"""The indexes other than those on `_id`, and when each is needed.
 
-One is what I1 and I2 rest on: no message is stored before two can't have the same place. It is made at once in a new deployment. Where
-messages are there and it is not, its build is waited for, however long that takes, without holding up what else goes on. The
-others make something quicker, and are built behind.
+Invariants I1 and I2 depend on one of them: no message may be stored before it prevents two messages at the same seq. A
+new deployment creates it at once. If there are messages but no index, servers wait for its build, however long it
+takes, without blocking other operations of MongoDB. The other indexes only make queries faster, and are built in the
+background.
 """
 
 from __future__ import annotations
@@ -18,67 +19,69 @@ from store.mongo.collections import CLAIMS, MESSAGES, ORIGINS, PLACE
 
 _log = structlog.get_logger()
 
-NEEDED = ((MESSAGES, IndexModel(list(PLACE), unique=True)),)
-"""Before the first write."""
+REQUIRED = ((MESSAGES, IndexModel(list(PLACE), unique=True)),)
+"""Have to exist before the first write."""
 
-BEHIND = (
+OPTIONAL = (
     (MESSAGES, IndexModel([("u", 1), ("ik", 1)], partialFilterExpression={"ik": {"$exists": True}})),
     (CLAIMS, IndexModel([("until", 1)], expireAfterSeconds=0)),
-    # Few of its rows end.
+    # Most rows have no end.
     (ORIGINS, IndexModel([("until", 1)], expireAfterSeconds=0, partialFilterExpression={"until": {"$exists": True}})),
 )
-"""Sometime."""
+"""Built in the background."""
 
 _PATIENCE_SECONDS = 5.0
-_AGAIN_SECONDS = 30.0
+_RETRY_SECONDS = 30.0
 
 
 async def ensure_indexes(mongo: Mongo) -> None:
-    """All of them are there when this returns, however long that takes. Raises Unreachable."""
-    for collection, index in (*NEEDED, *BEHIND):
+    """Create all indexes and wait for their builds, however long they take. Raises Unreachable."""
+    for collection, index in (*REQUIRED, *OPTIONAL):
         await mongo.ensure_indexes(collection, [index])
 
 
 class Indexes:
-    """One process's part in their being there. MongoDB builds one once, whoever asks for it."""
+    """Creates the indexes from one process. If several processes ask for an index, MongoDB builds it once."""
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
-        self._building: asyncio.Task[None] | None = None
-        self._behind: asyncio.Task[None] | None = None
+        self._required_build: asyncio.Task[None] | None = None
+        self._optional_build: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Returns once those are there that are needed, and has begun with the others. Raises Unreachable while they are not; their
-        build goes on then, and this is to be called again."""
-        if self._building is None:
-            self._building = asyncio.create_task(self._build_needed())
-        done, _ = await asyncio.wait({self._building}, timeout=_PATIENCE_SECONDS)
+        """Return when the required indexes exist; the optional ones are being built then.
+
+        Raises Unreachable after 5 s without the required ones. Their build continues; call this method again.
+        """
+        if self._required_build is None:
+            self._required_build = asyncio.create_task(self._build_required())
+        done, _ = await asyncio.wait({self._required_build}, timeout=_PATIENCE_SECONDS)
         if not done:
-            raise Unreachable("the index of messages by their place is being built")
-        building, self._building = self._building, None
+            raise Unreachable("the unique index of messages is being built")
+        building, self._required_build = self._required_build, None
         building.result()
-        if self._behind is None:
-            self._behind = asyncio.create_task(self._build_behind())
-            # Where there is little, they are there at once.
-            await asyncio.wait({self._behind}, timeout=_PATIENCE_SECONDS)
+        if self._optional_build is None:
+            self._optional_build = asyncio.create_task(self._build_optional())
+            # In a small deployment they exist at once.
+            await asyncio.wait({self._optional_build}, timeout=_PATIENCE_SECONDS)
 
     async def close(self) -> None:
-        """Waits for nothing; a build that MongoDB has begun goes on."""
-        for task in (self._building, self._behind):
+        """Stop waiting. A build that MongoDB has begun continues."""
+        for task in (self._required_build, self._optional_build):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-    async def _build_needed(self) -> None:
-        for collection, index in NEEDED:
+    async def _build_required(self) -> None:
+        for collection, index in REQUIRED:
             await self._mongo.ensure_indexes(collection, [index])
 
-    async def _build_behind(self) -> None:
-        for collection, index in BEHIND:
+    async def _build_optional(self) -> None:
+        for collection, index in OPTIONAL:
             while True:
                 try:
                     await self._mongo.ensure_indexes(collection, [index])
                     break
                 except StoreError as error:
-                    _log.warning("an index is not built yet", collection=collection, reason=str(error))
-                    await asyncio.sleep(_AGAIN_SECONDS)
+                    _log.warning("index_not_built", collection=collection, reason=str(error))
+                    await asyncio.sleep(_RETRY_SECONDS)

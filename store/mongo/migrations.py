@@ -1,7 +1,15 @@
-"""Which version the stored data has, and how it is brought to the next one while servers serve (ADR 26).
+"""Versions of the stored data, and migrations from each version to the next while servers serve (ADR 26).
 
-`deployment` {version: the highest whose rows may be among the data; absent: 1}. `migrations` {_id version, name, at: where it goes on,
-rows: seen so far, owner and until: who is at it (until by MongoDB's clock), done: when it ended}.
+Field of the row `deployment` {_id 1}:
+    version  the highest version of which rows may exist; absent: 1
+
+Fields of a row of `migrations` {_id version}:
+    name   for people
+    at     where the next batch begins
+    rows   number of rows processed so far
+    owner  the process that runs the migration
+    until  ms by MongoDB's clock: when another process may take over
+    done   when the migration ended
 """
 
 from __future__ import annotations
@@ -17,46 +25,48 @@ import structlog
 from pymongo.errors import DuplicateKeyError
 
 from store.base.errors import StoreError, Unreachable
-from store.deployment.redis_generations import DEPLOYMENT
 from store.mongo.client import Document, Mongo
+from store.mongo.collections import DEPLOYMENT
 
 _log = structlog.get_logger()
 
 COLLECTION = "migrations"
 
 FIRST_VERSION = 1
-"""Of data that no migration has touched."""
+"""The version of data that was never migrated."""
 
 LEASE_MS = 30_000
-"""How long others wait for one that died."""
+"""Other processes take over from one that has not continued for this time."""
 
 REST = 4.0
-"""For each second of work so many of rest: servers have the database, too."""
+"""Seconds of pause for each second of work, so that servers can use the database."""
 
 _IDLE_SECONDS = 30.0
 _NOW = {"$toLong": "$$NOW"}
 
 
 class NewerData(Exception):
-    """The data may hold rows that this version of Confab does not know."""
+    """The data may contain rows that this version of Confab does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a step of a migration did. at: where the next one begins; None: there is none."""
+    """Result of one step of a migration. at: where the next step begins; None: the migration is complete."""
 
     rows: int
     at: Any
 
 
 Step = Callable[[Mongo, Any], Awaitable[Batch]]
-"""Brings a few hundred rows from a place on (None: the first) to the new form. Any number of times, with the same result; and
-servers of this version and the one before understand both forms."""
+"""Converts a few hundred rows to the new form, beginning at a position (None: at the first row).
+
+A step may be repeated with the same result. Servers of this version and of the one before understand both forms.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """To a version from the one before. Names are for people."""
+    """Converts the data from the version before to `version`."""
 
     version: int
     name: str
@@ -64,12 +74,12 @@ class Migration:
 
 
 MIGRATIONS: Sequence[Migration] = ()
-"""In order. Nothing that was stored so far has to be brought to another form: rows of all earlier versions are read as they are."""
+"""In the order of versions. Empty: rows of all earlier versions are read as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationProgress:
-    """How far a migration is. at_work: some process holds it."""
+    """Progress of a migration. at_work: a process is running it."""
 
     version: int
     name: str
@@ -80,23 +90,26 @@ class MigrationProgress:
 
 
 def known_version(migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """The highest that this version of Confab knows."""
+    """Return the highest version that this Confab knows."""
     return max((migration.version for migration in migrations), default=FIRST_VERSION)
 
 
 async def check_version(mongo: Mongo, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Raises NewerData where the data may hold what is not known here. To be asked before anything is read or written."""
+    """Raise NewerData if the data may contain rows of a later version.
+
+    To be called before anything is read or written.
+    """
     row = await mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
     version, known = row.get("version", FIRST_VERSION), known_version(migrations)
     if version > known:
         raise NewerData(
-            f"The data is of version {version}, and this Confab knows none past {known}: start the version of Confab that it was "
-            "brought there by, or a later one."
+            f"The data is of version {version}, and this Confab knows versions up to {known}: start the version of "
+            "Confab that migrated the data, or a later one."
         )
 
 
 class Migrator:
-    """Carries out what is pending: one process at a time, in small steps, going on where the last one stopped."""
+    """Runs pending migrations: one process at a time, in small steps, continuing where the process before stopped."""
 
     def __init__(self, mongo: Mongo, migrations: Sequence[Migration] = MIGRATIONS, *, rest: float = REST) -> None:
         self._mongo = mongo
@@ -105,27 +118,30 @@ class Migrator:
         self._owner = secrets.token_hex(8)
         self._task: asyncio.Task[None] | None = None
         self.rows = 0
-        """Brought to a new form by this process."""
+        """Rows converted by this process."""
 
     def open(self) -> None:
-        """Begins, in the background, where there is anything to do."""
+        """Start in the background, if there are any migrations."""
         if self._migrations:
             self._task = asyncio.create_task(self._keep_running())
 
     async def close(self) -> None:
-        """Stops between two steps. Whoever goes on begins there."""
+        """Stop between two steps. Another process continues there."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def list_progress(self) -> list[MigrationProgress]:
-        """All there are, in order."""
+        """Return the progress of all migrations, in order."""
         now = {"$addFields": {"now": _NOW}}
         rows = {row["_id"]: row for row in await self._mongo.aggregate(COLLECTION, [now])}
         return [_progress(migration, rows.get(migration.version)) for migration in self._migrations]
 
-    async def run(self, told: Callable[[MigrationProgress], None] = lambda progress: None) -> bool:
-        """Does all that can be done now, and tells after each step. False: another process is at it. Raises StoreError."""
+    async def run(self, on_progress: Callable[[MigrationProgress], None] = lambda progress: None) -> bool:
+        """Run all pending migrations. Returns false if another process runs one. on_progress: called after each step.
+
+        Raises StoreError.
+        """
         for migration in self._migrations:
             row = await self._take(migration)
             if row is None:
@@ -133,14 +149,14 @@ class Migrator:
             while not row.get("done"):
                 began = time.monotonic()
                 batch = await migration.step(self._mongo, row.get("at"))
-                row = await self._keep(migration, batch)
+                row = await self._save(migration, batch)
                 if row is None:
-                    # It took longer than the lease, and another is at it.
+                    # The step took longer than the lease, and another process has taken over.
                     return False
                 self.rows += batch.rows
                 progress = _progress(migration, row)
-                _log.info("migrating", version=migration.version, name=migration.name, rows=progress.rows)
-                told(progress)
+                _log.info("migration_progress", version=migration.version, name=migration.name, rows=progress.rows)
+                on_progress(progress)
                 if batch.at is not None:
                     await asyncio.sleep(self._rest * (time.monotonic() - began))
         return True
@@ -151,14 +167,17 @@ class Migrator:
                 if await self.run():
                     return
             except StoreError as error:
-                _log.warning("a migration waits", reason=str(error))
+                _log.warning("migration_waiting", reason=str(error))
             except Exception:
-                _log.exception("a migration failed, and is tried again")
+                _log.exception("migration_failed")
             await asyncio.sleep(_IDLE_SECONDS)
 
     async def _take(self, migration: Migration) -> Document | None:
-        """The migration's row, ours from now on or done. None: it is another process's."""
-        # Before the first row of the new form is there, nobody starts who does not know it.
+        """Return the row of a migration that is done, or that this process runs from now on.
+
+        None: another process runs it.
+        """
+        # Raised before the first row has the new form, so that no server starts that does not know it.
         if not await self._mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$max": {"version": migration.version}}):
             raise Unreachable("the deployment was not opened yet")
         done = await self._mongo.find_one(COLLECTION, {"_id": migration.version, "done": {"$exists": True}})
@@ -175,7 +194,7 @@ class Migrator:
             return None
         return row if row is not None and row["owner"] == self._owner else None
 
-    async def _keep(self, migration: Migration, batch: Batch) -> Document | None:
+    async def _save(self, migration: Migration, batch: Batch) -> Document | None:
         fields: Document = {
             "at": {"$literal": batch.at},
             "rows": {"$add": [{"$ifNull": ["$rows", 0]}, batch.rows]},

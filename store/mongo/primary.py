@@ -23,7 +23,10 @@ class PrimaryWatch(TopologyListener):
 
     @property
     def is_lost(self) -> bool:
-        """True if calls should fail at once. Read before each call, since the driver starts to look with the first one."""
+        """True if calls should fail at once.
+
+        Read before each call, since the driver starts to look with the first one.
+        """
         if self._missing_since is None:
             return False
         if self._missing_since == math.inf:

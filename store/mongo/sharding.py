@@ -1,4 +1,4 @@
-"""How MongoDB's collections are divided among shards (ADR 22)."""
+"""Shard keys of the collections, and the commands that shard them (ADR 22)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,18 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     RECEIPTS: {"_id": 1},
     MESSAGES: {"c": 1, "b": 1},
 }
-"""By collection. Hashed where one row is looked up at a time; in order where the rows of a user or of a conversation are read
-together. All other collections are small, and stay whole on one shard."""
+"""Shard key of each sharded collection.
+
+Hashed if rows are looked up one at a time; ranged if the rows of a user or of a conversation are read together. The
+other collections are small and stay on one shard.
+"""
 
 
 def shard_commands(database: str) -> list[Document]:
-    """The commands, for the `admin` database, that divide the collections once their indexes are there. Each may be repeated."""
+    """Return the commands, for the `admin` database, that shard the collections.
+
+    The indexes must exist. May be repeated.
+    """
     commands: list[Document] = [{"enableSharding": database}]
     for collection, key in SHARD_KEYS.items():
         commands.append({"shardCollection": f"{database}.{collection}", "key": dict(key)})
@@ -35,10 +41,10 @@ def shard_commands(database: str) -> list[Document]:
 
 
 def shell_lines(database: str) -> list[str]:
-    """The same for MongoDB's shell, indexes included."""
+    """Return the same commands for MongoDB's shell, and those that create the indexes."""
     lines = [f'sh.enableSharding("{database}")']
     for collection, key in SHARD_KEYS.items():
-        fields = ", ".join(f"{name}: {_spelt(order)}" for name, order in key.items())
+        fields = ", ".join(f"{name}: {_as_javascript(order)}" for name, order in key.items())
         if key == {"_id": "hashed"}:
             lines.append(f'db.getSiblingDB("{database}").{collection}.createIndex({{ {fields} }})')
         elif collection == MESSAGES:
@@ -48,18 +54,20 @@ def shell_lines(database: str) -> list[str]:
     return lines
 
 
-def _spelt(order: int | str) -> str:
+def _as_javascript(order: int | str) -> str:
     return f'"{order}"' if isinstance(order, str) else str(order)
 
 
 class NotSharded(Exception):
-    """What is connected to is no cluster of shards."""
+    """The MongoDB that is connected to is not a sharded cluster."""
 
 
 async def shard(mongo: Mongo, database: str) -> int:
-    """Makes the indexes and divides the collections. Idempotent. Answers how many messages had to be noted in `origins` before.
+    """Create the indexes and shard the collections. Idempotent. Returns how many messages were added to `origins`.
 
-    Raises NotSharded: nothing was changed then. Raises Unreachable, also where a collection is divided otherwise already.
+    Raises:
+        NotSharded: MongoDB is no sharded cluster. Nothing was changed.
+        Unreachable: MongoDB does not answer, or a collection has another shard key already.
     """
     await mongo.ping()
     if not mongo.is_sharded:
@@ -68,7 +76,7 @@ async def shard(mongo: Mongo, database: str) -> int:
     for collection, key in SHARD_KEYS.items():
         if "hashed" in key.values():
             await mongo.ensure_indexes(collection, [IndexModel(list(key.items()))])
-    noted = await OriginStore(mongo).fill()
+    added = await OriginStore(mongo).fill()
     for command in shard_commands(database):
         await mongo.run_admin(command)
-    return noted
+    return added

@@ -12,8 +12,10 @@ from redis.exceptions import ResponseError
 from store.redis.scripts import Script
 
 Admit = Callable[[str, str], Awaitable[None]]
-"""Called with the run id of the Redis behind a new connection, and its shard id in a cluster ("" elsewhere). An exception refuses the
-connection."""
+"""Called with the run id of the Redis behind a new connection, and its shard id in a cluster ("" elsewhere).
+
+An exception refuses the connection.
+"""
 
 _RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 
@@ -48,7 +50,8 @@ class ConnectionAdmission:
     async def _load_scripts(self, connection: AbstractConnection, run_id: str) -> None:
         """Load all scripts into a node of a cluster when it is met.
 
-        A node that lacks a script is found by the key of the call, but no key leads to a node that a call was redirected to by ASK.
+        A node that lacks a script is found by the key of the call, but no key leads to a node that a call was
+        redirected to by ASK.
         """
         if run_id not in self._loaded_into:
             loads = [("SCRIPT", "LOAD", script.source) for script in self._scripts]
@@ -59,7 +62,7 @@ class ConnectionAdmission:
 
 
 async def _read_shard(connection: AbstractConnection) -> str:
-    """Return the id that a primary and its replicas share, or the node's own id if this Redis is too old to have one."""
+    """Return the id that a primary and its replicas share, or the node's own id if this Redis has no shard ids."""
     for subcommand in ("MYSHARDID", "MYID"):
         try:
             await connection.send_command("CLUSTER", subcommand)

@@ -1,6 +1,7 @@
-"""The two places where cached state can be: the deployment's Redis, or the Redis fallback of this process (ADR 20, ADR 31).
+"""The two places for cached state: the deployment's Redis, and the Redis fallback of this process (ADR 20, ADR 31).
 
-All rules about cached state are in the scripts, and both backends run the same scripts. They differ only in what `CacheBackend` lists.
+All rules about cached state are in the scripts, and both backends run the same scripts. They differ only in what
+`CacheBackend` lists.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ class SharedBackend:
 class FallbackBackend:
     """A Redis of this process. Each request has its own keys, so nothing is shared and nothing can be stale.
 
-    A request loads what it needs from MongoDB, as with a cold cache. MongoDB also decides between concurrent writes: by the unique place of
-    a message, fences and versions.
+    A request loads what it needs from MongoDB, as with a cold cache. MongoDB also decides between concurrent writes: by
+    the unique place of a message, fences and versions.
     """
 
     is_shared = False

@@ -1,4 +1,7 @@
-"""The cache as repositories see it. The one place that selects the Redis fallback while the deployment's Redis is away (ADR 31)."""
+"""The cache as repositories see it.
+
+The one place that selects the Redis fallback while the deployment's Redis is away (ADR 31).
+"""
 
 from __future__ import annotations
 
@@ -49,14 +52,20 @@ class Cache:
         self._backend = self._fallback = FallbackBackend(url)
 
     async def leave_fallback(self) -> None:
-        """Run all calls on the deployment's Redis again, and empty the fallback. Does nothing unless the fallback is used."""
+        """Run all calls on the deployment's Redis again, and empty the fallback.
+
+        Does nothing unless the fallback is used.
+        """
         fallback, self._fallback, self._backend = self._fallback, None, self._shared
         if fallback is not None:
             await fallback.clear()
             await fallback.close()
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Return the results of all calls in order. One round trip, no transaction. Raises Unreachable if any call failed."""
+        """Return the results of all calls in order.
+
+        One round trip, no transaction. Raises Unreachable if any call failed.
+        """
         results = await self.attempt(calls)
         for result in results:
             if isinstance(result, Exception):
@@ -74,19 +83,28 @@ class Cache:
         return (await self.run((call,)))[0]
 
     async def attempt(self, calls: Sequence[Call]) -> list[Any]:
-        """Like `run`, but an error reply is returned in the place of the result. Raises Unreachable if replies are missing."""
+        """Like `run`, but an error reply is returned in the place of the result.
+
+        Raises Unreachable if replies are missing.
+        """
         self.trips += 1
         if not calls:
             return []
         return await self._backend.run(calls)
 
     async def load_scripts(self) -> None:
-        """Load all scripts before they are called. Otherwise each is loaded when its first call fails. Raises Unreachable."""
+        """Load all scripts before they are called.
+
+        Otherwise each is loaded when its first call fails. Raises Unreachable.
+        """
         await self._backend.load_scripts()
 
     @property
     def request_prefix(self) -> str:
-        """Key namespace of the current request; empty while Redis is shared. Part of the identity of anything loaded."""
+        """Key namespace of the current request; empty while Redis is shared.
+
+        Part of the identity of anything loaded.
+        """
         return self._backend.request_prefix
 
     def fence(self, number: int, at_ms: int) -> int:
@@ -117,7 +135,10 @@ class Cache:
         self._redis.admission.admit = admit
 
     async def ping(self) -> None:
-        """Raise Unreachable unless the deployment's Redis answers. Afterwards the key names are those of its generation."""
+        """Raise Unreachable unless the deployment's Redis answers.
+
+        Afterwards the key names are those of its generation.
+        """
         await self._redis.ping()
 
     async def check_health(self) -> None:

@@ -1,9 +1,12 @@
-"""One call to Redis, as repositories write it."""
+"""One call to Redis as repositories write it, and its form in the Redis protocol (RESP)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+import hiredis
+from redis.exceptions import NoScriptError, ResponseError
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,3 +16,30 @@ class Call:
     name: str
     keys: tuple[str, ...]
     args: tuple[Any, ...] = ()
+
+
+def encode_command(words: tuple[Any, ...]) -> bytes:
+    """Return a command as Redis reads it. Raises TypeError for a word that Redis has no form for."""
+    try:
+        encoded: bytes = hiredis.pack_command(words)
+    except TypeError:
+        # hiredis takes plain types only, not subclasses: integers that MongoDB returns, members of enums.
+        encoded = hiredis.pack_command(tuple(map(_plain, words)))  # type: ignore[arg-type]  # its stub expects a pair
+    return encoded
+
+
+def error_reply(text: str) -> ResponseError:
+    """Return the exception that stands for an error reply."""
+    return NoScriptError(text) if text.startswith("NOSCRIPT") else ResponseError(text)
+
+
+def _plain(word: Any) -> str | int | float | bytes:
+    match word:
+        case str():
+            return str(word)
+        case int() if not isinstance(word, bool):
+            return int(word)
+        case float() | bytes():
+            return word
+        case _:
+            raise TypeError(f"Redis cannot store a {type(word).__name__}")

@@ -1,7 +1,7 @@
 """Redis, Valkey, or a Redis Cluster: runs commands and scripts in pipelines that concurrent callers share (ADR 17).
 
-The one module that knows which of the three it talks to. Nothing is repeated here after it may have been executed: only the caller knows
-whether that is safe.
+The one module that knows which of the three it talks to. Nothing is repeated here after it may have been executed: only
+the caller knows whether that is safe.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from redis.exceptions import NoScriptError
 
 from store.base.errors import Unreachable, translate_errors
 from store.redis.admission import ConnectionAdmission
-from store.redis.calls import Call
+from store.redis.calls import Call, encode_command
 from store.redis.cluster import ClusterNodes
 from store.redis.cluster_url import parse_cluster_url
-from store.redis.encoding import encode_command
 from store.redis.keys import Keys
 from store.redis.node import TIMEOUT_SECONDS, RedisNode
 from store.redis.scripts import read_scripts
@@ -58,9 +57,11 @@ class RedisClient:
         await self._redis.close()
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Return the replies in order, error replies as exceptions in their places. Raises Unreachable if replies are missing.
+        """Return the replies in order, error replies as exceptions in their places.
 
-        All calls take one round trip and are no transaction. Scripts that Redis does not know are loaded and called again.
+        Raises Unreachable if replies are missing.
+        All calls take one round trip and are no transaction. Scripts that Redis does not know are loaded and called
+        again.
         """
         results = await self._send(calls)
         missing = [i for i, result in enumerate(results) if isinstance(result, NoScriptError)]

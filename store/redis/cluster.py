@@ -1,8 +1,9 @@
 """Pipelines to the primaries of a Redis Cluster: each call goes to the node that owns its key (ADR 21).
 
-The calls of one caller go to all nodes concerned at the same time, and the replies come back in the order of the calls. A node executes
-nothing of a call that it refuses because it does not own the key (MOVED, ASK) or cannot answer now (TRYAGAIN, CLUSTERDOWN). Such calls,
-and calls for which no connection could be opened, are repeated until the timeout. All other failures are the caller's to handle.
+The calls of one caller go to all nodes concerned at the same time, and the replies come back in the order of the calls.
+A node executes nothing of a call that it refuses because it does not own the key (MOVED, ASK) or cannot answer now
+(TRYAGAIN, CLUSTERDOWN). Such calls, and calls for which no connection could be opened, are repeated until the timeout.
+All other failures are the caller's to handle.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class ClusterNodes:
         await asyncio.gather(self._slots.close(), *closing, *self._leaving, return_exceptions=True)
 
     async def find_url(self, key: str) -> str:
-        """Return the URL of the node that owns a key or a channel, as the nodes report now. Raises RedisError, OSError."""
+        """Return the URL of the node that owns a key or a channel, as the nodes report now.
+
+        Raises RedisError, OSError.
+        """
         await self._slots.refresh()
         return self._url.node_url(self._slots.owner(key))
 
@@ -99,7 +103,10 @@ class ClusterNodes:
     async def _run_once(
         self, calls: Sequence[Call], remaining: Sequence[int], redirected: dict[int, Address], replies: list[Any]
     ) -> tuple[list[int], bool]:
-        """Send the remaining calls and fill in their replies. Returns the calls to repeat, and whether a pause is needed."""
+        """Send the remaining calls and fill in their replies.
+
+        Returns the calls to repeat, and whether a pause is needed.
+        """
         sent = self._send(calls, remaining, redirected)
         repeat: list[int] = []
         needs_pause = False

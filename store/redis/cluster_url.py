@@ -27,7 +27,10 @@ class ClusterUrl:
 
 
 def parse_cluster_url(url: str) -> ClusterUrl | None:
-    """Return the parts of a cluster's URL, or None if it is the URL of a single Redis. Raises ValueError if malformed."""
+    """Return the parts of a cluster's URL, or None if it is the URL of a single Redis.
+
+    Raises ValueError if malformed.
+    """
     scheme, plus, rest = url.partition("+cluster://")
     if not plus:
         return None

@@ -46,7 +46,7 @@ class RedisNode:
         )
 
     def enqueue(self, calls: Sequence[Call], run_size: int) -> PendingCalls:
-        """Send calls when a connection is idle. run_size: how many calls the caller makes in all, on other nodes too."""
+        """Send calls when a connection is idle. run_size: all calls of the caller, those on other nodes included."""
         return (self.shared if run_size <= _MAX_SHARED_CALLS else self._dedicated).enqueue(calls)
 
     @property

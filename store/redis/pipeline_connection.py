@@ -1,7 +1,7 @@
 """One connection to Redis with at most one pipeline in flight, written and read directly at its transport.
 
-redis-py opens the connection (address, TLS, password, database). After that its own layers are left out, since each of them costs as much
-as the command itself: hiredis encodes commands and parses replies (ADR 17, ADR 32).
+redis-py opens the connection (address, TLS, password, database). After that its own layers are left out, since each of
+them costs as much as the command itself: hiredis encodes commands and parses replies (ADR 17, ADR 32).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from store.redis.calls import Call
-from store.redis.encoding import error_reply
+from store.redis.calls import Call, error_reply
 
 _INCOMPLETE = object()
 """Returned by hiredis when the next reply has not arrived completely."""

@@ -1,4 +1,4 @@
-"""Connections to one Redis that concurrent callers share: calls made at about the same time go out as one pipeline (ADR 17)."""
+"""Connections to one Redis that concurrent callers share: simultaneous calls go out as one pipeline (ADR 17)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ _MAX_SHARED_COMMANDS = 256
 class PipelinePool:
     """Up to a number of connections, opened when they are needed.
 
-    No caller waits for others to join a pipeline. Calls made while all connections are idle go out at once. While some are busy, all calls
-    made within one turn of the event loop go out together; while all are busy, all calls made until one is idle.
+    No caller waits for others to join a pipeline. Calls made while all connections are idle go out at once. While some
+    are busy, all calls made within one turn of the event loop go out together; while all are busy, all calls made until
+    one is idle.
 
-    A failure, of a caller's calls or of a connection, reaches the callers of that pipeline only. A caller that is cancelled takes no replies
-    from others; its calls may have been executed.
+    A failure, of a caller's calls or of a connection, reaches the callers of that pipeline only. A caller that is
+    cancelled takes no replies from others; its calls may have been executed.
     """
 
     def __init__(

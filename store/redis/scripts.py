@@ -1,7 +1,8 @@
 """Reads the Lua scripts of all packages of the store, each with the shared files that it includes.
 
-A script is a file `store/<package>/scripts/<name>.lua`. A file whose name begins with `_` is shared: its text goes before the text of each
-script that includes it. Lua text that is generated from a table in Python is shared in the same way: see `GENERATED`.
+A script is a file `store/<package>/scripts/<name>.lua`. A file whose name begins with `_` is shared: its text goes
+before the text of each script that includes it. Lua text that is generated from a table in Python is shared in the same
+way: see `GENERATED`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "_constants": script_constants,
     "_conversation_fields": lua_fields,
 }
-"""Lua text made by Python, by the name that `_INCLUDES` calls it. The functions must not import anything of `store.redis`."""
+"""Lua text made by Python, by the name that `_INCLUDES` calls it.
+
+The functions must not import anything of `store.redis`.
+"""
 
 _FILES = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
 

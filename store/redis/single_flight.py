@@ -10,7 +10,7 @@ from typing import Any
 from store.base.errors import Unreachable
 
 CLAIM_MS = 10_000
-"""How long others wait for a process that died while it was loading."""
+"""Time after which others take over from a process that died while it was loading."""
 
 _TIMEOUT_SECONDS = 12.0
 _FIRST_PAUSE_SECONDS = 0.005
@@ -44,7 +44,10 @@ class SingleFlight:
 async def retry_until_true(
     attempt: Callable[[], Awaitable[bool]], reason: str = "another process did not finish loading in time"
 ) -> None:
-    """Repeat an attempt with growing, jittered pauses until it returns true. Raises Unreachable with the reason after 12 s."""
+    """Repeat an attempt with growing, jittered pauses until it returns true.
+
+    Raises Unreachable with the reason after 12 s.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _TIMEOUT_SECONDS
     pause = _FIRST_PAUSE_SECONDS

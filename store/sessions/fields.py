@@ -169,10 +169,10 @@ class SessionFields:
     last_readable_seq = Field[int | None](
         int, "f", Kept.MEMBERSHIP, "Last seq that a former member may read; None: a member.", default=None, lists=True
     )
-    told_read_seq = Field(
+    notified_read_seq = Field(
         int, "pt", Kept.CACHE, "Read position of the peer in the last receipt to the user.", default=0
     )
-    told_delivered_seq = Field(
+    notified_delivered_seq = Field(
         int, "dt", Kept.CACHE, "Delivered position of the peer in the last receipt to the user.", default=0
     )
     gaps = Field[tuple[int, ...]](

@@ -36,18 +36,18 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class Category:
     """A category in use.
 
     Attributes:
-        category: Its name.
+        name: Its name.
         session_count: Valid sessions in it.
         unread_count: Unread messages, without muted sessions.
         newest: The conversation with the newest message.
         write_ts: `write_ts` of that session, ms.
     """
 
-    category: str
+    name: str
     session_count: int
     unread_count: int
     newest: ConversationId
@@ -105,14 +105,14 @@ class SessionStore:
         sessions = tuple(session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
 
-    async def list_folders(self, user: UserId) -> list[Folder]:
+    async def list_categories(self, user: UserId) -> list[Category]:
         """Return the categories in use, the one with the newest message first."""
         rows = (await self._warm(user, "list_categories", ()))[3:]
-        folders = [
-            Folder(rows[i].decode(), int(rows[i + 1]), int(rows[i + 2]), _c(rows[i + 3]), int(rows[i + 4]))
+        categories = [
+            Category(rows[i].decode(), int(rows[i + 1]), int(rows[i + 2]), _c(rows[i + 3]), int(rows[i + 4]))
             for i in range(0, len(rows), 5)
         ]
-        return sorted(folders, key=lambda folder: (-folder.write_ts, folder.category))
+        return sorted(categories, key=lambda category: (-category.write_ts, category.name))
 
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
         """Return the user's sessions of some conversations, deleted ones too. Those that don't exist are left out."""

@@ -1,9 +1,10 @@
-"""How often each user may do what: so many a minute, half of them at once, over all servers.
+"""Rate limits: how often each user may do something, over all servers.
 
-A user's rate is one number: when all that they did will have been made up for (the generic cell rate algorithm). Each server decides
-on the number it knows, without asking anybody, and has Redis count what it let through, a few at a time, beside the requests. What
-Redis answers holds what other servers let through. So nothing waits for a limit and what is refused was never begun; in the long
-run a user gets their rate however many servers they use; and where Redis is away, each server keeps to it alone (ADR 23).
+A user may do N things a minute, half of them at once (the generic cell rate algorithm). The state of a rate is one
+number: the time at which the user's budget is full again. Each server decides on the number it knows, without a round
+trip, and then counts what it allowed in Redis, several actions at a time. Redis's answer includes what other servers
+allowed. So no request waits for a limit, and a refused request was never begun. In the long run a user gets their rate
+however many servers they use. While Redis is away, each server limits alone (ADR 23).
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 _MOST_USERS = 50_000
-"""Whom a server remembers, of each rate. Who is forgotten begins with what Redis knows of them."""
+"""Users that a server remembers for each rate. Forgotten users begin with a full budget until Redis answers."""
 
-_COUNTED_AT_ONCE = 16
-"""What one server lets a user do at the most before the others can know of it."""
+_MOST_COUNTED_AT_ONCE = 16
+"""Actions of a user that one server allows at most before the others can know of them."""
 
 
 @dataclass(slots=True)
-class _Spent:
-    """until: monotonic seconds at which all of it will have been made up for. uncounted: what Redis was not told of yet."""
+class _Budget:
+    """`full_at`: monotonic seconds at which it is full again. `uncounted`: actions not counted in Redis yet."""
 
-    until: float
+    full_at: float
     uncounted: int = 0
 
 
 class RateLimit:
-    """One kind of thing that users do. `per_minute` 0: as often as they like."""
+    """The limit of one kind of action. `per_minute` 0: no limit."""
 
     def __init__(
         self, cache: Cache, keys: Keys, kind: str, per_minute: int, clock: Callable[[], float] = time.monotonic
@@ -44,56 +45,59 @@ class RateLimit:
         self._keys = keys
         self._kind = kind
         self._clock = clock
-        self._each = 60.0 / per_minute if per_minute else 0.0
+        self._cost_seconds = 60.0 / per_minute if per_minute else 0.0
         self._burst = max(1, per_minute // 2)
-        self._counted_at_once = max(1, min(_COUNTED_AT_ONCE, self._burst // 16))
-        self._users: OrderedDict[UserId, _Spent] = OrderedDict()
+        self._counted_at_once = max(1, min(_MOST_COUNTED_AT_ONCE, self._burst // 16))
+        self._budgets: OrderedDict[UserId, _Budget] = OrderedDict()
         self._counting: set[asyncio.Task[None]] = set()
 
-    def take(self, user: UserId) -> int:
-        """0 where the user may do it once more, which counts from now on. Else nothing is counted, and this is in how many
-        milliseconds they may. To be called while a loop runs."""
-        if not self._each:
+    def count(self, user: UserId) -> int:
+        """Count an action and return 0, or return the time to wait in ms: then nothing is counted.
+
+        Needs a running event loop.
+        """
+        if not self._cost_seconds:
             return 0
         now = self._clock()
-        spent = self._users.get(user)
-        if spent is None:
-            spent = self._users[user] = _Spent(now)
-            if len(self._users) > _MOST_USERS:
-                self._users.popitem(last=False)
+        budget = self._budgets.get(user)
+        if budget is None:
+            budget = self._budgets[user] = _Budget(now)
+            if len(self._budgets) > _MOST_USERS:
+                self._budgets.popitem(last=False)
         else:
-            self._users.move_to_end(user)
-        until = max(spent.until, now) + self._each
-        wait = until - now - self._burst * self._each
-        if wait > 1e-6:
-            return int(wait * 1000) + 1
-        spent.until = until
-        spent.uncounted += 1
-        if spent.uncounted >= self._counted_at_once:
-            counted, spent.uncounted = spent.uncounted, 0
-            task = asyncio.create_task(self._count(user, spent, counted))
+            self._budgets.move_to_end(user)
+        full_at = max(budget.full_at, now) + self._cost_seconds
+        wait_seconds = full_at - now - self._burst * self._cost_seconds
+        if wait_seconds > 1e-6:
+            return int(wait_seconds * 1000) + 1
+        budget.full_at = full_at
+        budget.uncounted += 1
+        if budget.uncounted >= self._counted_at_once:
+            counted, budget.uncounted = budget.uncounted, 0
+            task = asyncio.create_task(self._count_in_redis(user, budget, counted))
             self._counting.add(task)
             task.add_done_callback(self._counting.discard)
         return 0
 
     async def settle(self) -> None:
-        """Returns once Redis knows all that it is being told now."""
+        """Wait until Redis has counted what is being sent to it."""
         if self._counting:
             await asyncio.wait(self._counting)
 
-    async def _count(self, user: UserId, spent: _Spent, count: int) -> None:
-        call = Call("count_rate", (self._keys.of_user(user, f"rate:{self._kind}"),), (round(self._each * 1e6), count))
+    async def _count_in_redis(self, user: UserId, budget: _Budget, count: int) -> None:
+        key = self._keys.of_user(user, f"rate:{self._kind}")
+        call = Call("count_rate", (key,), (round(self._cost_seconds * 1e6), count))
         try:
             (ahead_us,) = await self._cache.run_in_background([call])
         except StoreError:
-            # What this server knows holds.
+            # The server's own number stays in force.
             return
-        spent.until = max(spent.until, self._clock() + ahead_us / 1e6)
+        budget.full_at = max(budget.full_at, self._clock() + ahead_us / 1e6)
 
 
 @dataclass(frozen=True, slots=True)
 class RatesPerMinute:
-    """How often a user may do what, a minute; half of that at once. 0: as often as they like."""
+    """Actions that a user may take per minute; half of them at once. 0: no limit."""
 
     sends: int = 0
     group_changes: int = 0
@@ -102,18 +106,19 @@ class RatesPerMinute:
 
 
 class RateLimits:
-    """All that is limited."""
+    """All rate limits of a process.
+
+    `sends`: messages sent, edited and recalled. `connections`: WebSockets and event streams opened. `operations`:
+    queries, mutations and subscriptions begun.
+    """
 
     def __init__(self, cache: Cache, keys: Keys, rates: RatesPerMinute) -> None:
         self.sends = RateLimit(cache, keys, "sends", rates.sends)
-        """Messages sent, edited and recalled."""
         self.group_changes = RateLimit(cache, keys, "group_changes", rates.group_changes)
         self.connections = RateLimit(cache, keys, "connections", rates.connections)
-        """WebSockets and event streams opened."""
         self.operations = RateLimit(cache, keys, "operations", rates.operations)
-        """Queries, mutations and subscriptions begun, whatever they ask for."""
 
     async def close(self) -> None:
-        """Returns once Redis knows what it is being told."""
+        """Wait until Redis has counted what is being sent to it."""
         for limit in (self.sends, self.group_changes, self.connections, self.operations):
             await limit.settle()

@@ -1,6 +1,6 @@
-"""Revocations: from when on a user's tokens must be issued to be good. `revocations` {_id user, at (ms)}.
+"""Revocations: tokens of a user that were issued before a time are refused. `revocations` {_id: user, at: ms}.
 
-A row stays: nobody but its issuer knows how long a token may still be good by itself.
+Rows are never deleted: only the issuer knows when the last old token expires.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from store.mongo.client import Mongo
 from store.mongo.collections import REVOCATIONS
 
 Revoked = Mapping[UserId, int]
-"""Since when (ms since the epoch) users' tokens must be issued."""
+"""Earliest time of issue (ms since the epoch) of tokens that are accepted, by user."""
 
 
 class RevocationStore:
-    """Revocations as they last."""
+    """Revocations in MongoDB."""
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
     async def revoke(self, user: UserId, at_ms: int) -> None:
-        """Tokens of the user that were issued before a time are not good any more. Never turned back by an earlier time."""
+        """Refuse tokens of a user that were issued before a time. An earlier time does not undo a later one."""
         await self._mongo.update_one(REVOCATIONS, {"_id": user}, {"$max": {"at": at_ms}}, upsert=True)
 
     async def list_since(self, at_ms: int) -> Revoked:
-        """Revocations from a time on."""
+        """Return the revocations made for a time or later."""
         rows = await self._mongo.find(REVOCATIONS, {"at": {"$gte": at_ms}})
         return {UserId(row["_id"]): row["at"] for row in rows}

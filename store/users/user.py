@@ -1,4 +1,4 @@
-"""A user's public profile, as a record."""
+"""Users' profiles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from store.base.ids import UserId
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user's public face. `display_name` falls back to the id until somebody sets one."""
+    """A user's public profile."""
 
     id: UserId
     name: str | None
@@ -18,4 +18,5 @@ class User:
 
     @property
     def display_name(self) -> str:
+        """The name, or the id while no name is set."""
         return self.name or self.id

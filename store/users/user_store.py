@@ -1,4 +1,4 @@
-"""Users: who exists, and how they are shown. `users` {_id, n name, av avatar, bot}."""
+"""Users in MongoDB: `users` {_id: user, n: name, av: avatar URL, bot: whether it is a bot}."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.mongo.client import Mongo
 from store.users.user import User
 
 USERS = "users"
-_DIRECTORY_SIZE = 100_000
+_MOST_CACHED = 100_000
 
 
 def _user_from(row: dict[str, Any]) -> User:
@@ -20,60 +20,60 @@ def _user_from(row: dict[str, Any]) -> User:
 
 
 class UserStore:
-    """Users in MongoDB, and in memory those this process has met.
+    """Reads and caches users' profiles.
 
-    What is in memory is as new as the last `forget` for that user: whoever changes a user tells all processes.
+    A cached profile is current until `invalidate` is called: the server that changes a user announces it to all.
     """
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
-        self._met: dict[UserId, User] = {}
-        self._forgotten = 0
+        self._cached: dict[UserId, User] = {}
+        self._invalidations = 0
 
-    def known(self, user: UserId) -> User | None:
-        """A user this process has met."""
-        return self._met.get(user)
+    def find_cached(self, user: UserId) -> User | None:
+        """Return a user whose profile is cached."""
+        return self._cached.get(user)
 
     async def find_many(self, users: Iterable[UserId]) -> dict[UserId, User]:
-        """Those who exist. No round trip for those this process has met."""
+        """Return the users that exist. No round trip if all are cached."""
         wanted = set(users)
-        found = {user_id: self._met[user_id] for user_id in wanted if user_id in self._met}
+        found = {user_id: self._cached[user_id] for user_id in wanted if user_id in self._cached}
         missing = [user_id for user_id in wanted if user_id not in found]
         if missing:
-            before = self._forgotten
+            before = self._invalidations
             for row in await self._mongo.find(USERS, {"_id": {"$in": missing}}):
                 user = found[UserId(row["_id"])] = _user_from(row)
-                # What changed while it was read may have been read as it was before.
-                if before == self._forgotten:
+                # A profile that changed meanwhile may have been read as it was before.
+                if before == self._invalidations:
                     self._remember(user)
         return found
 
     async def find(self, user: UserId) -> User | None:
-        """One user, or None."""
+        """Return one user, or None."""
         return (await self.find_many((user,))).get(user)
 
     async def ensure(self, user: UserId, name: str | None, avatar_url: str | None) -> bool:
-        """Makes the user exist and fills what is not set. Answers whether anything changed."""
-        known = self._met.get(user)
-        if known and (known.name or not name) and (known.avatar_url or not avatar_url):
+        """Create a user if needed, and fill a name and an avatar that are not set. Return whether anything changed."""
+        cached = self._cached.get(user)
+        if cached and (cached.name or not name) and (cached.avatar_url or not avatar_url):
             return False
         update: list[dict[str, Any]] = [
             {"$set": {"n": {"$ifNull": ["$n", name]}, "av": {"$ifNull": ["$av", avatar_url]}}},
             {"$set": {"bot": {"$ifNull": ["$bot", False]}}},
         ]
         before = await self._mongo.find_one_and_update(USERS, {"_id": user}, update, upsert=True)
-        held = _user_from(before) if before else None
-        now = User(
+        old = _user_from(before) if before else None
+        new = User(
             user,
-            (held.name if held else None) or name,
-            (held.avatar_url if held else None) or avatar_url,
-            held.is_bot if held else False,
+            (old.name if old else None) or name,
+            (old.avatar_url if old else None) or avatar_url,
+            old.is_bot if old else False,
         )
-        self._remember(now)
-        return held != now
+        self._remember(new)
+        return old != new
 
     async def upsert_many(self, users: Sequence[User]) -> None:
-        """Makes each user be as given."""
+        """Create the users, or replace their profiles: one round trip."""
         await self._mongo.bulk_write(
             USERS,
             [
@@ -88,13 +88,13 @@ class UserStore:
         for user in users:
             self._remember(user)
 
-    def forget(self, users: Iterable[UserId] | None) -> None:
-        """Another process changed these users (None: any may have changed)."""
-        self._forgotten += 1
-        for user in list(self._met) if users is None else users:
-            self._met.pop(user, None)
+    def invalidate(self, users: Iterable[UserId] | None) -> None:
+        """Drop cached profiles that another process changed. None: any may have changed."""
+        self._invalidations += 1
+        for user in list(self._cached) if users is None else users:
+            self._cached.pop(user, None)
 
     def _remember(self, user: User) -> None:
-        if len(self._met) >= _DIRECTORY_SIZE:
-            self._met.pop(next(iter(self._met)))
-        self._met[user.id] = user
+        if len(self._cached) >= _MOST_CACHED:
+            self._cached.pop(next(iter(self._cached)))
+        self._cached[user.id] = user

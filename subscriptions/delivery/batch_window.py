@@ -1,34 +1,38 @@
-"""Who is about to come: those that are there already wait a moment for them, to go together. Half as many writes go out, and
-none of them later for it."""
+"""The batch window: a commit waits a moment for messages that are being reserved.
+
+They then share one write. About half as many writes go out, and none of them later for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 
-_A_MOMENT = 0.002
+_WINDOW_SECONDS = 0.002
 
 
 class BatchWindow:
-    """`with coming:` while somebody is on the way. Any number may be, each in its own task."""
+    """Counts messages that are being reserved: `with batch_window:`, in any number of tasks."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._all_came = asyncio.Event()
+        self._empty = asyncio.Event()
 
     def __enter__(self) -> None:
+        """Count one more."""
         self._count += 1
 
     def __exit__(self, *_: object) -> None:
+        """Count one less, whatever came of it."""
         self._count -= 1
         if not self._count:
-            self._all_came.set()
+            self._empty.set()
 
-    async def wait(self, seconds: float = _A_MOMENT) -> None:
-        """Until all are there, so long at the most. No time passes where nobody is on the way."""
+    async def wait(self, seconds: float = _WINDOW_SECONDS) -> None:
+        """Wait until no message is being reserved, for up to 2 ms. Returns at once if there is none."""
         if not self._count:
             return
-        self._all_came.clear()
+        self._empty.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._all_came.wait()
+                await self._empty.wait()

@@ -1,4 +1,4 @@
-"""The times that messages are committed at."""
+"""Commit timestamps."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ _LONGEST_LEAD_MS = 50
 
 
 class CommitTimestamps:
-    """Times of one process, no two the same while it is not far ahead of its clock: a tick that equals one can be told from MongoDB
-    again."""
+    """The timestamps of one process. They grow strictly, while they are less than 50 ms ahead of its clock.
+
+    A tick that equals a message's timestamp need not be stored: it can be derived from MongoDB.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last = 0
 
     def take(self, count: int) -> list[int]:
-        """A time for each message of a batch, in ms, rising."""
+        """Return a timestamp (ms) for each message of a batch, in ascending order."""
         now = self._clock.now_ms()
-        stamps = []
+        timestamps = []
         for _ in range(count):
             self._last = max(now, min(self._last + 1, now + _LONGEST_LEAD_MS))
-            stamps.append(self._last)
-        return stamps
+            timestamps.append(self._last)
+        return timestamps

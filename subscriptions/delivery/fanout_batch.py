@@ -1,4 +1,4 @@
-"""What is done in one round trip to the states of those whom several messages reach."""
+"""The fan-out of several messages in one round trip to Redis."""
 
 from __future__ import annotations
 
@@ -10,45 +10,51 @@ from store.sessions.apply_messages import ApplyMessages, FanoutResult
 from store.store import Store
 from subscriptions.delivery.recipients import RecipientSlice
 
-_AT_ONCE = 32
-"""Messages that go to a user in one call: Redis does nothing else meanwhile."""
+_MESSAGES_PER_CALL = 32
+"""Messages that one call applies to a user at most: Redis does nothing else meanwhile."""
 
 
 class FanoutBatch:
-    """Parts of messages, in the order they are to be shown in. Those of one conversation are shown together, unless one of them does
-    more than that: then each comes after what it does, and before what the next does."""
+    """Slices of recipients of messages, applied in the given order.
 
-    def __init__(self, store: Store, parts: Sequence[RecipientSlice]) -> None:
-        self._parts = parts
+    The messages of one conversation share calls, unless one of them changes memberships. Then each message is applied
+    alone: after its own membership updates, and before those of the next.
+    """
+
+    def __init__(self, store: Store, slices: Sequence[RecipientSlice]) -> None:
+        self._slices = slices
         self._steps: list[tuple[Sequence[int], int, ApplyMessages]] = []
+        """The numbers of the slices that a step applies, the number of its membership updates, and its messages."""
         self.calls: list[Call] = []
-        """To be made in this order. `read` reads what they answer."""
+        """The calls, to be made in this order. `read` takes their answers."""
         now = store.clock.now_ms()
-        for numbers in self._together():
-            effects = [effect for number in numbers for effect in parts[number].effects]
-            showing = ApplyMessages(store.keys, now, [parts[number].show for number in numbers])
-            self._steps.append((numbers, len(effects), showing))
-            self.calls += [effect.call(store) for effect in effects] + showing.calls()
+        for numbers in self._group():
+            updates = [update for number in numbers for update in slices[number].updates]
+            apply = ApplyMessages(store.keys, now, [slices[number].message_delta() for number in numbers])
+            self._steps.append((numbers, len(updates), apply))
+            self.calls += [update.call(store) for update in updates] + apply.calls()
 
-    def _together(self) -> list[list[int]]:
-        apart = {part.conversation for part in self._parts if part.effects}
-        together: dict[Hashable, list[int]] = {}
-        seen: dict[Hashable, int] = {}
-        for number, part in enumerate(self._parts):
-            place = seen[part.conversation] = seen.get(part.conversation, -1) + 1
-            key = place if part.conversation in apart else place // _AT_ONCE
-            together.setdefault((part.conversation, key), []).append(number)
-        return list(together.values())
+    def _group(self) -> list[list[int]]:
+        """Return the numbers of the slices that are applied together."""
+        apart = {part.conversation for part in self._slices if part.updates}
+        groups: dict[Hashable, list[int]] = {}
+        counts: dict[Hashable, int] = {}
+        for number, part in enumerate(self._slices):
+            place = counts.get(part.conversation, 0)
+            counts[part.conversation] = place + 1
+            group = place if part.conversation in apart else place // _MESSAGES_PER_CALL
+            groups.setdefault((part.conversation, group), []).append(number)
+        return list(groups.values())
 
     def read(self, answers: Sequence[Any]) -> list[tuple[Sequence[Any], FanoutResult]]:
-        """For each part what its effects answered, in their order, and what became of its message."""
-        results: list[tuple[Sequence[Any], FanoutResult]] = [((), FanoutResult())] * len(self._parts)
+        """Return for each slice the answers to its membership updates, in their order, and what its message changed."""
+        results: list[tuple[Sequence[Any], FanoutResult]] = [((), FanoutResult())] * len(self._slices)
         start = 0
-        for numbers, effects, showing in self._steps:
-            first = start + effects
-            those = showing.read(answers[first : first + showing.size])
-            for number, shown in zip(numbers, those, strict=True):
-                # Where there are effects, the part is alone.
-                results[number] = (answers[start:first], shown)
-            start = first + showing.size
+        for numbers, updates, apply in self._steps:
+            first = start + updates
+            applied = apply.read(answers[first : first + apply.size])
+            for number, result in zip(numbers, applied, strict=True):
+                # A slice with updates is alone in its step.
+                results[number] = (answers[start:first], result)
+            start = first + apply.size
         return results

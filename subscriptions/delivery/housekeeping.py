@@ -1,4 +1,8 @@
-"""What a server does by itself: finishes what dead servers left, holds its worker number, notices a lost Redis, keeps routes alive."""
+"""Periodic work of a server.
+
+It finishes deliveries that dead servers left, holds the server's worker number, notices a lost Redis, and renews
+routes.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,17 @@ from subscriptions.realtime.hub import Hub
 _log = structlog.get_logger()
 
 TAKEOVER_MS = 5_000
-"""How long a message, or its revision, waits in the outbox until somebody else than the server that put it there finishes it."""
+"""Age of an outbox entry at which any server, and not only its own, finishes it."""
 
 _SLICES = 4
+"""Parts of the outbox's partitions, of which one is swept each second."""
+
 _ENTRIES = 100
+_SWEEPER_LOCK_MS = 900
 
 
 class Housekeeper:
-    """Periodic work of one server."""
+    """Runs the periodic work. Each task tries again after a failure."""
 
     def __init__(
         self, store: Store, hub: Hub, delivery: MessageDelivery, revisions: Revisions, data_center: int
@@ -38,7 +45,7 @@ class Housekeeper:
         self._hub = hub
         self._delivery = delivery
         self._revisions = revisions
-        self._mender = LossRecovery(store, delivery)
+        self._loss_recovery = LossRecovery(store, delivery)
         self._data_center = data_center
         self._tasks: list[asyncio.Task[None]] = []
         self._slice = 0
@@ -46,77 +53,78 @@ class Housekeeper:
         self._epoch = ""
 
     async def open(self) -> None:
-        """Starts. A database that can't be reached is tried again."""
+        """Start. The databases need not be reachable."""
         self._epoch = self._store.deployment.redis_epoch
         self._tasks = [
-            asyncio.create_task(self._every(seconds, name, work))
+            asyncio.create_task(self._repeat(seconds, name, work))
             for seconds, name, work in (
                 (1.0, "redis", self.check_redis),
                 (1.0, "outbox", self._sweep_slice),
                 (15.0, "lease", self._lease),
-                (1.0, "mend", self._mender.mend),
+                (1.0, "loss_recovery", self._loss_recovery.recover),
                 (30.0, "routes", self._hub.renew_routes),
                 (0.2, "mutes", self._hub.end_mutes),
             )
         ]
 
     async def close(self) -> None:
-        """Stops."""
+        """Stop."""
         self._closing = True
         await end_tasks(self._tasks)
 
     async def check_redis(self) -> None:
-        """Where Redis lost what it held, every subscriber here is made whole again."""
-        # Others look too, and may have seen it first: what counts is whether it changed since this one looked.
+        """Have all feeds of this process check their position if Redis was lost, and invalidate stale caches."""
         await self._store.deployment.check_redis()
+        # Other tasks check too, and may have noticed it first: compare with the epoch that this one saw last.
         epoch, self._epoch = self._epoch, self._store.deployment.redis_epoch
         if epoch and epoch != self._epoch:
-            _log.warning("Redis lost what it held; states are loaded anew as they are asked for")
+            _log.warning("redis_lost")
             self._hub.resync()
         await self._store.stale_caches.invalidate()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:
-        """Finishes what has been in the outboxes of partitions for longer than idle_ms. Answers how many messages, new and
-        revised ones, that were."""
+        """Finish outbox entries of partitions that are older than `idle_ms`.
+
+        Returns how many messages and revisions were finished. A message that fails stays in the outbox.
+        """
         found = await self._store.outbox.list_waiting(partitions, idle_ms, _ENTRIES)
         reservations = [entry for entry in found if isinstance(entry, ReservedMessage)]
-        left = [reserved for reserved in reservations if self._delivery.find(reserved.message.id) is None]
-        if left:
-            _log.warning("finishing messages that were left in the outbox", messages=len(left))
+        abandoned = [reserved for reserved in reservations if self._delivery.find(reserved.message.id) is None]
+        if abandoned:
+            _log.warning("abandoned_messages_found", messages=len(abandoned))
             await asyncio.gather(
-                *(self._delivery.send(reserved, recovered=True) for reserved in left), return_exceptions=True
+                *(self._delivery.send(reserved, recovered=True) for reserved in abandoned), return_exceptions=True
             )
         revised = 0
         for entry in found:
             if isinstance(entry, Revision):
                 revised += await self._revisions.finish(entry)
-        return len(left) + revised
+        return len(abandoned) + revised
 
     async def _sweep_slice(self) -> None:
+        """Sweep the next slice, unless another server sweeps."""
         self._store.cache.require_shared()
-        # One server at a time looks, a quarter of the partitions a second.
-        taken = await self._store.cache.one(
-            Call("SET", (self._store.keys.sweeper_lock,), (self._hub.server, "NX", "PX", 900))
-        )
-        if taken is None:
+        lock = Call("SET", (self._store.keys.sweeper_lock,), (self._hub.server, "NX", "PX", _SWEEPER_LOCK_MS))
+        if await self._store.cache.one(lock) is None:
             return
         size = PARTITIONS // _SLICES
         first, self._slice = self._slice * size, (self._slice + 1) % _SLICES
         await self.sweep(range(first, first + size), TAKEOVER_MS)
 
     async def _lease(self) -> None:
-        await self._store.deployment.lease(self._store.ids, self._data_center)
+        await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)
 
-    async def _every(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        failing = False
+    async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do some work every so many seconds. Of failures in a row only the first is logged."""
+        is_failing = False
         while not self._closing:
             await asyncio.sleep(seconds)
             try:
                 await work()
-                failing = False
+                is_failing = False
             except StoreError as error:
-                if not failing:
-                    _log.warning("housekeeping failed, will try again", work=name, reason=str(error))
-                failing = True
+                if not is_failing:
+                    _log.warning("housekeeping_failed", work=name, reason=str(error))
+                is_failing = True
             except Exception:
-                _log.exception("housekeeping failed", work=name)
+                _log.exception("housekeeping_failed", work=name)

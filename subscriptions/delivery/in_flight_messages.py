@@ -1,10 +1,13 @@
-"""A message on its way through the stages of `subscriptions/delivery/message_delivery.py`."""
+"""Messages between their reservation and the end of their delivery."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from store.base.errors import StoreError, Superseded, Unreachable
 from store.base.ids import UserId
 from store.messages.message import CommittedMessage, Message, ReservedMessage
 from store.sessions.apply_results import ApplyResult
@@ -13,7 +16,7 @@ from subscriptions.realtime.events.messages import MessageCreated
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A durable message, and what it did to its sender's session (not in use: that state was not in the cache)."""
+    """A durable message, and the change of its sender's session (NOT_CACHED: that was not in Redis)."""
 
     message: Message
     sender: ApplyResult
@@ -21,17 +24,98 @@ class Sent:
 
 @dataclass(slots=True, eq=False)
 class InFlightMessage:
-    """A message on its way."""
+    """A message that is being delivered."""
 
     reserved: ReservedMessage
-    done: asyncio.Future[Sent]
+    sent: asyncio.Future[Sent]
+    """Set when the sender may be answered."""
     recovered: bool
+    """Another server began to deliver it, and may have done a part of that."""
     committed: CommittedMessage | None = None
     event: MessageCreated | None = None
-    rest: list[UserId] = field(default_factory=list)
+    remaining: list[UserId] = field(default_factory=list)
+    """Recipients for the large-group queue."""
 
 
-def shown_order(parcelled: InFlightMessage) -> tuple[int, int]:
-    """By time, and by place among those of one time: the order in which durable messages are shown."""
-    assert parcelled.committed is not None
-    return parcelled.committed.at_ms, parcelled.reserved.message.seq
+def delivery_order(message: InFlightMessage) -> tuple[int, int]:
+    """Return the sort key in which durable messages are fanned out: the commit timestamp, then seq."""
+    assert message.committed is not None
+    return message.committed.at_ms, message.reserved.message.seq
+
+
+class InFlightMessages:
+    """The in-flight messages of one process, by id."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, InFlightMessage] = {}
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[InFlightMessage]:
+        """Iterate over a copy."""
+        return iter(list(self._by_id.values()))
+
+    def find(self, message: int) -> InFlightMessage | None:
+        """Return a message by its id."""
+        return self._by_id.get(message)
+
+    def add(self, reserved: ReservedMessage, *, recovered: bool) -> InFlightMessage:
+        """Add a message that begins its delivery."""
+        message = InFlightMessage(reserved, asyncio.get_running_loop().create_future(), recovered)
+        self._by_id[reserved.message.id] = message
+        return message
+
+    def remove(self, message: InFlightMessage) -> None:
+        """Remove a message whose delivery ends here, complete or not."""
+        self._by_id.pop(message.reserved.message.id, None)
+
+    def answer(self, message: InFlightMessage, sender: ApplyResult) -> None:
+        """Answer the sender: the message is durable."""
+        if not message.sent.done():
+            message.sent.set_result(Sent(message.reserved.message, sender))
+
+    def give_up(self, message: InFlightMessage, error: StoreError) -> None:
+        """Tell the sender that the outcome is unknown. The message stays in the outbox."""
+        self.remove(message)
+        if not message.sent.done():
+            known = isinstance(error, Unreachable | Superseded)
+            message.sent.set_exception(error if known else Unreachable(str(error)))
+            # The sender may be gone: an exception that nobody retrieves would be logged.
+            message.sent.exception()
+
+
+class StageQueue:
+    """Messages that wait for a stage, in order."""
+
+    def __init__(self) -> None:
+        self._messages: deque[InFlightMessage] = deque()
+        self._filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._messages)
+
+    def push(self, messages: Sequence[InFlightMessage]) -> None:
+        """Add messages at the end."""
+        self._messages.extend(messages)
+        self._filled.set()
+
+    async def take(self, most: int) -> list[InFlightMessage]:
+        """Wait for messages, then remove and return up to `most` of them."""
+        while not self._messages:
+            self._filled.clear()
+            await self._filled.wait()
+        return self.take_waiting(most)
+
+    def take_waiting(self, most: int) -> list[InFlightMessage]:
+        """Remove and return up to `most` messages, without waiting."""
+        return [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
+
+    def take_conversation(self, conversation: str, most: int) -> list[InFlightMessage]:
+        """Remove and return up to `most` messages of a conversation, without waiting."""
+        found = [m for m in self._messages if m.reserved.message.conversation == conversation][:most]
+        for message in found:
+            self._messages.remove(message)
+        return found

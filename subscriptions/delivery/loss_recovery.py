@@ -1,12 +1,17 @@
-"""After Redis was lost: what had been stored and not shown is shown, where the servers that were about to do that died too."""
+"""Loss recovery: finds messages that were stored but not fanned out when Redis was lost, and delivers them.
+
+It is needed where the servers that were delivering them died too.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import structlog
 
 from store.base.ids import MessageId
+from store.messages.message import Message
 from store.redis.cache import Call
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
@@ -15,44 +20,52 @@ _log = structlog.get_logger()
 
 _PAGE = 1_000
 _PAUSE_SECONDS = 0.05
-_TAKEN_MS = 60_000
+_LOCK_MS = 60_000
 
 
 class LossRecovery:
-    """One server at a time looks through what the deployment says; another one begins anew where that one died."""
+    """Recovery by one server at a time. If that server dies, another one starts over after a minute at most."""
 
     def __init__(self, store: Store, delivery: MessageDelivery) -> None:
         self._store = store
         self._delivery = delivery
 
-    async def mend(self) -> None:
-        """Where there is something to be looked through. Raises StoreError: it is tried again then."""
+    async def recover(self) -> None:
+        """Recover if Redis was lost and no other server does it. Raises StoreError; the next call tries again."""
         store = self._store
         from_ms = store.deployment.generations.recover_from_ms
         if from_ms is None:
             return
         store.cache.require_shared()
         epoch = store.deployment.redis_epoch
-        taken = Call("SET", (store.keys.loss_recovery_lock,), (store.deployment.owner, "NX", "PX", _TAKEN_MS))
-        if await store.cache.one(taken) is None:
+        if await store.cache.one(self._lock("NX")) is None:
             return
-        shown = await self._show_from(from_ms)
+        delivered = await self._deliver_from(from_ms)
         await store.deployment.end_loss_recovery(from_ms, epoch)
         await store.cache.one(Call("DEL", (store.keys.loss_recovery_lock,)))
-        if shown:
-            _log.warning("messages are shown that were stored and left when Redis was lost", messages=shown)
+        if delivered:
+            _log.warning("incomplete_deliveries_finished", messages=delivered)
 
-    async def _show_from(self, from_ms: int) -> int:
-        unshown, shown = self._store.incomplete_deliveries, 0
+    async def _deliver_from(self, from_ms: int) -> int:
+        """Deliver all incomplete messages from a time on. Return how many there were."""
+        delivered = 0
         after: MessageId | None = None
-        while page := await unshown.list_page(from_ms, after, _PAGE):
+        while page := await self._store.incomplete_deliveries.list_page(from_ms, after, _PAGE):
             after = page[-1].id
-            # It may be missing where it was to be written beside the message, and then nobody finds that by its id.
-            await asyncio.gather(*self._store.messages.origins.writes(page))
-            left = [m for m in await unshown.select(page) if self._delivery.find(m.id) is None]
-            await asyncio.gather(*(self._delivery.show_stored(message) for message in left))
-            shown += len(left)
-            still = Call("SET", (self._store.keys.loss_recovery_lock,), (self._store.deployment.owner, "PX", _TAKEN_MS))
-            await self._store.cache.one(still)
+            delivered += await self._deliver(page)
+            await self._store.cache.one(self._lock())
             await asyncio.sleep(_PAUSE_SECONDS)
-        return shown
+        return delivered
+
+    async def _deliver(self, page: Sequence[Message]) -> int:
+        # Origins are written together with the message, and may be missing: then its id does not lead to it.
+        await asyncio.gather(*self._store.messages.origins.writes(page))
+        incomplete = await self._store.incomplete_deliveries.select_incomplete(page)
+        messages = [message for message in incomplete if self._delivery.find(message.id) is None]
+        await asyncio.gather(*(self._delivery.deliver_stored(message) for message in messages))
+        return len(messages)
+
+    def _lock(self, *condition: str) -> Call:
+        """Return the call that takes the lock, or holds it for longer."""
+        key = self._store.keys.loss_recovery_lock
+        return Call("SET", (key,), (self._store.deployment.owner, *condition, "PX", _LOCK_MS))

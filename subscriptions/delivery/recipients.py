@@ -1,4 +1,4 @@
-"""What a durable message, or a change of a group, does to whose sessions, and what their devices are told."""
+"""The recipients of a durable message: their order, and what the message changes in their sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
 
 @dataclass(frozen=True, slots=True)
 class MembershipUpdate:
-    """The change of one user's session when they join, leave, or their group ends. Their devices get the reason."""
+    """The change of one user's session when they join, leave, or their group ends."""
 
     user: UserId
     change: LoggedChange
@@ -34,11 +34,12 @@ class MembershipUpdate:
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
-async def recipients_of(store: Store, committed: CommittedMessage, most: int) -> tuple[list[UserId], list[UserId]]:
-    """Whom it reaches: those in the conversation when it took its place; all who ever were, where the group ends with it. At most so
-    many of them first, the sender before all, and the others.
+async def list_recipients(store: Store, committed: CommittedMessage, most: int) -> tuple[list[UserId], list[UserId]]:
+    """Return up to `most` recipients to be served first, and the others.
 
-    Who comes first does not depend on who sends, the senders apart: nobody else hears a message before one that was there before it.
+    Recipients are the members when the message was reserved; everybody who was ever a member if the group ends with it.
+    The sender is first. The order of the others does not depend on the sender, so that each of them gets the messages
+    of a conversation in order.
     """
     reserved = committed.reserved
     message, change = reserved.message, reserved.change
@@ -61,7 +62,7 @@ async def recipients_of(store: Store, committed: CommittedMessage, most: int) ->
 
 
 def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
-    """Return the updates of those who join and leave by a message: applied before it, so that it finds them done."""
+    """Return the updates for users who join or leave with a message. They are applied before it."""
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is None:
         return []
@@ -75,50 +76,48 @@ def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
 
 @dataclass(frozen=True, slots=True)
 class RecipientSlice:
-    """Some of those whom a message reaches: whose sessions it changes otherwise, and after that to whom it is shown."""
+    """A part of a message's recipients: membership updates first, then the users who get the message."""
 
     committed: CommittedMessage
-    effects: Sequence[MembershipUpdate]
+    updates: Sequence[MembershipUpdate]
     users: Sequence[UserId]
 
     @property
     def conversation(self) -> ConversationId:
-        """The message's."""
+        """The message's conversation."""
         return self.committed.reserved.message.conversation
 
-    @property
-    def show(self) -> MessageDelta:
-        """The message as it is shown to the users."""
+    def message_delta(self) -> MessageDelta:
+        """Return the message as it is applied to the users' sessions."""
         message = self.committed.reserved.message
         kinds: dict[UserId, MessageKind] = {}
         if message.kind.countable:
             kinds = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
             kinds[message.sender] = "own"
-        event = MessageCreated.log_entry(message)
         return MessageDelta(
             message.conversation,
             message.seq,
             message.n,
             message.kind.countable,
             self.committed.at_ms,
-            event,
+            MessageCreated.log_entry(message),
             self.users,
             kinds,
         )
 
 
 def slice_recipients(
-    committed: CommittedMessage, users: Sequence[UserId], before: Sequence[MembershipUpdate] = ()
+    committed: CommittedMessage, users: Sequence[UserId], updates: Sequence[MembershipUpdate] = ()
 ) -> RecipientSlice:
-    """What it does to some of those whom it reaches, after what it did to others."""
+    """Return a slice of recipients. If the group ends with the message, they get the end of the group instead of it."""
     change = committed.reserved.change
     if change is not None and not change.announced:
-        return RecipientSlice(committed, [*before, *_end_updates(committed, users)], ())
-    return RecipientSlice(committed, before, users)
+        return RecipientSlice(committed, [*updates, *_end_updates(committed, users)], ())
+    return RecipientSlice(committed, updates, users)
 
 
 def _end_updates(committed: CommittedMessage, users: Sequence[UserId]) -> list[MembershipUpdate]:
-    """Return the updates of some who were ever in a group that ends by a message."""
+    """Return the updates for former and present members of a group that ends with a message."""
     conversation = committed.reserved.message.conversation
     event = SessionChanged.log_entry(SyncReason.DELETE, [conversation])
     dissolve = logged(Dissolve(conversation), committed.at_ms, event)

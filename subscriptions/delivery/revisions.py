@@ -1,7 +1,6 @@
-"""Edits and recalls: stored, then told to everybody who can read the message.
+"""Revisions: edits and recalls are stored, then published to everybody who can read the message.
 
-Whoever hears of a message hears of its creation first, of its revisions after that, and last of what it came to. What makes
-that so is told in docs/adr/0011-revisions.md.
+Everybody gets the creation of a message before its revisions, and its last state last (docs/adr/0011-revisions.md).
 """
 
 from __future__ import annotations
@@ -24,101 +23,107 @@ from store.redis.single_flight import retry_until_true
 from store.sessions.apply_results import parse_result
 from store.sessions.changes import Revise, logged
 from store.store import Store
-from subscriptions.delivery.message_delivery import FIRST_MEMBERS, MessageDelivery
+from subscriptions.delivery.fanout_stage import FIRST_RECIPIENTS
+from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.messages import REVISION_EVENTS
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _log = structlog.get_logger()
 
-Viewers = Callable[[ConversationId, int], Awaitable[Sequence[UserId]]]
-"""Who is in a conversation now and can read what is at a seq of it."""
+ListViewers = Callable[[ConversationId, int], Awaitable[Sequence[UserId]]]
+"""Returns the current members of a conversation who can read the message at a seq."""
 
 Check = Callable[[], Awaitable[object]]
-"""Raises where a revision is not, or no longer, its asker's to make."""
+"""Raises if the caller may not revise the message, or no longer."""
 
 _SLICE = 500
 _CLOSING_SECONDS = 5.0
 _SHARED_AFTER_SECONDS = 4.0
-"""From then on another server may have begun to tell the same."""
+"""After this long another server may have begun to publish the same revision."""
 
 _FORGOTTEN_MS = 60_000
-"""A revision that did not happen within this time is not going to: whoever announced it died before."""
+"""A revision that was not written within this time will not be: the server that announced it died before."""
 
 
 @dataclass(slots=True)
-class _Telling:
-    """A stored revision on its way to those who are to hear of it. at_ms: its time; told_at: that, where MongoDB knows of it
-    as the time when sessions moved. began: on the event loop's clock. recovered: begun by a server that is gone."""
+class _Publication:
+    """A stored revision that is being published."""
 
     message: Message
     revision: Revision
     at_ms: int
-    told_at: int
+    stored_at: int
+    """at_ms if MongoDB has it as the time at which sessions moved; else 0."""
     began: float
+    """On the event loop's clock."""
     recovered: bool = False
-    rest: list[UserId] = field(default_factory=list)
+    """A server that is gone began to publish it."""
+    remaining: list[UserId] = field(default_factory=list)
 
 
 class Revisions:
-    """Changes of messages that are there. `close` waits for what is under way."""
+    """Changes of stored messages. `close` waits for what is under way."""
 
-    def __init__(self, store: Store, bus: Bus, delivery: MessageDelivery, list_viewers: Viewers) -> None:
+    def __init__(self, store: Store, bus: Bus, delivery: MessageDelivery, list_viewers: ListViewers) -> None:
         self._store = store
         self._bus = bus
         self._delivery = delivery
         self._list_viewers = list_viewers
-        self._lane = asyncio.Lock()
+        self._one_slice_at_a_time = asyncio.Lock()
         self._under_way: set[tuple[ConversationId, str]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def edit(self, message: Message, text: str, sender: UserId, check: Check) -> Message:
-        """Gives a message of the sender's another text, seen by all who can read it. Answers it as it is then: unchanged where it
-        has that text already, or was recalled meanwhile. One that is still being delivered is waited for; then `check` is asked
-        again whether it may be.
+        """Change the text of one of the sender's messages. A caller that is cancelled does not stop it.
 
-        Raises Unreachable: then it may have happened, and is told to others where it did. A caller that is cancelled does not
-        stop it.
+        A message that is still being delivered is waited for; then `check` is called again.
+
+        Returns:
+            The message after it. It is unchanged if it has that text already, or was recalled meanwhile.
+
+        Raises:
+            Unreachable: It may have been stored, and is then published.
         """
         write = partial(self._store.revisions.edit, message, text, sender)
         return await self._start(self._revise(message, RevisionKind.EDIT, write, sender, check))
 
     async def recall(self, message: Message, by: UserId, check: Check) -> Message:
-        """Withholds a message's content from everybody. Like edit."""
+        """Withhold a message's content from everybody. Guarantees and errors are those of `edit`."""
         write = partial(self._store.revisions.recall, message)
         return await self._start(self._revise(message, RevisionKind.RECALL, write, by, check))
 
-    async def finish(self, left: Revision) -> bool:
-        """Tells of a revision that was left in the outbox, where it did happen. Answers whether it did, and all were told.
-        Whoever was told before is not told twice."""
-        if _key(left) in self._under_way:
+    async def finish(self, revision: Revision) -> bool:
+        """Publish a revision that another server left in the outbox.
+
+        Returns whether it was stored and is published now. Users who have its event do not get it again.
+        """
+        if _key(revision) in self._under_way:
             return False
-        self._under_way.add(_key(left))
+        self._under_way.add(_key(revision))
         try:
-            present = await self._find(left)
-            if present is not None and left.is_done(present):
-                _log.warning("telling of a revision that was left in the outbox", message=present.id)
-                telling = await self._begin(present, left, self._now(), recovered=True)
-                await self._tell_first(telling, None)
-                await self._tell_rest(telling)
+            present = await self._find(revision)
+            if present is not None and revision.is_done(present):
+                _log.warning("abandoned_revision_found", message=present.id)
+                publication = await self._begin(present, revision, self._now(), recovered=True)
+                await self._publish_first(publication, None)
+                await self._publish_remaining(publication)
                 return True
-            if left.age_ms > _FORGOTTEN_MS:
-                await self._store.cache.one(self._store.revisions.clear_call(left))
+            if revision.age_ms > _FORGOTTEN_MS:
+                await self._store.cache.one(self._store.revisions.clear_call(revision))
         except StoreError as error:
-            _log.warning("a revision is not told yet", message=left.message, reason=str(error))
+            _log.warning("revision_not_published_yet", message=revision.message, reason=str(error))
         finally:
-            self._under_way.discard(_key(left))
+            self._under_way.discard(_key(revision))
         return False
 
     async def close(self) -> None:
-        """Waits a few seconds for what is under way. What is left stays in the outbox for others."""
+        """Wait up to five seconds for what is under way. Other servers finish the rest from the outbox."""
         self._closed = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSING_SECONDS)
         await end_tasks(self._tasks)
-
-    # --- the life of a revision
 
     async def _start(self, work: Coroutine[Any, Any, Message]) -> Message:
         if self._closed:
@@ -135,13 +140,13 @@ class Revisions:
     def _track(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._untrack)
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _untrack(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            # Whoever waited for it heard of it; one that was cancelled meanwhile does not care.
+            # A caller that is still there got the exception. One that nobody retrieves would be logged.
             task.exception()
 
     async def _revise(
@@ -156,102 +161,119 @@ class Revisions:
             await retry_until_true(partial(self._is_delivered, message), "a message is still being delivered")
             await check()
         store, began = self._store, self._now()
-        # Announced first: whoever dies between storing it and telling of it leaves word for others.
+        # The outbox gets it first: if this server dies after the write, another one publishes it.
         revision = await store.revisions.announce(message, kind)
         self._under_way.add(_key(revision))
-        goes_on = False
+        publication: _Publication | None = None
         try:
-            done = await write(store.clock.now_ms())
-            if done is None:
+            written = await write(store.clock.now_ms())
+            if written is None:
                 present = await self._find(revision)
                 await store.cache.one(store.revisions.clear_call(revision))
                 return present or message
-            try:
-                telling = await self._begin(done, revision, began)
-                await self._tell_first(telling, by)
-                store.cache.require_shared()
-            except StoreError:
-                store.stale_caches.add_conversation(message.conversation)
-                if store.cache.is_shared:
-                    raise
-                return done
-            if telling.rest:
-                self._track(self._tell_rest_aside(telling))
-                goes_on = True
-            return done
+            publication = await self._publish_written(written, revision, began, by)
+            return written
         finally:
-            if not goes_on:
+            if publication is None or not publication.remaining:
                 self._under_way.discard(_key(revision))
 
+    async def _publish_written(
+        self, written: Message, revision: Revision, began: float, by: UserId
+    ) -> _Publication | None:
+        """Publish a revision to the first viewers, and begin with the others.
+
+        Returns None if it is left to the next load of the cache: then the deployment's Redis is away.
+        """
+        store = self._store
+        try:
+            publication = await self._begin(written, revision, began)
+            await self._publish_first(publication, by)
+            store.cache.require_shared()
+        except StoreError:
+            store.stale_caches.add_conversation(written.conversation)
+            if store.cache.is_shared:
+                raise
+            return None
+        if publication.remaining:
+            self._track(self._publish_remaining_in_background(publication))
+        return publication
+
     async def _is_delivered(self, message: Message) -> bool:
-        """Whether everybody's state knows of the message's creation, so that nobody hears of that afterwards."""
+        """Return whether the message's creation is applied to everybody's state, so that no revision overtakes it."""
         if self._delivery.find(message.id) is not None:
             return False
         return not await self._store.outbox.contains(message.conversation, message.id)
 
-    async def _begin(self, message: Message, revision: Revision, began: float, *, recovered: bool = False) -> _Telling:
+    async def _begin(
+        self, message: Message, revision: Revision, began: float, *, recovered: bool = False
+    ) -> _Publication:
         at_ms = self._store.clock.now_ms()
         is_newest = await self._store.revisions.move_head(message, at_ms)
-        return _Telling(message, revision, at_ms, at_ms if is_newest else 0, began, recovered)
+        return _Publication(message, revision, at_ms, at_ms if is_newest else 0, began, recovered)
 
-    async def _tell_first(self, telling: _Telling, by: UserId | None) -> None:
-        """The conversation's head, and the first who are to hear of it, whoever asked for it among them."""
-        message = telling.message
+    async def _publish_first(self, publication: _Publication, by: UserId | None) -> None:
+        """Apply a revision to the conversation's head and the first viewers. The one who asked for it comes first."""
+        message = publication.message
         viewers = await self._list_viewers(message.conversation, message.seq)
         users = sorted(viewers, key=lambda user: user != by)
-        first, telling.rest = users[:FIRST_MEMBERS], users[FIRST_MEMBERS:]
-        calls = [self._store.revisions.newest_message_call(message, telling.at_ms), *self._changes(telling, first)]
+        first, publication.remaining = users[:FIRST_RECIPIENTS], users[FIRST_RECIPIENTS:]
+        calls = [
+            self._store.revisions.newest_message_call(message, publication.at_ms),
+            *self._changes(publication, first),
+        ]
         answers = await self._store.cache.run(calls)
-        await self._publish(telling, first, answers[1:])
+        await self._publish(publication, first, answers[1:])
 
-    async def _tell_rest_aside(self, telling: _Telling) -> None:
+    async def _publish_remaining_in_background(self, publication: _Publication) -> None:
+        message = publication.message
         try:
-            await self._tell_rest(telling)
+            await self._publish_remaining(publication)
         except StoreError as error:
-            self._store.stale_caches.add_conversation(telling.message.conversation)
-            _log.warning("a revision did not reach all members yet", message=telling.message.id, reason=str(error))
+            self._store.stale_caches.add_conversation(message.conversation)
+            _log.warning("revision_incomplete", message=message.id, reason=str(error))
         except Exception:
-            _log.exception("a revision did not reach all members", message=telling.message.id)
+            _log.exception("revision_incomplete", message=message.id)
         finally:
-            self._under_way.discard(_key(telling.revision))
+            self._under_way.discard(_key(publication.revision))
 
-    async def _tell_rest(self, telling: _Telling) -> None:
-        """The members of large groups beyond the first: one slice at a time, of all revisions, so that nobody waits for them."""
-        while telling.rest:
-            async with self._lane:
-                users, telling.rest = telling.rest[:_SLICE], telling.rest[_SLICE:]
-                answers = await self._store.cache.run_in_background(self._changes(telling, users))
-                await self._publish(telling, users, answers)
+    async def _publish_remaining(self, publication: _Publication) -> None:
+        """Apply a revision to the other viewers, in slices. One slice of one revision at a time: others wait."""
+        while publication.remaining:
+            async with self._one_slice_at_a_time:
+                users, publication.remaining = publication.remaining[:_SLICE], publication.remaining[_SLICE:]
+                answers = await self._store.cache.run_in_background(self._changes(publication, users))
+                await self._publish(publication, users, answers)
 
-    def _changes(self, telling: _Telling, users: Sequence[UserId]) -> list[Call]:
-        message = telling.message
-        revise = Revise(message.conversation, message.seq, may_repeat=self._is_shared(telling))
-        change = logged(revise, telling.at_ms, REVISION_EVENTS[telling.revision.kind].log_entry(message))
+    def _changes(self, publication: _Publication, users: Sequence[UserId]) -> list[Call]:
+        message = publication.message
+        revise = Revise(message.conversation, message.seq, may_repeat=self._is_shared(publication))
+        change = logged(revise, publication.at_ms, REVISION_EVENTS[publication.revision.kind].log_entry(message))
         return [self._store.sessions.apply(user, change) for user in users]
 
-    def _is_shared(self, telling: _Telling) -> bool:
-        """Whether another server may be telling the same."""
-        return telling.recovered or self._now() - telling.began > _SHARED_AFTER_SECONDS
+    def _is_shared(self, publication: _Publication) -> bool:
+        """Return whether another server may be publishing the same revision."""
+        return publication.recovered or self._now() - publication.began > _SHARED_AFTER_SECONDS
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    async def _publish(self, telling: _Telling, users: Sequence[UserId], answers: Sequence[list[Any]]) -> None:
-        """One frame for all who took a tick, with the message as it is now, not as it was written.
+    async def _publish(self, publication: _Publication, users: Sequence[UserId], answers: Sequence[list[Any]]) -> None:
+        """Send one event to all users who took a tick, with the message as it is at present, not as it was written.
 
-        Of two revisions at the same time, the one with a user's later tick was stored before that, and so was the other
-        one before its own: read from here, the later event shows the newest of both. An edit that is overtaken by a recall shows
-        nothing; its tick is told all the same, for the chain.
+        The ticks of two concurrent revisions may be in another order than their writes. Both writes came before both
+        ticks, so a message that is read after the ticks shows the newest of both in either event. An edit that a recall
+        overtook shows nothing; its ticks are sent all the same, for the chain.
         """
         outcomes = [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)]
-        parcel = OutgoingEvents()
-        present = await self._find(telling.revision)
-        event = REVISION_EVENTS[telling.revision.kind].present(present) if present is not None else None
-        parcel.add(event, outcomes, stored_at=telling.told_at)
-        if self._is_shared(telling):
-            # Whoever died may have applied it and not told: let those who listen look at their clocks.
-            parcel.add_positions([pair for pair in outcomes if not pair[1].changed])
-        self._bus.send(parcel, [] if telling.rest else [self._store.revisions.clear_call(telling.revision)])
+        outgoing = OutgoingEvents()
+        present = await self._find(publication.revision)
+        event = REVISION_EVENTS[publication.revision.kind].present(present) if present is not None else None
+        outgoing.add(event, outcomes, stored_at=publication.stored_at)
+        if self._is_shared(publication):
+            # The server that died may have applied it without publishing it: hubs compare their users' clocks.
+            outgoing.add_positions([pair for pair in outcomes if not pair[1].changed])
+        is_complete = not publication.remaining
+        self._bus.send(outgoing, [self._store.revisions.clear_call(publication.revision)] if is_complete else [])
 
     async def _find(self, revision: Revision) -> Message | None:
         place = (revision.conversation, revision.seq)

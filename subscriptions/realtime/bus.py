@@ -1,8 +1,8 @@
 """The bus: frames between servers, over Redis publish/subscribe. It may lose, repeat and reorder them.
 
 A frame is a JSON object with one field: `events`, each event once with its recipients; `users`, whose profiles changed;
-`granted`, the owner who gets a lock next; or a kind that another module handles (`Bus.on_frame`). Scripts publish some of them.
-The hub makes up for lost frames of events.
+`granted`, the owner who gets a lock next; or a kind that another module handles (`Bus.on_frame`). Scripts publish some
+of them. The hub makes up for lost frames of events.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = structlog.get_logger()
 _RECENT_EVENTS = 64
 _OPEN_SECONDS = 1.0
 _CHECK_NODE_SECONDS = 1.0
-"""How often a server that receives nothing checks that it still listens at the right node."""
+"""Interval at which a server that receives nothing checks that it still listens at the right node."""
 
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before listening again."""
@@ -101,7 +101,8 @@ class Bus:
     def send(self, outgoing: OutgoingEvents, calls: Sequence[Call] = ()) -> None:
         """Deliver events to this process at once, and publish one frame for each other server after this returned.
 
-        Ticks are stored in the same step. Then `calls` are made, in one round trip with the frames where no ticks are stored.
+        Ticks are stored in the same step. Then `calls` are made, in one round trip with the frames where no ticks are
+        stored.
         """
         frames = self._deliver(outgoing)
         if frames or calls or outgoing.ticks:
@@ -115,9 +116,10 @@ class Bus:
         return len(self._sending)
 
     def send_frames(self, kind: str, bodies: Mapping[str, Any]) -> None:
-        """Send a frame of a kind to each server named, ALL_SERVERS for all of them. At most once: failures are not retried.
+        """Send a frame of a kind to each named server, or to ALL_SERVERS. At most once: failures are not retried.
 
-        This server's own frame is handled at once, unless it is for all servers. The others are sent after this returned.
+        This server's own frame is handled at once, unless it is for all servers. The others are sent after this
+        returned.
         """
         frames = []
         for server, body in bodies.items():
@@ -240,7 +242,10 @@ class Bus:
             _log.exception("bus_frame_failed")
 
     def _decode(self, fields: Fields) -> Event:
-        """Return the same object for equal fields: a large group gets an event in several frames, and it is executed once."""
+        """Return the event, the same object for equal fields.
+
+        A large group gets an event in several frames. One object is executed once for all of them.
+        """
         key = orjson.dumps(fields)
         event = self._recent.get(key)
         if event is None:

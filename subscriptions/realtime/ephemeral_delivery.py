@@ -1,4 +1,4 @@
-"""Delivery of events without a tick to the connected members of a conversation. Nothing is stored: a lost frame is lost."""
+"""Delivery of events without a tick to the connected members of a conversation. Nothing is stored or repeated."""
 
 from __future__ import annotations
 

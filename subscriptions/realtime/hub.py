@@ -1,8 +1,8 @@
 """The hub: one per process. It delivers the events of users to the subscriptions of this process.
 
-The events of a user form a chain: each names the tick before it. Frames from other servers may come late, out of order, twice
-or never. The chain shows this, so that a feed delivers every event once and in order. It reads missing events from the user's
-log. If the log cannot tell either, subscribers get Lagged.
+The events of a user form a chain: each names the tick before it. Frames from other servers may come late, out of order,
+twice or never. The chain shows this, so that a feed delivers every event once and in order. It reads missing events
+from the user's log. If the log cannot tell either, subscribers get Lagged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from subscriptions.realtime.mailboxes import Delivered, Lagged, Mailbox, Positio
 _log = structlog.get_logger()
 
 ROUTE_MS = 90_000
-"""How long a route stays valid without being renewed."""
+"""Time that a route stays valid without being renewed."""
 
 _REPAIR_DELAY_SECONDS = 0.05
 _LONGEST_REPAIR_DELAY_SECONDS = 2.0
@@ -210,7 +210,7 @@ class Hub:
             self._mark_suspect(feed)
 
     async def end_mutes(self) -> None:
-        """End the mutes that are due, of users with connections here. Loading a state ends them and publishes the event."""
+        """End due mutes of users with connections here. Loading a user's state ends them and publishes the event."""
         now = self._clock.now_ms()
         due = []
         while self._mutes and self._mutes[0][0] <= now:

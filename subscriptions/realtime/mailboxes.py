@@ -18,8 +18,8 @@ _log = structlog.get_logger()
 class Position(NamedTuple):
     """A position on a user's clock. Ticks are comparable within one epoch.
 
-    `ahead`: later ticks whose events were delivered too. `began`: where the clock stood when a client began to page through
-    all of its sessions; set until it has the last page.
+    `ahead`: later ticks whose events were delivered too. `began`: where the clock stood when a client began to page
+    through all of its sessions; set until it has the last page.
     """
 
     epoch: str

@@ -34,8 +34,8 @@ class Replayer:
     async def since(self, user: UserId, position: Position) -> list[Delivered] | None:
         """Return every event after a position, in the order of the user's clock; None if some of them are not known.
 
-        Events show the present state, and only what the user may read at present: a group may be gone since, or hide what
-        came before the user joined.
+        Events show the present state, and only what the user may read at present: a group may be gone since, or hide
+        what came before the user joined.
         """
         rows = await self._sessions.read_log(user, position.epoch, position.tick, LONGEST_REPLAY)
         if rows is None or len(rows) >= LONGEST_REPLAY:
@@ -71,11 +71,12 @@ class Replayer:
 def sort_replay(start: Position, logged: list[Delivered]) -> list[Delivered]:
     """Return logged events in the order in which a client sees them, without those that it saw ahead of the start.
 
-    Messages of one conversation come in order of seq. No event about a message comes before its creation. Each event has the
-    position to resume from: a client that has applied it has everything before that position, and what is `ahead` of it.
+    Messages of one conversation come in order of seq. No event about a message comes before its creation. Each event
+    has the position to resume from: a client that has applied it has everything before that position, and what is
+    `ahead` of it.
 
-    Where two servers logged messages out of order, that position is before the event's own tick. With more than MOST_AHEAD
-    such events, resuming there repeats some and skips none.
+    Where two servers logged messages out of order, that position is before the event's own tick. With more than
+    MOST_AHEAD such events, resuming there repeats some and skips none.
     """
     ahead = set(start.ahead)
     missed = [item for item in logged if item.position.tick not in ahead]

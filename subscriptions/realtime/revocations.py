@@ -1,7 +1,7 @@
 """Revoked tokens, in memory: each request asks for them, and reads nothing.
 
-Servers learn of revocations over the bus at once. The bus may lose frames, so they are also read from MongoDB: at the start,
-each time that this process begins to listen, and every CHECK_SECONDS.
+Servers learn of revocations over the bus at once. The bus may lose frames, so they are also read from MongoDB: at the
+start, each time that this process begins to listen, and every CHECK_SECONDS.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from subscriptions.realtime.bus import Bus
 _log = structlog.get_logger()
 
 CHECK_SECONDS = 30.0
-"""How late a server that missed the frame learns of a revocation, at most."""
+"""Longest time until a server that missed the frame learns of a revocation."""
 
 _FRAME = "revoked"
 _PAUSE_SECONDS = (0.1, 2.0)
 _MARGIN_MS = 24 * 3600 * 1000
-"""Clocks of servers that revoke differ by less. Revocations up to this much older than the newest known are read again."""
+"""Servers' clocks differ by less. Revocations up to this much older than the newest known one are read again."""
 
 
 class Revocations:
@@ -47,11 +47,11 @@ class Revocations:
 
     @property
     def is_known(self) -> bool:
-        """Whether they were read from MongoDB."""
+        """True once they were read from MongoDB."""
         return self._known.is_set()
 
     def is_revoked(self, user: UserId, issued_at: float | None) -> bool:
-        """Return whether a user's token is revoked. issued_at: in seconds since the epoch; None if the token has none."""
+        """Return whether a user's token is revoked. issued_at: seconds since the epoch; None if the token has none."""
         since = self._since.get(user)
         return since is not None and (issued_at is None or issued_at * 1000 < since)
 

@@ -35,7 +35,7 @@ class ServerCalls:
         self._answer: Callable[[Json], Awaitable[Json]] | None = None
 
     def answer_with(self, answer: Callable[[Json], Awaitable[Json]]) -> None:
-        """Have calls of other servers answered by `answer`. If it raises, that is logged and the caller gets no answer."""
+        """Have calls of other servers answered by `answer`. If it raises, the caller gets no answer."""
         self._answer = answer
 
     async def ask(self, server: str, question: Json) -> Json:

@@ -27,8 +27,8 @@ class TypingNotifier:
         """Send TypingStarted to the other members who are connected.
 
         Returns False if none is connected, or an event was sent within the window. Best effort: an event may get lost.
-        `version`: of the membership that the user was found in; "" for a private conversation. One round trip to Redis in
-        conversations of up to 200 others whose version this process knows; none if it sent the last event itself.
+        `version`: of the membership that the user was found in; "" for a private conversation. One round trip to Redis
+        in conversations of up to 200 others whose version this process knows; none if it sent the last event itself.
         Raises Unreachable.
         """
         now = self._store.clock.now_ms()

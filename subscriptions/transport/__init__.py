@@ -1,1 +1,1 @@
-"""The parts of graphql-transport-ws. `subscriptions.transport_ws` puts them together."""
+"""GraphQL over WebSocket by the graphql-transport-ws protocol. `websocket.py` puts the parts together."""

@@ -1,4 +1,4 @@
-"""One operation of a connection, from its subscribe to its last frame."""
+"""One operation of a connection, from its subscribe frame to its last frame."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from subscriptions.transport.engine import (
     EventStream,
     GraphQLRequest,
     Json,
-    Prepared,
+    OperationHandle,
     RequestRefused,
     StreamEnded,
     encode,
-    error,
+    make_error,
 )
 from subscriptions.transport.frame_writer import FrameWriter, PeerGone
 from subscriptions.transport.host import Host
 
 log = structlog.get_logger(__name__)
 
-_EVENTS_A_TURN = 64
-"""Events sent before others on the loop get their turn: with events ready and a socket that takes them, nothing pauses."""
+_MAX_EVENTS_PER_TURN = 64
+"""Events sent before other tasks of the event loop run. Without it, a fast peer with events ready would block them."""
 
 
 def internal_error(host: Host, connection_id: str) -> Json:
-    """What a client is told of the exception being handled: nothing but an id that finds it in the log."""
+    """Log the exception being handled, and return the error for the client: an id that finds it in the log."""
     correlation_id = host.new_id()
     log.exception("operation_failed", correlation_id=correlation_id, connection_id=connection_id)
-    return error("Something went wrong on the server.", "INTERNAL", correlationId=correlation_id)
+    return make_error("Something went wrong on the server.", "INTERNAL", correlationId=correlation_id)
 
 
 class ClientOperation:
-    """A query, mutation or subscription at work.
+    """A running query, mutation or subscription.
 
-    Its frames leave in order, ending with exactly one `complete` or `error`, unless it is abandoned before. A subscription
-    that has begun is no task: its events are written as they are ready, by whoever made them so.
+    Its frames leave in order and end with exactly one `complete` or `error`, unless it is abandoned before. A
+    subscription that has begun needs no task: its events are written in the call that makes them available.
     """
 
     __slots__ = (
         "_frame_start",
         "_host",
+        "_is_abandoned",
+        "_is_send_queued",
         "_on_end",
         "_request_id",
         "_stream",
-        "_turn_asked",
-        "_wanted",
         "_writer",
         "id",
         "is_mutation",
@@ -60,14 +60,14 @@ class ClientOperation:
     def __init__(
         self,
         id: str,
-        prepared: Prepared,
+        prepared: OperationHandle,
         request: GraphQLRequest,
         context: ConnectionContext,
         host: Host,
         writer: FrameWriter,
         on_end: Callable[[ClientOperation], None],
     ) -> None:
-        """`on_end` is called when it has ended, its cleaning up included."""
+        """Start the operation. `on_end` is called when it has ended and is cleaned up."""
         self.id = id
         self.is_mutation = prepared.kind == "mutation"
         self._host = host
@@ -75,33 +75,36 @@ class ClientOperation:
         self._on_end: Callable[[ClientOperation], None] | None = on_end
         self._request_id = context.request_id
         self._frame_start = frames.next_frame_start(id)
-        self._wanted = True
-        self._turn_asked = False
+        self._is_abandoned = False
+        self._is_send_queued = False
         self._stream: EventStream | None = None
         begin = self._subscribe if prepared.kind == "subscription" else self._execute
         self.task: asyncio.Task[None] | None = asyncio.create_task(self._run(begin(prepared, request, context)))
 
     def abandon(self) -> None:
-        """Send nothing more. A query or subscription is ended, a mutation goes on to its end."""
-        self._wanted = False
+        """Send nothing more. A query or subscription is ended; a mutation runs to its end."""
+        self._is_abandoned = True
         if self.task is None:
             self._end()
         elif not self.is_mutation:
             self.task.cancel()
 
+    def _is_wanted(self) -> bool:
+        return not self._is_abandoned
+
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        last = None
+        last_frame = None
         try:
             try:
                 await work
             except RequestRefused as refused:
-                last = frames.error_frame(self.id, refused.errors)
+                last_frame = frames.error_frame(self.id, refused.errors)
             except PeerGone:
                 raise
             except Exception:
-                last = frames.error_frame(self.id, [internal_error(self._host, self._request_id)])
-            if last is not None:
-                await self._writer.write(last, lambda: self._wanted)
+                last_frame = frames.error_frame(self.id, [internal_error(self._host, self._request_id)])
+            if last_frame is not None:
+                await self._writer.write(last_frame, self._is_wanted)
         except PeerGone:
             pass
         finally:
@@ -109,35 +112,35 @@ class ClientOperation:
             if self._stream is None:
                 self._end()
 
-    async def _execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> None:
+    async def _execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> None:
         response = await self._host.engine.execute(prepared, request, context)
         result = b"".join((self._frame_start, encode(response), b"}"))
-        await self._writer.write(result, lambda: self._wanted, then=frames.complete_frame(self.id).encode())
+        await self._writer.write(result, self._is_wanted, then=frames.complete_frame(self.id).encode())
 
-    async def _subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> None:
+    async def _subscribe(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> None:
         stream = await self._host.engine.subscribe(prepared, request, context)
-        if self._wanted:
-            self._stream = stream
-            stream.on_ready(self._send_ready)
-            self._send_ready()
-        else:
+        if self._is_abandoned:
             stream.close()
+        else:
+            self._stream = stream
+            stream.on_ready(self._send_available)
+            self._send_available()
 
-    def _send_ready(self) -> None:
-        """Writes the events that are there, while the peer reads them."""
+    def _send_available(self) -> None:
+        """Write the available events while the peer reads them."""
         stream, writer = self._stream, self._writer
-        if stream is None or self._turn_asked:
+        if stream is None or self._is_send_queued:
             return
         try:
-            for _ in range(_EVENTS_A_TURN):
-                if not writer.is_free:
-                    self._turn_asked = True
-                    writer.in_turn(self._take_turn)
+            for _ in range(_MAX_EVENTS_PER_TURN):
+                if not writer.is_writable:
+                    self._is_send_queued = True
+                    writer.call_when_writable(self._send_queued)
                     return
                 response = stream.take()
                 if response is None:
                     return
-                writer.put(self._frame_start, response, b"}")
+                writer.write_now(self._frame_start, response, b"}")
         except StreamEnded:
             self._finish(frames.complete_frame(self.id))
         except RequestRefused as refused:
@@ -145,22 +148,22 @@ class ClientOperation:
         except Exception:
             self._finish(frames.error_frame(self.id, [internal_error(self._host, self._request_id)]))
         else:
-            self._turn_asked = True
-            asyncio.get_running_loop().call_soon(self._take_turn)
+            self._is_send_queued = True
+            asyncio.get_running_loop().call_soon(self._send_queued)
 
-    def _take_turn(self) -> None:
-        self._turn_asked = False
-        self._send_ready()
+    def _send_queued(self) -> None:
+        self._is_send_queued = False
+        self._send_available()
 
-    def _finish(self, last: str) -> None:
-        self._writer.put(last.encode())
+    def _finish(self, last_frame: str) -> None:
+        self._writer.write_now(last_frame.encode())
         self._end()
 
     def _end(self) -> None:
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
-            self._writer.without_turn(self._take_turn)
+            self._writer.cancel_call(self._send_queued)
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
             on_end(self)

@@ -1,9 +1,9 @@
-"""One WebSocket that speaks graphql-transport-ws: a state machine, a method per kind of frame.
+"""One WebSocket that speaks graphql-transport-ws: a state machine with a method for each kind of frame.
 
     opened --connection_init--> authenticating --connection_ack--> acknowledged
 
-A frame out of place raises `Closing`, which ends the connection with a code from `subscriptions.close_codes`.
-Timers, a stalled write and the server's shutdown end it by `close`, from any task. Whichever comes first decides.
+A frame that is not allowed raises `CloseRequired`, which ends the connection with a code from `close_codes`. Timers, a
+stalled write and the server's shutdown end it with `close`, from any task. The first of them decides.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport import close_codes, frames
 from subscriptions.transport.client_operation import ClientOperation, internal_error
 from subscriptions.transport.close_codes import Close
-from subscriptions.transport.engine import ConnectionContext, Json, Prepared, RequestRefused, error
+from subscriptions.transport.engine import ConnectionContext, Json, OperationHandle, RequestRefused, make_error
 from subscriptions.transport.frame_writer import FrameWriter, PeerGone, socket_of
 from subscriptions.transport.host import ConnectionRefusedByAuth, Host
 from subscriptions.transport.keep_alive import KeepAlive
 
 log = structlog.get_logger(__name__)
 
-_A_MOMENT_MS = 1_000
-"""When to try again what only the client's own doing makes possible."""
+_RETRY_AFTER_MS = 1_000
+"""Sent with the refusal of an operation that has to wait for the client's own operations to end."""
 
 _MAX_ID_LENGTH = 1024
-"""Characters of an operation's id, which is sent again with each of its events."""
+"""Characters of an operation's id, which is sent with each of its events."""
 
-_EXPIRY_RECHECK = 3600.0
-"""Seconds after which a far expiry is compared with the clock again: clocks are set now and then."""
+_EXPIRY_RECHECK_SECONDS = 3600.0
+"""A distant expiry is compared with the clock again after this time, because clocks can be adjusted."""
 
-_LOST = 1006
-"""What RFC 6455 has for a connection that ended without a close frame."""
+_ABNORMAL_CLOSURE = 1006
+"""The code of RFC 6455 for a connection that ended without a close frame."""
 
 
-class Closing(Exception):
-    """The peer broke the protocol: end the connection like this."""
+class CloseRequired(Exception):
+    """Raised to end the connection: the peer broke the protocol, or the connection is refused."""
 
     def __init__(self, close: Close) -> None:
         super().__init__(close)
@@ -50,8 +50,10 @@ class Closing(Exception):
 
 
 class Connection:
-    """A connected client. `run` lasts as long as the socket. The other public methods may be called from any task
-    of the same loop, and do nothing once the connection has ended."""
+    """A connected client. `run` lasts as long as the socket.
+
+    The other public methods may be called from any task of the same event loop. They do nothing after the end.
+    """
 
     def __init__(self, websocket: WebSocket, host: Host) -> None:
         self.id = host.new_id()
@@ -59,124 +61,131 @@ class Connection:
         self._host = host
         self._limits = host.limits
         self._loop = asyncio.get_running_loop()
-        self._room = QueueBudget(host.limits.queue)
+        self._queue_budget = QueueBudget(host.limits.max_queued_events)
         self._writer = FrameWriter(
-            websocket, self._room, host.limits.send_timeout, host.limits.behind_timeout, self._on_stall
+            websocket,
+            self._queue_budget,
+            host.limits.send_timeout_seconds,
+            host.limits.sync_timeout_seconds,
+            self._on_stall,
         )
-        self._running = False
-        self._farewell: Close | None = None
-        self._closing: Close | None = None
-        self._left_with = _LOST
+        self._is_running = False
+        self._shutdown_close: Close | None = None
+        self._close_frame: Close | None = None
+        self._peer_close_code = _ABNORMAL_CLOSURE
         self._user: str | None = None
-        self._began = self._loop.time()
+        self._started_at = self._loop.time()
         self._interrupt = asyncio.timeout(None)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._keep_alive = KeepAlive(
             self._writer,
-            host.limits.ping_interval,
-            host.limits.pong_timeout,
+            host.limits.ping_interval_seconds,
+            host.limits.pong_timeout_seconds,
             lambda: self.close(close_codes.KEEP_ALIVE_TIMEOUT),
         )
-        self._renewals = self._renewed = 0
+        self._last_renewal_number = self._applied_renewal_number = 0
         self._authentication: asyncio.Task[None] | None = None
         self._context: ConnectionContext | None = None
         self._operations: dict[str, ClientOperation] = {}
         self._abandoned: set[ClientOperation] = set()
 
-    # --- what others may ask for
-
     @property
     def caller(self) -> object | None:
-        """Who starts operations; None: nobody, or not known yet."""
+        """The caller of operations that start from now on; None without a token, and before the authentication."""
         return self._context.caller if self._context is not None else None
 
     async def run(self, refusal: Close | None = None) -> None:
-        """Accept the socket, converse, and leave nothing behind but mutations, which go on to their end.
+        """Accept and serve the socket until it ends. Only its mutations may run longer.
 
-        With a `refusal` the socket is closed like this as soon as it is accepted: before, there are no close codes.
+        With a `refusal`, the socket is closed directly after it is accepted: a socket has no close code before.
         """
         try:
             async with self._interrupt:
-                self._running = True
-                await self._converse(refusal)
-        except Closing as closing:
-            self._closing = self._closing or closing.close
+                self._is_running = True
+                await self._serve(refusal)
+        except CloseRequired as required:
+            self._close_frame = self._close_frame or required.close
         except (TimeoutError, PeerGone):
             pass
         except asyncio.CancelledError:
-            # The server waits no longer.
-            self._closing = self._closing or self._farewell or close_codes.SERVICE_RESTART
+            # The server does not wait any longer.
+            self._close_frame = self._close_frame or self._shutdown_close or close_codes.SERVICE_RESTART
             raise
         except Exception:
-            log.exception("websocket_defect", connection_id=self.id)
-            self._closing = self._closing or close_codes.INTERNAL_ERROR
+            log.exception("websocket_failed", connection_id=self.id)
+            self._close_frame = self._close_frame or close_codes.INTERNAL_ERROR
         finally:
-            self._running = False
+            self._is_running = False
             self._log_end()
-            await self._leave()
+            await self._clean_up()
 
     def close(self, close: Close) -> None:
-        """End the connection like this, at the next turn of the loop. The first call decides."""
-        if self._running and self._closing is None:
-            self._closing = close
+        """End the connection at the next turn of the event loop. Only the first call has an effect."""
+        if self._is_running and self._close_frame is None:
+            self._close_frame = close
             self._interrupt.reschedule(self._loop.time())
 
-    async def judge(self, token: str) -> object:
-        """Whom a token speaks for. Changes nothing; raises whatever the authenticator does."""
-        return await self._host.judge(token)
+    async def authenticate_token(self, token: str) -> object:
+        """Return the caller of a token. Changes nothing. Raises the authenticator's exceptions."""
+        return await self._host.authenticate_token(token)
 
-    def asked_to_renew(self) -> int:
-        """A number past that of every renewal asked for before."""
-        self._renewals += 1
-        return self._renewals
+    def next_renewal_number(self) -> int:
+        """Return a number greater than those of all earlier renewals."""
+        self._last_renewal_number += 1
+        return self._last_renewal_number
 
-    def renew(self, expires_at: float | None, caller: object | None, asked: int | None = None) -> bool:
-        """A new token: `caller` is who starts operations from now on, `expires_at` when the connection ends
-        (seconds since the epoch; None: never). Operations at work go on.
+    def renew(self, expires_at: float | None, caller: object | None, number: int | None = None) -> bool:
+        """Give the connection a new token. Running operations continue.
 
-        False, and nothing is changed, where that time has passed or the connection has ended. `asked`: nothing is changed where one was
-        renewed with that was asked for later."""
-        if not self._running or self._closing is not None or self._context is None:
+        Args:
+            expires_at: Time at which the connection ends, in seconds since the Unix epoch; None: never.
+            caller: The caller of operations that start from now on.
+            number: From `next_renewal_number`. A renewal has no effect after one with a greater number.
+
+        Returns:
+            False if nothing was changed because `expires_at` has passed or the connection has ended.
+        """
+        if not self._is_running or self._close_frame is not None or self._context is None:
             return False
         if expires_at is not None and expires_at <= self._host.clock():
             return False
-        if asked is not None:
-            if asked < self._renewed:
+        if number is not None:
+            if number < self._applied_renewal_number:
                 return True
-            self._renewed = asked
+            self._applied_renewal_number = number
         self._context = replace(self._context, caller=caller)
-        self._end_at(expires_at)
+        self._close_at(expires_at)
         return True
 
-    async def see_off(self, farewell: Close) -> None:
-        """Take no new operations, give those mutations that are at work `drain_grace` seconds, and end like this."""
-        self._farewell = farewell
+    async def close_gracefully(self, close: Close) -> None:
+        """Start no new operations, wait up to `drain_grace_seconds` for running mutations, and end the connection."""
+        self._shutdown_close = close
         mutations = [op.task for op in self._operations.values() if op.is_mutation and op.task is not None]
         if mutations:
-            await asyncio.wait(mutations, timeout=self._limits.drain_grace)
-        self.close(farewell)
+            await asyncio.wait(mutations, timeout=self._limits.drain_grace_seconds)
+        self.close(close)
 
-    # --- the conversation
+    # Frames
 
-    async def _converse(self, refusal: Close | None) -> None:
+    async def _serve(self, refusal: Close | None) -> None:
         if frames.SUBPROTOCOL not in self._websocket.scope.get("subprotocols", []):
             await self._writer.accept(None)
-            raise Closing(close_codes.SUBPROTOCOL_NOT_ACCEPTABLE)
+            raise CloseRequired(close_codes.SUBPROTOCOL_NOT_ACCEPTABLE)
         await self._writer.accept(frames.SUBPROTOCOL)
         if refusal is not None:
-            raise Closing(refusal)
-        self._after(self._limits.init_timeout, "init", lambda: self.close(close_codes.INIT_TIMEOUT))
+            raise CloseRequired(refusal)
+        self._start_timer("init", self._limits.init_timeout_seconds, lambda: self.close(close_codes.INIT_TIMEOUT))
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
-                self._left_with = message.get("code", _LOST)
+                self._peer_close_code = message.get("code", _ABNORMAL_CLOSURE)
                 return
-            self._keep_alive.heard()
+            self._keep_alive.on_frame()
             try:
                 await self._on_frame(frames.parse_frame(self._text_of(message)))
             except frames.InvalidFrame as invalid:
-                raise Closing(close_codes.INVALID_MESSAGE.because(invalid.reason)) from None
-            # The server hands over all that it has buffered without a pause: give others their turn.
+                raise CloseRequired(close_codes.INVALID_MESSAGE.because(invalid.reason)) from None
+            # Let other tasks run: the server returns all buffered messages without a pause.
             await asyncio.sleep(0)
 
     def _text_of(self, message: Mapping[str, Any]) -> str:
@@ -202,8 +211,8 @@ class Connection:
 
     def _on_connection_init(self, frame: frames.ConnectionInit) -> None:
         if self._authentication is not None:
-            raise Closing(close_codes.TOO_MANY_INITS)
-        # Beside the reading, so that what comes before the acknowledgement is known as such.
+            raise CloseRequired(close_codes.TOO_MANY_INITS)
+        # A separate task, so that frames before the acknowledgement are read and recognised as such.
         self._authentication = asyncio.create_task(self._authenticate(frame.payload))
 
     async def _on_ping(self, frame: frames.Ping) -> None:
@@ -212,15 +221,17 @@ class Connection:
     async def _on_subscribe(self, frame: frames.Subscribe) -> None:
         context = self._context
         if context is None:
-            raise Closing(close_codes.UNAUTHORIZED)
+            raise CloseRequired(close_codes.UNAUTHORIZED)
         if frame.id in self._operations:
-            raise Closing(close_codes.SUBSCRIBER_EXISTS.because(f"Subscriber for {frame.id} already exists"))
+            raise CloseRequired(close_codes.SUBSCRIBER_EXISTS.because(f"Subscriber for {frame.id} already exists"))
         try:
-            prepared = self._admit(frame)
+            prepared = self._prepare(frame)
         except RequestRefused as refused:
             await self._writer.write(frames.error_frame(frame.id, refused.errors))
             return
-        operation = ClientOperation(frame.id, prepared, frame.request, context, self._host, self._writer, self._forget)
+        operation = ClientOperation(
+            frame.id, prepared, frame.request, context, self._host, self._writer, self._remove_operation
+        )
         self._operations[frame.id] = operation
         if operation.is_mutation and operation.task is not None:
             self._host.mutations.add(operation.task)
@@ -231,7 +242,7 @@ class Connection:
         if operation is not None:
             self._abandon(operation)
 
-    # --- authentication and its end
+    # Authentication
 
     async def _authenticate(self, payload: Json | None) -> None:
         try:
@@ -239,8 +250,8 @@ class Connection:
         except ConnectionRefusedByAuth as refused:
             self.close(refused.close)
             return
-        except StoreError as away:
-            log.warning("store_failed", connection_id=self.id, reason=str(away))
+        except StoreError as failure:
+            log.warning("store_failed", connection_id=self.id, reason=str(failure))
             self.close(close_codes.TRY_AGAIN_LATER)
             return
         except Exception:
@@ -249,15 +260,17 @@ class Connection:
             return
         self._user = authenticated.user
         self._cancel_timer("init")
-        self._end_at(authenticated.expires_at)
-        if self._closing is None and authenticated.user is not None:
-            excess = self._host.census.assign(self, authenticated.user)
-            if excess is not None:
-                self.close(excess)
-        if self._closing is not None:
+        self._close_at(authenticated.expires_at)
+        if self._close_frame is None and authenticated.user is not None:
+            refusal = self._host.connection_limits.assign(self, authenticated.user)
+            if refusal is not None:
+                self.close(refusal)
+        if self._close_frame is not None:
             return
-        socket_of(self._websocket).limit_messages(self._limits.max_message_bytes)
-        self._context = ConnectionContext(authenticated.caller, self.id, connection=self, queue_budget=self._room)
+        socket_of(self._websocket).set_max_message_bytes(self._limits.max_message_bytes)
+        self._context = ConnectionContext(
+            authenticated.caller, self.id, connection=self, queue_budget=self._queue_budget
+        )
         self._keep_alive.start()
         await self._acknowledge()
 
@@ -267,7 +280,7 @@ class Connection:
         except PeerGone:
             return
 
-    def _end_at(self, expires_at: float | None) -> None:
+    def _close_at(self, expires_at: float | None) -> None:
         self._cancel_timer("expiry")
         if expires_at is None:
             return
@@ -275,20 +288,22 @@ class Connection:
         if remaining <= 0:
             self.close(close_codes.TOKEN_EXPIRED)
         else:
-            self._after(min(remaining, _EXPIRY_RECHECK), "expiry", lambda: self._end_at(expires_at))
+            self._start_timer("expiry", min(remaining, _EXPIRY_RECHECK_SECONDS), lambda: self._close_at(expires_at))
 
-    # --- operations
+    # Operations
 
-    def _admit(self, frame: frames.Subscribe) -> Prepared:
-        """The operation made ready. Raises RequestRefused, whatever the reason."""
-        if self._farewell is not None:
-            raise RequestRefused([error("The server restarts.", "UNAVAILABLE", retryable=True)])
+    def _prepare(self, frame: frames.Subscribe) -> OperationHandle:
+        """Check the connection's limits, and prepare the operation. Raises RequestRefused and no other exception."""
+        if self._shutdown_close is not None:
+            raise RequestRefused([make_error("The server restarts. Reconnect.", "UNAVAILABLE", retryable=True)])
         if len(self._operations) + len(self._abandoned) >= self._limits.max_subscriptions:
-            message = f"A connection may have {self._limits.max_subscriptions} operations at work."
-            raise RequestRefused([error(message, "RATE_LIMITED", retryable=True, retryAfterMs=_A_MOMENT_MS)])
+            message = (
+                f"A connection may run {self._limits.max_subscriptions} operations at once. End one of them first."
+            )
+            raise RequestRefused([make_error(message, "RATE_LIMITED", retryable=True, retryAfterMs=_RETRY_AFTER_MS)])
         if len(frame.id) > _MAX_ID_LENGTH:
-            message = f"An operation's id has at most {_MAX_ID_LENGTH} characters."
-            raise RequestRefused([error(message, "INVALID_INPUT")])
+            message = f"The id of an operation may have at most {_MAX_ID_LENGTH} characters."
+            raise RequestRefused([make_error(message, "INVALID_INPUT")])
         try:
             return self._host.engine.prepare(frame.request)
         except RequestRefused:
@@ -300,17 +315,17 @@ class Connection:
         self._abandoned.add(operation)
         operation.abandon()
 
-    def _forget(self, operation: ClientOperation) -> None:
+    def _remove_operation(self, operation: ClientOperation) -> None:
         self._abandoned.discard(operation)
         if self._operations.get(operation.id) is operation:
             del self._operations[operation.id]
 
-    # --- timers, the end
+    # Timers and the end
 
     def _on_stall(self) -> None:
         self.close(close_codes.TOO_SLOW)
 
-    def _after(self, seconds: float, name: str, call: Callable[[], None]) -> None:
+    def _start_timer(self, name: str, seconds: float, call: Callable[[], None]) -> None:
         self._timers[name] = self._loop.call_later(seconds, call)
 
     def _cancel_timer(self, name: str) -> None:
@@ -319,19 +334,19 @@ class Connection:
             timer.cancel()
 
     def _log_end(self) -> None:
-        """The one line a connection leaves in the log, as a request does: who ended it, and why."""
-        closing = self._closing
+        """Write the connection's log entry: its duration, which side ended it, and the reason."""
+        close = self._close_frame
         log.info(
             "websocket",
             connection_id=self.id,
             user=self._user,
-            ended_by="client" if closing is None else "server",
-            code=self._left_with if closing is None else closing.code,
-            reason=None if closing is None else closing.reason,
-            duration_ms=round((self._loop.time() - self._began) * 1000),
+            ended_by="client" if close is None else "server",
+            code=self._peer_close_code if close is None else close.code,
+            reason=None if close is None else close.reason,
+            duration_ms=round((self._loop.time() - self._started_at) * 1000),
         )
 
-    async def _leave(self) -> None:
+    async def _clean_up(self) -> None:
         for name in list(self._timers):
             self._cancel_timer(name)
         self._keep_alive.stop()
@@ -343,9 +358,9 @@ class Connection:
         for operation in operations.values():
             self._abandon(operation)
         tasks |= {op.task for op in self._abandoned if not op.is_mutation and op.task is not None}
-        await self._writer.close(self._closing, within=self._limits.close_timeout)
-        if self._closing is close_codes.KEEP_ALIVE_TIMEOUT:
-            # It won't answer the close frame either, which others are given time for.
-            self._loop.call_later(self._limits.close_timeout, self._writer.drop)
+        await self._writer.close(self._close_frame, timeout_seconds=self._limits.close_timeout_seconds)
+        if self._close_frame is close_codes.KEEP_ALIVE_TIMEOUT:
+            # A dead peer does not answer the close frame either. Other peers get more time to do so.
+            self._loop.call_later(self._limits.close_timeout_seconds, self._writer.abort)
         if tasks:
             await asyncio.wait(tasks)

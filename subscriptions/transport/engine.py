@@ -1,4 +1,4 @@
-"""What the transports need of a GraphQL engine. `schema.execution.engine` implements it; HTTP and WebSocket speak to it."""
+"""The interface between the transports and the GraphQL engine. `schema.execution.engine` implements it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ import orjson
 from subscriptions.realtime.mailboxes import QueueBudget
 
 Json = dict[str, Any]
-"""A GraphQL response map (`data`, `errors`, `extensions`), ready for a JSON encoder."""
+"""A GraphQL response map (`data`, `errors`, `extensions`) that can be encoded as JSON."""
 
 OperationKind = Literal["query", "mutation", "subscription"]
 
 
 @dataclass(frozen=True, slots=True)
 class GraphQLRequest:
-    """One request as it came, its shape checked by the transport and its meaning not yet. `document_id` names a document that was
-    registered; `query` is empty then."""
+    """One request as the client sent it. The transport has checked its form, but not its meaning.
+
+    `document_id` names a persisted operation; `query` is empty then.
+    """
 
     query: str
     variables: Json | None = None
@@ -30,38 +32,45 @@ class GraphQLRequest:
 
 
 class LiveConnection(Protocol):
-    """A connection that lasts on the strength of a token, as operations on it may change it."""
+    """A connection that lasts as long as its token, for operations that give it a new one."""
 
-    async def judge(self, token: str) -> object:
-        """Whom a token speaks for, as the authenticator says it. Changes nothing; raises whatever the authenticator does."""
+    async def authenticate_token(self, token: str) -> object:
+        """Return the caller of a token. Changes nothing. Raises the authenticator's exceptions."""
         ...
 
     @property
     def caller(self) -> object | None:
-        """Who starts operations now."""
+        """The caller of operations that start from now on."""
         ...
 
-    def asked_to_renew(self) -> int:
-        """A number past that of every renewal asked for before."""
+    def next_renewal_number(self) -> int:
+        """Return a number greater than those of all earlier renewals."""
         ...
 
-    def renew(self, expires_at: float | None, caller: object | None, asked: int | None = None) -> bool:
-        """A new token: `caller` is who starts operations from now on, `expires_at` when the connection ends (seconds since
-        the epoch; None: never). Operations at work go on.
+    def renew(self, expires_at: float | None, caller: object | None, number: int | None = None) -> bool:
+        """Give the connection a new token. Running operations continue.
 
-        False, and nothing is changed, where that time has passed or the connection has ended. Nothing is changed either where
-        one was renewed with that was asked for later than this one, by `asked`: the client's last word counts.
+        Args:
+            expires_at: Time at which the connection ends, in seconds since the Unix epoch; None: never.
+            caller: The caller of operations that start from now on.
+            number: From `next_renewal_number`. A renewal has no effect after one with a greater number, so that the
+                client's last request counts.
+
+        Returns:
+            False if nothing was changed because `expires_at` has passed or the connection has ended.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionContext:
-    """Who asks, and on what. One per HTTP request or WebSocket connection.
+    """The caller and the connection of operations. There is one per HTTP request or WebSocket connection.
 
-    `caller` is whatever the authenticator returned (None: nobody); the transport never looks into it.
-    `connection` is the WebSocket connection's own object, None over HTTP, server-sent events included. `room` is what all its
-    subscriptions share for events that wait.
+    Attributes:
+        caller: The result of the authenticator, which transports do not inspect. None without a token.
+        request_id: Names the request or connection in the log.
+        connection: The WebSocket connection; None over HTTP and for server-sent events.
+        queue_budget: The events that may wait, over all subscriptions of the connection.
     """
 
     caller: object | None
@@ -70,68 +79,76 @@ class ConnectionContext:
     queue_budget: QueueBudget = field(default_factory=QueueBudget)
 
 
-def error(message: str, code: str, *, retryable: bool = False, **more: str | int | None) -> Json:
-    """A formatted GraphQL error with the contract's extensions. Those that are None are left out."""
-    present = {name: value for name, value in more.items() if value is not None}
+def make_error(message: str, code: str, *, retryable: bool = False, **extensions: str | int | None) -> Json:
+    """Return a formatted GraphQL error with the contract's extensions. Those that are None are left out."""
+    present = {name: value for name, value in extensions.items() if value is not None}
     return {"message": message, "extensions": {"code": code, "retryable": retryable, **present}}
 
 
 class RequestRefused(Exception):
-    """The operation never began: syntax, validation, limits, a bad variable. Carries formatted GraphQL errors."""
+    """Raised if an operation is not started: syntax, validation, limits, variables. Holds formatted GraphQL errors."""
 
     def __init__(self, errors: list[Json]) -> None:
         super().__init__(errors)
         self.errors = errors
 
 
-class Prepared(Protocol):
-    """A parsed and validated operation. Shared between requests: immutable."""
+class OperationHandle(Protocol):
+    """A parsed and validated operation of one engine. Immutable, and shared by requests."""
 
     @property
-    def kind(self) -> OperationKind: ...
+    def kind(self) -> OperationKind:
+        """Query, mutation or subscription."""
+        ...
 
     @property
     def root(self) -> str:
-        """The name of its one root field; "several" where there are more."""
+        """The name of the root field; "several" if there are more."""
         ...
 
 
 def encode(response: Json) -> bytes:
-    """A response map as JSON in UTF-8."""
+    """Encode a response map as JSON in UTF-8."""
     try:
         return orjson.dumps(response)
     except orjson.JSONEncodeError:
-        # Whole numbers past 64 bits, lone surrogates and depths past 254 are legal JSON all the same.
+        # Integers above 64 bits, lone surrogates and more than 254 levels are legal JSON, but orjson refuses them.
         return json.dumps(response, separators=(",", ":")).encode()
 
 
 class StreamEnded(Exception):
-    """A subscription is over: nothing follows."""
+    """Raised when a subscription has ended and no response follows."""
 
 
 class EventStream(Protocol):
-    """A subscription's responses, in order. They are taken, not awaited: who writes them does so as fast as they are read, and
-    needs no task to wait for the next."""
+    """A subscription's responses, in order.
+
+    Responses are taken, not awaited: a writer takes them as fast as its peer reads, and needs no task to wait for them.
+    """
 
     def take(self) -> bytes | None:
-        """The next response, as JSON in UTF-8; None while there is none.
+        """Return the next response as JSON in UTF-8; None while there is none.
 
-        Raises StreamEnded at the end, RequestRefused where it fails, once and for all.
+        Raises:
+            StreamEnded: The subscription has ended.
+            RequestRefused: The subscription has failed and is over.
         """
         ...
 
     def on_ready(self, call: Callable[[], None]) -> None:
-        """`call` is made on the loop when `take` answered None and may have something now; perhaps once too often. Replaces the
-        one given before."""
+        """Set the function to call when `take` has returned None and may return a response again.
+
+        It is called on the event loop, sometimes needlessly. Replaces the earlier function.
+        """
         ...
 
     def close(self) -> None:
-        """End it at once. Idempotent; to be called by whoever was given the stream, also when it has ended by itself."""
+        """End the subscription at once. Idempotent. The owner of the stream must call it, also after the end."""
         ...
 
 
-async def responses(stream: EventStream) -> AsyncIterator[bytes]:
-    """What a stream holds, one after the other, until its end; it is closed then. Raises RequestRefused."""
+async def iterate_responses(stream: EventStream) -> AsyncIterator[bytes]:
+    """Yield a stream's responses until its end, and close it. Raises RequestRefused."""
     ready = asyncio.Event()
     stream.on_ready(ready.set)
     try:
@@ -149,19 +166,22 @@ async def responses(stream: EventStream) -> AsyncIterator[bytes]:
 
 
 class GraphQLEngine(Protocol):
-    """Executes operations. All methods are safe to call concurrently. What `prepare` answered is to be given to the same
-    engine's other methods."""
+    """Executes operations. All methods may be called concurrently."""
 
-    def prepare(self, request: GraphQLRequest) -> Prepared:
-        """Parse, validate, pick the operation. Cached by document. Raises RequestRefused."""
+    def prepare(self, request: GraphQLRequest) -> OperationHandle:
+        """Parse and validate a document, and select the operation. Cached by document. Raises RequestRefused."""
         ...
 
-    async def execute(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> Json:
-        """Run a query or mutation to its end. Failures are in the response; raises RequestRefused for
-        variables that don't fit their types (nothing has run then)."""
+    async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
+        """Execute a query or mutation to its end. Failures are in the response.
+
+        Raises:
+            RequestRefused: Nothing was executed, for example because a variable does not fit its type.
+        """
         ...
 
-    async def subscribe(self, prepared: Prepared, request: GraphQLRequest, context: ConnectionContext) -> EventStream:
-        """Start a subscription. Once this returns, no event that happens afterwards is missed. Raises RequestRefused when it
-        can't start."""
+    async def subscribe(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> EventStream:
+        """Start a subscription. When this returns, no later event is missed. Raises RequestRefused."""
         ...

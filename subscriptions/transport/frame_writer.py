@@ -1,7 +1,8 @@
-"""The one way out of a connection: frames in turn, bounded, and none for ever.
+"""Writes the frames of a connection in order, with bounded memory.
 
-A frame is handed to the server's transport at once, unless the peer is behind: then whoever has frames waits. So at most one
-transport buffer is in memory for a peer that doesn't read, and what the events it misses take (`subscriptions.mailboxes.Room`).
+A frame goes to the server's transport at once, unless the peer is slow: then whatever has frames to send waits. So a
+peer that does not read occupies at most one transport buffer, and the events in its queue budget
+(`subscriptions.realtime.mailboxes.QueueBudget`).
 """
 
 from __future__ import annotations
@@ -18,121 +19,133 @@ from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.close_codes import Close
 
 SOCKET_EXTENSION = "confab.socket"
-"""Key in the ASGI scope's extensions for the server's `Socket`."""
+"""Key of the server's `Socket` in the extensions of the ASGI scope."""
 
 
 class Socket(Protocol):
-    """What the server below offers beside ASGI: frames without a detour, and a way to let go of a peer that doesn't read."""
+    """The server's socket without the detour through ASGI. It can also drop a peer that does not read."""
 
     @property
     def is_open(self) -> bool:
-        """Whether frames still go out."""
+        """True while frames can be sent."""
         ...
 
     @property
-    def waiting(self) -> int:
-        """Bytes that the peer has not made room for."""
+    def buffered_bytes(self) -> int:
+        """Bytes that the peer has not accepted yet."""
         ...
 
     def write(self, *payload: bytes) -> None:
-        """Send one text message, of these parts. Never waits; to be called while it is open."""
+        """Send one text message, joined from these parts. Never waits. The socket must be open."""
         ...
 
     def write_both(self, first: bytes, second: bytes) -> None:
-        """Send two text messages, at the price of one."""
+        """Send two text messages with one write."""
         ...
 
-    def on_flow(self, call: Callable[[bool], None]) -> None:
-        """`call` is told when the peer is behind (False), when it has caught up, and when it has gone (True)."""
+    def on_writable_change(self, call: Callable[[bool], None]) -> None:
+        """Set the function to call with False when the peer is slow, and True when it has caught up or has gone."""
         ...
 
-    def limit_messages(self, size: int) -> None:
-        """Messages of the peer may have `size` bytes from now on; a longer one ends the connection with 1009."""
+    def set_max_message_bytes(self, size: int) -> None:
+        """Limit the size of the peer's next messages. A larger message ends the connection with 1009."""
         ...
 
     def abort(self) -> None:
-        """Drop the connection at once, with all that waits."""
+        """Drop the connection at once, with all buffered bytes."""
         ...
 
 
 def socket_of(websocket: WebSocket) -> Socket:
-    """What the server offers for this socket. Raises KeyError on another server than `subscriptions.transport.uvicorn_protocol`."""
+    """Return the server's socket. Raises KeyError if the server does not use `uvicorn_protocol`."""
     socket: Socket = websocket.scope["extensions"][SOCKET_EXTENSION]
     return socket
 
 
 class PeerGone(Exception):
-    """There is nobody left to write to."""
+    """Raised when the connection has ended and nothing can be written."""
 
 
 class FrameWriter:
-    """Writes frames in the order they were asked for, as fast as the peer reads them.
+    """Writes frames in the order of the requests to write, as fast as the peer reads them.
 
-    A peer that takes nothing for `send_timeout` seconds is stalled; so is one that had events dropped for want of room, and
-    `behind_timeout` seconds later still has some waiting.
+    A peer is stalled if it accepts no bytes for `send_timeout_seconds`, or if it still has events waiting
+    `sync_timeout_seconds` after events were dropped because its queue budget was used up.
     """
 
     def __init__(
         self,
         websocket: WebSocket,
-        room: QueueBudget,
-        send_timeout: float,
-        behind_timeout: float,
+        queue_budget: QueueBudget,
+        send_timeout_seconds: float,
+        sync_timeout_seconds: float,
         on_stall: Callable[[], None],
     ) -> None:
-        """`on_stall` is called for a stalled peer, and called again if it doesn't end the connection."""
+        """`on_stall` is called for a stalled peer, and repeatedly until it ends the connection."""
         self._websocket = websocket
         self._socket = socket_of(websocket)
-        self._room = room
-        self._send_timeout = send_timeout
-        self._behind_timeout = behind_timeout
+        self._queue_budget = queue_budget
+        self._send_timeout = send_timeout_seconds
+        self._sync_timeout = sync_timeout_seconds
         self._on_stall = on_stall
-        self._shut = False
+        self._is_closed = False
         self._loop = asyncio.get_running_loop()
-        self._behind = False
-        self._turns: OrderedDict[Callable[[], None], None] = OrderedDict()
-        self._watch: asyncio.TimerHandle | None = None
-        self._waited: float = 0
-        self._socket.on_flow(self._on_flow)
+        self._is_peer_slow = False
+        self._waiting_calls: OrderedDict[Callable[[], None], None] = OrderedDict()
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._buffered_at_last_check: float = 0
+        self._socket.on_writable_change(self._on_writable_change)
 
     @property
-    def is_free(self) -> bool:
-        """Whether a frame may be written now."""
-        return not self._behind
+    def is_writable(self) -> bool:
+        """True if a frame may be written now."""
+        return not self._is_peer_slow
 
     @property
-    def is_shut(self) -> bool:
-        """Whether nothing goes out any more."""
-        return self._shut or not self._socket.is_open
+    def is_closed(self) -> bool:
+        """True if nothing can be sent any more."""
+        return self._is_closed or not self._socket.is_open
 
-    def put(self, *frame: bytes) -> None:
-        """Write one frame now, of these parts. To be asked for by those whose turn it is; after the end it does nothing."""
-        if not self._shut and self._socket.is_open:
+    def write_now(self, *frame: bytes) -> None:
+        """Write one frame, joined from these parts. Call it only while `is_writable`. Does nothing after the end."""
+        if not self._is_closed and self._socket.is_open:
             self._socket.write(*frame)
 
-    def in_turn(self, call: Callable[[], None]) -> None:
-        """Have `call` made when the peer has made room, after those who asked before. It is made at the end too."""
-        self._turns[call] = None
+    def call_when_writable(self, call: Callable[[], None]) -> None:
+        """Queue a call for when the peer has caught up. It is also made when the connection ends."""
+        self._waiting_calls[call] = None
 
-    def without_turn(self, call: Callable[[], None]) -> None:
-        """Have `call` not made after all. To be called by whoever has nothing to write any more: a peer that doesn't read could
-        have any number of operations begin and end meanwhile."""
-        self._turns.pop(call, None)
+    def cancel_call(self, call: Callable[[], None]) -> None:
+        """Remove a call from the queue.
+
+        Whatever has nothing to write any more must do so. Otherwise operations that begin and end while the peer does
+        not read would fill the queue.
+        """
+        self._waiting_calls.pop(call, None)
 
     async def write(
-        self, frame: str | bytes, still_wanted: Callable[[], bool] = lambda: True, *, then: bytes | None = None
+        self, frame: str | bytes, is_wanted: Callable[[], bool] = lambda: True, *, then: bytes | None = None
     ) -> None:
-        """Write `frame` when there is room for it, and `then` behind it, if it is `still_wanted` then. Raises PeerGone."""
-        while self._behind and not self.is_shut:
-            turn = asyncio.Event()
-            self.in_turn(turn.set)
+        """Wait until the peer accepts frames, and write a frame if it `is_wanted` at that time.
+
+        Args:
+            frame: The frame.
+            is_wanted: Called right before the frame is written.
+            then: Another frame to write directly after it.
+
+        Raises:
+            PeerGone: The connection has ended.
+        """
+        while self._is_peer_slow and not self.is_closed:
+            writable = asyncio.Event()
+            self.call_when_writable(writable.set)
             try:
-                await turn.wait()
+                await writable.wait()
             finally:
-                self.without_turn(turn.set)
-        if self.is_shut:
+                self.cancel_call(writable.set)
+        if self.is_closed:
             raise PeerGone
-        if not still_wanted():
+        if not is_wanted():
             return
         payload = frame.encode() if isinstance(frame, str) else frame
         if then is None:
@@ -140,38 +153,38 @@ class FrameWriter:
         else:
             self._socket.write_both(payload, then)
 
-    def _on_flow(self, free: bool) -> None:
-        self._behind = not free
-        if free:
-            # Whatever waits when one looks next, the peer has taken something.
-            self._waited = math.inf
-            self._give_turns()
-        elif self._watch is None:
-            self._watch_from_now(self._send_timeout)
+    def _on_writable_change(self, is_writable: bool) -> None:
+        self._is_peer_slow = not is_writable
+        if is_writable:
+            # The peer has accepted bytes, so the next check must not find a stall.
+            self._buffered_at_last_check = math.inf
+            self._make_waiting_calls()
+        elif self._stall_timer is None:
+            self._start_stall_timer(self._send_timeout)
 
-    def _give_turns(self) -> None:
-        for _ in range(len(self._turns)):
-            if self._behind or not self._turns:
+    def _make_waiting_calls(self) -> None:
+        for _ in range(len(self._waiting_calls)):
+            if self._is_peer_slow or not self._waiting_calls:
                 return
-            call, _ = self._turns.popitem(last=False)
+            call, _ = self._waiting_calls.popitem(last=False)
             call()
 
-    def _watch_from_now(self, seconds: float) -> None:
-        self._waited = self._socket.waiting
-        self._watch = self._loop.call_later(min(seconds, self._behind_timeout), self._check)
+    def _start_stall_timer(self, seconds: float) -> None:
+        self._buffered_at_last_check = self._socket.buffered_bytes
+        self._stall_timer = self._loop.call_later(min(seconds, self._sync_timeout), self._check_for_stall)
 
-    def _check(self) -> None:
-        # A timer for as long as the peer is behind, none while it isn't.
-        self._watch = None
-        if self._shut:
+    def _check_for_stall(self) -> None:
+        # The timer runs only while the peer is slow.
+        self._stall_timer = None
+        if self._is_closed:
             return
-        since = self._room.behind_since
-        if not self._behind and since is None:
+        behind_since = self._queue_budget.behind_since
+        if not self._is_peer_slow and behind_since is None:
             return
-        is_late = since is not None and self._loop.time() - since >= self._behind_timeout
-        if is_late or (self._behind and self._socket.waiting >= self._waited):
+        is_late = behind_since is not None and self._loop.time() - behind_since >= self._sync_timeout
+        if is_late or (self._is_peer_slow and self._socket.buffered_bytes >= self._buffered_at_last_check):
             self._on_stall()
-        self._watch_from_now(self._send_timeout)
+        self._start_stall_timer(self._send_timeout)
 
     async def accept(self, subprotocol: str | None) -> None:
         """Complete the handshake. Raises PeerGone."""
@@ -180,26 +193,28 @@ class FrameWriter:
         except OSError:
             raise PeerGone from None
 
-    async def close(self, close: Close | None, *, within: float) -> None:
-        """Write nothing more, and say goodbye past all frames that wait. None: the peer has left already.
+    async def close(self, close: Close | None, *, timeout_seconds: float) -> None:
+        """Send the close frame, before all frames that wait, and write nothing more.
 
-        A peer that doesn't make room for the close frame `within` these seconds is dropped without it.
+        Args:
+            close: The code and reason; None if the peer has closed already.
+            timeout_seconds: A peer that does not accept the close frame in time is dropped without it.
         """
-        self._shut = True
-        self._behind = False
-        self._give_turns()
-        if self._watch is not None:
-            self._watch.cancel()
+        self._is_closed = True
+        self._is_peer_slow = False
+        self._make_waiting_calls()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
         if close is None:
             return
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(timeout_seconds):
                 await self._websocket.close(close.code, close.reason)
         except TimeoutError:
-            self.drop()
+            self.abort()
         except (WebSocketDisconnect, RuntimeError):
             return
 
-    def drop(self) -> None:
-        """End the connection without waiting for the peer to read anything."""
+    def abort(self) -> None:
+        """Drop the connection without waiting for the peer to read anything."""
         self._socket.abort()

@@ -1,4 +1,4 @@
-"""The messages of graphql-transport-ws: a client's, parsed and checked; ours, encoded."""
+"""The messages of graphql-transport-ws: parses those of clients, and encodes those of the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PING_FRAME = '{"type":"ping"}'
 
 
 class InvalidFrame(Exception):
-    """The text is no message that a client may send. `reason` is fit for a close frame."""
+    """Raised for a text that is not a valid message of a client. `reason` can be sent in a close frame."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -27,27 +27,35 @@ class InvalidFrame(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionInit:
+    """The first message of a client, with its token in the payload."""
+
     payload: Json | None
 
 
 @dataclass(frozen=True, slots=True)
 class Ping:
+    """A ping, which the server answers with its payload."""
+
     payload: Json | None
 
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    pass
+    """The answer to a ping of the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
+    """The start of an operation of any kind."""
+
     id: str
     request: GraphQLRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Complete:
+    """The end of an operation by the client."""
+
     id: str
 
 
@@ -55,7 +63,7 @@ ClientFrame = ConnectionInit | Ping | Pong | Subscribe | Complete
 
 
 def parse_frame(text: str) -> ClientFrame:
-    """The message that `text` spells; members the protocol doesn't know are ignored. Raises InvalidFrame."""
+    """Parse a client's message. Unknown members are ignored. Raises InvalidFrame."""
     message = _decode(text)
     if not isinstance(message, dict):
         raise InvalidFrame("Message is expected to be an object")
@@ -76,7 +84,7 @@ def parse_frame(text: str) -> ClientFrame:
 
 
 def pong_frame(payload: Json | None) -> str:
-    """The answer to a ping, with its payload. Raises InvalidFrame if that is nested too deeply to encode."""
+    """Encode the answer to a ping. Raises InvalidFrame if the payload is nested too deeply to encode."""
     if payload is None:
         return '{"type":"pong"}'
     try:
@@ -86,17 +94,17 @@ def pong_frame(payload: Json | None) -> str:
 
 
 def next_frame_start(id: str) -> bytes:
-    """What comes before the response in each of an operation's results; after it comes a closing brace."""
+    """Return the bytes before the response in an operation's `next` frames. A closing brace follows the response."""
     return b'{"id":%b,"type":"next","payload":' % orjson.dumps(id)
 
 
 def error_frame(id: str, errors: list[Json]) -> str:
-    """The operation failed as a whole; nothing follows for this id."""
+    """Encode the failure of an operation. It is the last frame for this id."""
     return _encode({"id": id, "type": "error", "payload": errors})
 
 
 def complete_frame(id: str) -> str:
-    """The operation is over; nothing follows for this id."""
+    """Encode the end of an operation. It is the last frame for this id."""
     return _encode({"id": id, "type": "complete"})
 
 
@@ -112,19 +120,19 @@ def _decode(text: str) -> Any:
         return orjson.loads(text)
     except ValueError:
         pass
-    # JavaScript writes half an emoji (text that was cut in the middle of one) as a lone surrogate, which is no
-    # Unicode. That is no reason to end a user's connection for good: take it for U+FFFD, as browsers do.
+    # If text is cut in the middle of an emoji, JavaScript writes a lone surrogate, which is not valid Unicode. Browsers
+    # replace it by U+FFFD. The same here, because refusing the frame would end the user's connection for good.
     try:
-        return orjson.loads(_mend(text))
+        return orjson.loads(_replace_lone_surrogates(text))
     except ValueError:
         raise InvalidFrame("Message is not valid JSON") from None
 
 
-def _mend(text: str) -> str:
-    """JSON with U+FFFD for each lone surrogate. A megabyte takes milliseconds, whatever is in it."""
+def _replace_lone_surrogates(text: str) -> str:
+    """Replace each lone surrogate in JSON by U+FFFD. Takes milliseconds for a megabyte, whatever it contains."""
     if "\0" in text:
-        raise ValueError("JSON has no such character")
-    # Escaped backslashes out of the way, every other one begins an escape.
+        raise ValueError("JSON must not contain NUL")
+    # Hide escaped backslashes. Every remaining backslash begins an escape sequence.
     hidden = text.replace(r"\\", "\0")
     return _LONE_SURROGATE.sub(r"\\ufffd", hidden).replace("\0", r"\\")
 

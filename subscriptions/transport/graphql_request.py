@@ -1,4 +1,4 @@
-"""The parameters of a GraphQL request, which HTTP bodies, URLs and WebSocket frames carry alike."""
+"""Parses the parameters of a GraphQL request. They are the same in HTTP bodies, URLs and WebSocket frames."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from subscriptions.transport.engine import GraphQLRequest, Json
 
 
 class InvalidRequest(Exception):
-    """A parameter is not of the form that the protocols give it. `parameter` is its name."""
+    """Raised for a parameter that has the wrong form. `parameter` is its name."""
 
     def __init__(self, parameter: str, expected: str) -> None:
         super().__init__(f"The '{parameter}' is expected to be {expected}")
@@ -14,8 +14,11 @@ class InvalidRequest(Exception):
 
 
 def graphql_request(parameters: Json) -> GraphQLRequest:
-    """The request that these parameters make; others are ignored. Where the document is given as text, its id is one of them.
-    Raises InvalidRequest."""
+    """Return the request with these parameters. Unknown ones are ignored, and so is a document id next to a text.
+
+    Raises:
+        InvalidRequest: A parameter has the wrong form.
+    """
     query = parameters.get("query")
     document_id = None
     if not query:
@@ -33,7 +36,7 @@ def graphql_request(parameters: Json) -> GraphQLRequest:
 
 
 def _document_id(parameters: Json) -> str | None:
-    """By which id a request names its document: as the appendix of GraphQL over HTTP, Relay, or Apollo and urql write it."""
+    """Return the id of a persisted operation, in the forms of GraphQL over HTTP, Relay, Apollo and urql."""
     for name in ("documentId", "doc_id"):
         given = parameters.get(name)
         if given is not None:

@@ -1,4 +1,4 @@
-"""What a connection needs of the process around it: limits, authentication, the engine, time."""
+"""The parts of the process that a connection uses: limits, authentication, the engine, and the clock."""
 
 from __future__ import annotations
 
@@ -11,49 +11,54 @@ from subscriptions.transport.connection_limits import ConnectionLimits
 from subscriptions.transport.engine import GraphQLEngine, Json
 
 UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
-"""What the server should take as one message before the connection is acknowledged."""
+"""Largest message that the server should accept before the connection is acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransportLimits:
-    """Bounds on what connections may take, each and together. Times in seconds."""
+    """Limits of connections, each and together."""
 
     max_connections: int = 20_000
-    """Sockets open in this process."""
+    """Open sockets of this process."""
     max_connections_per_user: int = 100
-    """Those of one user among them."""
-    init_timeout: float = 10.0
-    """From the opening of the socket to the acknowledgement, authentication included."""
-    ping_interval: float = 25.0
-    """Between two pings of ours."""
-    pong_timeout: float = 15.0
-    """For any frame to follow a ping, at most an interval. After that the peer is taken for dead."""
+    """Open sockets of one user in this process."""
+    init_timeout_seconds: float = 10.0
+    """Time from the opening of the socket to the acknowledgement, authentication included."""
+    ping_interval_seconds: float = 25.0
+    """Time between two pings of the server."""
+    pong_timeout_seconds: float = 15.0
+    """Time limit for any frame after a ping; at most the ping interval. After that the peer counts as dead."""
     max_subscriptions: int = 100
-    """Operations of any kind at work at the same time, those being wound up included."""
+    """Operations of any kind that run at once on a connection, including those that are ending."""
     max_message_bytes: int = 1_048_576
-    """One message from the client, in UTF-8, once it is acknowledged; the server's own limit holds before."""
-    queue: int = 1_000
-    """Events that wait for a peer that is behind, over all its subscriptions. One more, and it is told to catch up instead."""
-    send_timeout: float = 10.0
-    """For the peer to take anything at all."""
-    behind_timeout: float = 30.0
-    """For a peer that was told to catch up to have done so."""
-    close_timeout: float = 2.0
-    """For the peer to make room for the close frame, before the connection is dropped without it."""
+    """One message of an acknowledged client, in UTF-8. The server's own limit applies before."""
+    max_queued_events: int = 1_000
+    """Events that wait for a slow peer, over all its subscriptions. If there are more, the client has to sync."""
+    send_timeout_seconds: float = 10.0
+    """Time limit for the peer to accept any bytes."""
+    sync_timeout_seconds: float = 30.0
+    """Time limit for a client that has to sync to do so."""
+    close_timeout_seconds: float = 2.0
+    """Time limit for the peer to accept the close frame, before the connection is dropped without it."""
     drain_seconds: float = 5.0
-    """Over which connections are told to go when the server stops, where they are many."""
+    """Time over which many connections are closed at shutdown."""
     drain_batch: int = 50
-    """Connections told to go at once; more only where `drain_seconds` have no room for as many batches."""
-    drain_pause: float = 0.1
-    """Between two batches, give or take a half."""
-    drain_grace: float = 5.0
-    """For mutations at work to end once their connection was told to go."""
+    """Minimum number of connections closed at once."""
+    drain_pause_seconds: float = 0.1
+    """Mean pause between two batches."""
+    drain_grace_seconds: float = 5.0
+    """Time limit for running mutations of a connection that is closed at shutdown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """Who sent a connection_init. `caller` None: nobody, which is no failure: the engine decides what nobody
-    may do. `expires_at` in seconds since the epoch; None: never. `user`: whose limit the connection counts towards."""
+    """The sender of a connection_init.
+
+    Attributes:
+        caller: None without a token. That is no failure: the engine decides what is allowed without one.
+        expires_at: Seconds since the Unix epoch; None: never.
+        user: The connection counts towards the limit of this user.
+    """
 
     caller: object | None
     expires_at: float | None = None
@@ -61,7 +66,7 @@ class Authenticated:
 
 
 class ConnectionRefusedByAuth(Exception):
-    """The connection_init is refused, and the socket closed: with `FORBIDDEN.because("Token expired")`, say."""
+    """Raised to refuse a connection_init. Closes the socket, for example with `FORBIDDEN.because("Token expired")`."""
 
     def __init__(self, close: Close = FORBIDDEN) -> None:
         super().__init__(close)
@@ -69,30 +74,30 @@ class ConnectionRefusedByAuth(Exception):
 
 
 Authenticate = Callable[[Json | None], Awaitable[Authenticated]]
-"""Judges the payload of a connection_init. Raises ConnectionRefusedByAuth; anything else it raises closes with
-1013, so that clients come back."""
+"""Authenticates the payload of a connection_init. Raises ConnectionRefusedByAuth. Any other exception closes with 1013,
+so that clients try again."""
 
 
-Judge = Callable[[str], Awaitable[object]]
-"""Whom a token speaks for: the caller of a connection that goes on with it. Raises whatever is to be told where it is refused."""
+AuthenticateToken = Callable[[str], Awaitable[object]]
+"""Returns the caller of a connection's new token. Raises the error for the client."""
 
 
-async def judge_none(token: str) -> object:
-    """For connections that can't be renewed."""
-    raise LookupError("nobody judges tokens here")
+async def refuse_all_tokens(token: str) -> object:
+    """Refuse every token: for connections that cannot get a new one."""
+    raise LookupError("this transport cannot authenticate tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The surroundings all connections of a process share."""
+    """The parts of the process that all connections share."""
 
     engine: GraphQLEngine
     authenticate: Authenticate
     limits: TransportLimits
     clock: Callable[[], float]
-    """Seconds since the epoch."""
+    """Returns seconds since the Unix epoch."""
     new_id: Callable[[], str]
-    census: ConnectionLimits
+    connection_limits: ConnectionLimits
     mutations: set[asyncio.Task[None]]
-    """Mutations at work, those whose connection has gone included."""
-    judge: Judge = judge_none
+    """Running mutations, including those whose connection has ended."""
+    authenticate_token: AuthenticateToken = refuse_all_tokens

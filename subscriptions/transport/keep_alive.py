@@ -1,4 +1,4 @@
-"""Whether there is still somebody at the other end: pings, and what happens when nothing comes back."""
+"""Detects dead peers with pings."""
 
 from __future__ import annotations
 
@@ -10,64 +10,69 @@ from subscriptions.transport.frames import PING_FRAME
 
 _PING = PING_FRAME.encode()
 
-SECOND_LOOK = 1.0
-"""Seconds that a loop which was held up has to read what came in time, before the peer is taken for dead."""
+GRACE_SECONDS = 1.0
+"""Extra time before a peer counts as dead. An event loop that was held up reads frames that arrived in time."""
 
 
 class KeepAlive:
-    """Pings a peer every `interval` seconds, and calls `on_silence` where no frame came within `patience` seconds
-    of a ping (one second more at the most). One timer, and no task."""
+    """Pings a peer, and calls `on_silence` if no frame follows a ping. Uses one timer and no task.
 
-    def __init__(self, writer: FrameWriter, interval: float, patience: float, on_silence: Callable[[], None]) -> None:
+    The call is made at most GRACE_SECONDS after the timeout.
+    """
+
+    def __init__(
+        self,
+        writer: FrameWriter,
+        interval_seconds: float,
+        timeout_seconds: float,
+        on_silence: Callable[[], None],
+    ) -> None:
         self._writer = writer
-        self._interval = interval
-        self._patience = min(patience, interval)
+        self._interval = interval_seconds
+        self._timeout = min(timeout_seconds, interval_seconds)
         self._on_silence = on_silence
         self._loop = asyncio.get_running_loop()
-        self._heard_at = self._loop.time()
-        self._pinged_at = self._heard_at
+        self._last_frame_at = self._loop.time()
+        self._pinged_at = self._last_frame_at
         self._timer: asyncio.TimerHandle | None = None
-        self._stopped = False
+        self._is_stopped = False
 
-    def heard(self) -> None:
-        """A frame came, of whatever kind."""
-        self._heard_at = self._loop.time()
+    def on_frame(self) -> None:
+        """Note that the peer sent a frame of any kind."""
+        self._last_frame_at = self._loop.time()
 
     def start(self) -> None:
-        """The first ping follows after an interval."""
-        self._after(self._interval, self._ping)
+        """Start to ping. The first ping follows after an interval."""
+        self._start_timer(self._interval, self._ping)
 
     def stop(self) -> None:
-        """No more pings."""
-        self._stopped = True
+        """Send no more pings."""
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
 
     def _ping(self) -> None:
-        if self._stopped:
+        if self._is_stopped:
             return
-        if self._writer.is_free:
-            self._writer.put(_PING)
-            self._pinged()
+        if self._writer.is_writable:
+            self._writer.write_now(_PING)
+            self._pinged_at = self._loop.time()
+            self._start_timer(self._timeout, self._check)
         else:
-            # The ping takes its turn; the writer ends a connection that makes no room.
-            self._writer.in_turn(self._ping)
+            # The ping waits like other frames. The writer ends the connection of a peer that does not read.
+            self._writer.call_when_writable(self._ping)
 
-    def _pinged(self) -> None:
-        self._pinged_at = self._loop.time()
-        self._after(self._patience, self._look)
-
-    def _look(self) -> None:
-        if self._heard_at >= self._pinged_at:
-            self._after(self._pinged_at + self._interval - self._loop.time(), self._ping)
+    def _check(self) -> None:
+        if self._last_frame_at >= self._pinged_at:
+            self._start_timer(self._pinged_at + self._interval - self._loop.time(), self._ping)
         else:
-            self._after(min(SECOND_LOOK, self._patience), self._look_again)
+            self._start_timer(min(GRACE_SECONDS, self._timeout), self._check_after_grace)
 
-    def _look_again(self) -> None:
-        if self._heard_at >= self._pinged_at:
-            self._look()
+    def _check_after_grace(self) -> None:
+        if self._last_frame_at >= self._pinged_at:
+            self._check()
         else:
             self._on_silence()
 
-    def _after(self, seconds: float, call: Callable[[], None]) -> None:
+    def _start_timer(self, seconds: float, call: Callable[[], None]) -> None:
         self._timer = self._loop.call_later(seconds, call)

@@ -1,11 +1,11 @@
-"""uvicorn's WebSocket protocol, with a way past ASGI for frames, and able to let go of a peer that has stopped reading.
+"""uvicorn's WebSocket protocol, with direct access to the socket, which can drop a peer that does not read.
 
-As it comes, sending a frame passes through starlette, ASGI and the protocol's state machine; a frame of the server's carries no
-state, so it can as well be put together here. And every way to end a connection waits until the peer has read what was
-written: one that doesn't keeps its buffers for as long as TCP believes in it, and holds up the server's shutdown.
+In uvicorn, a sent frame passes through Starlette, ASGI and the protocol's state machine. A frame of the server carries
+no state, so it can be written directly. Also, uvicorn ends a connection only when the peer has read all that was
+written. A peer that does not read would keep its buffers until TCP gives up, and delay the shutdown of the server.
 
-Use it as `uvicorn.Config(ws=DirectWebSocketProtocol, ws_ping_interval=None, ws_per_message_deflate=False)`: uvicorn's own pings
-close with 1011, after which clients don't come back, and `TransportWS` has pings of its own.
+Use it as `uvicorn.Config(ws=DirectWebSocketProtocol, ws_ping_interval=None, ws_per_message_deflate=False)`. uvicorn's
+own pings close with 1011, after which clients do not reconnect; `WebSocketTransport` has its own pings.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ _TEXT = 0x81
 """First byte of a text message in one frame (RFC 6455, 5.2)."""
 
 _MAX_FRAGMENTS = 1024
-"""Of one message. Each costs memory however short it is, and empty ones don't count towards a message's size."""
+"""Fragments of one message. Each costs memory, and empty ones do not count towards the size of the message."""
 
 
-class _Messages:
-    """What the application is to receive, for one reader. An asyncio.Queue takes 3 KB, on each of thousands of connections."""
+class _ReceiveQueue:
+    """The messages for the application, with one reader. An asyncio.Queue would take 3 KB for each connection."""
 
-    __slots__ = ("_items", "_waiting")
+    __slots__ = ("_items", "_waiter")
 
     def __init__(self) -> None:
         self._items: list[Any] = []
-        self._waiting: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
     def put_nowait(self, item: Any) -> None:
         self._items.append(item)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def empty(self) -> bool:
         return not self._items
 
     async def get(self) -> Any:
         while not self._items:
-            self._waiting = asyncio.get_running_loop().create_future()
+            self._waiter = asyncio.get_running_loop().create_future()
             try:
-                await self._waiting
+                await self._waiter
             finally:
-                self._waiting = None
+                self._waiter = None
         return self._items.pop(0)
 
 
-class _Gate:
-    """Open most of the time. An asyncio.Event takes 800 bytes all that time."""
+class _LazyEvent:
+    """An event that is usually set. An asyncio.Event of 800 bytes exists only while it is not set."""
 
     __slots__ = ("_event",)
 
@@ -91,69 +91,83 @@ def _header(size: int) -> bytes:
 
 
 class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
-    """Offers SOCKET_EXTENSION to the application, and aborts `close_timeout` seconds after the application has ended whatever
-    the peer has not read by then."""
+    """Offers SOCKET_EXTENSION to the application.
+
+    Aborts the connection `close_timeout` seconds after the application has ended, if the peer has not read everything.
+    """
 
     _abort_timer: asyncio.TimerHandle | None = None
-    _on_flow: Callable[[bool], None] | None = None
+    _writable_callback: Callable[[bool], None] | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.queue = cast(Any, _Messages())
-        self.writable = cast(Any, _Gate())
+        self.queue = cast(Any, _ReceiveQueue())
+        self.writable = cast(Any, _LazyEvent())
 
-    # --- subscriptions.transport.writing.Socket
+    # Methods of subscriptions.transport.frame_writer.Socket
 
     @property
     def is_open(self) -> bool:
+        """True while frames can be sent."""
         return not (self.close_sent or self.disconnected or self.transport.is_closing())
 
     @property
-    def waiting(self) -> int:
+    def buffered_bytes(self) -> int:
+        """Bytes that the peer has not accepted yet."""
         return self.transport.get_write_buffer_size()
 
     def write(self, *payload: bytes) -> None:
+        """Send one text message, joined from these parts."""
         self.transport.write(b"".join((_header(sum(map(len, payload))), *payload)))
 
     def write_both(self, first: bytes, second: bytes) -> None:
+        """Send two text messages with one write."""
         self.transport.write(b"".join((_header(len(first)), first, _header(len(second)), second)))
 
-    def on_flow(self, call: Callable[[bool], None]) -> None:
-        self._on_flow = call
+    def on_writable_change(self, call: Callable[[bool], None]) -> None:
+        """Set the function to call when the peer becomes slow, catches up, or has gone."""
+        self._writable_callback = call
 
-    def limit_messages(self, size: int) -> None:
+    def set_max_message_bytes(self, size: int) -> None:
+        """Limit the size of the peer's next messages."""
         self.conn.max_message_size = size
 
     def abort(self) -> None:
+        """Drop the connection at once."""
         self.transport.abort()
 
-    # --- uvicorn
+    # Methods of uvicorn's protocol
 
     async def send(self, message: ASGISendEvent) -> None:
+        """Send an ASGI event, and release the memory of the handshake after it."""
         await super().send(message)
         if message["type"] == "websocket.accept":
-            # The handshake's, for as long as the connection lasts otherwise.
+            # Otherwise the handshake's request and headers would stay in memory as long as the connection.
             self.request = self.response = cast(Any, None)
             self.scope["headers"] = ()
 
     def pause_writing(self) -> None:
+        """Note that the peer is slow."""
         super().pause_writing()
-        if self._on_flow is not None:
-            self._on_flow(False)
+        if self._writable_callback is not None:
+            self._writable_callback(False)
 
     def resume_writing(self) -> None:
+        """Note that the peer has caught up."""
         super().resume_writing()
-        if self._on_flow is not None:
-            self._on_flow(True)
+        if self._writable_callback is not None:
+            self._writable_callback(True)
 
     def handle_connect(self, event: Request) -> None:
+        """Offer the socket to the application."""
         super().handle_connect(event)
         if self.response.status_code == 101:
-            # Typed as a dict of dicts by ASGI; an extension within the process can be what it likes.
+            # ASGI types extensions as a dict of dicts. Inside one process, an extension can be any object.
             extensions = cast(dict[str, Socket], self.scope["extensions"])
             extensions[SOCKET_EXTENSION] = self
 
     def handle_cont(self, event: Frame) -> None:
+        """Receive a fragment. Fails the connection with 1009 if there are too many."""
         if self.close_sent:
             return
         if len(self.frames) < _MAX_FRAGMENTS:
@@ -163,21 +177,24 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def handle_ping(self) -> None:
+        """Answer a ping, unless the peer is slow."""
         if self.writable.is_set():
             super().handle_ping()
         else:
-            # Who doesn't read gets no more to read, and need not (RFC 6455, 5.5.3).
+            # A peer that does not read gets no pongs. RFC 6455, 5.5.3 allows to leave them out.
             self.conn.data_to_send()
 
     async def run_asgi(self) -> None:
+        """Run the application, and start the timer that aborts the connection."""
         await super().run_asgi()
         if not self.disconnected:
             self._abort_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Note that the peer has gone."""
         super().connection_lost(exc)
-        if self._on_flow is not None:
-            self._on_flow(True)
-            self._on_flow = None
+        if self._writable_callback is not None:
+            self._writable_callback(True)
+            self._writable_callback = None
         if self._abort_timer is not None:
             self._abort_timer.cancel()

@@ -1,7 +1,7 @@
-"""GraphQL over WebSocket by the graphql-transport-ws protocol: `TransportWS` serves every socket of a process.
+"""GraphQL over WebSocket: `WebSocketTransport` serves all sockets of a process.
 
-The protocol is that of npm `graphql-ws`; the parts are in `subscriptions.transport`, the close codes in
-`subscriptions.close_codes`.
+The protocol is graphql-transport-ws, as in npm `graphql-ws`. `connection.py` handles one socket; `close_codes.py` lists
+the close codes.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from subscriptions.transport.frames import SUBPROTOCOL
 from subscriptions.transport.host import (
     Authenticate,
     Authenticated,
+    AuthenticateToken,
     ConnectionRefusedByAuth,
     Host,
-    Judge,
     TransportLimits,
-    judge_none,
+    refuse_all_tokens,
 )
 
-_LEAST_RETRY_MS = 1000
-"""Over which clients are spread who come back from a server that few were connected to."""
+_MIN_RETRY_SPREAD_MS = 1000
+"""Shortest time over which the clients of a stopped server are asked to reconnect, however few they are."""
 
 __all__ = [
     "SUBPROTOCOL",
@@ -42,7 +42,7 @@ __all__ = [
     "Connection",
     "ConnectionRefusedByAuth",
     "TransportLimits",
-    "TransportWS",
+    "WebSocketTransport",
 ]
 
 
@@ -50,7 +50,7 @@ def _new_id() -> str:
     return uuid.uuid4().hex
 
 
-class TransportWS:
+class WebSocketTransport:
     """All GraphQL WebSockets of a process."""
 
     def __init__(
@@ -59,85 +59,97 @@ class TransportWS:
         authenticate: Authenticate,
         limits: TransportLimits,
         *,
-        judge: Judge = judge_none,
+        authenticate_token: AuthenticateToken = refuse_all_tokens,
         clock: Callable[[], float] = time.time,
         new_id: Callable[[], str] = _new_id,
         rng: random.Random | None = None,
     ) -> None:
-        """`judge` judges tokens that connections are renewed with, `clock` answers seconds since the epoch, `new_id` names connections and failures in the log, `rng`
-        spreads the end of connections when the server stops."""
+        """Create the transport.
+
+        Args:
+            engine: Executes the operations.
+            authenticate: Authenticates the payload of connection_init.
+            limits: Limits of connections.
+            authenticate_token: Authenticates the new token of a connection.
+            clock: Returns seconds since the Unix epoch.
+            new_id: Returns ids for connections and failures in the log.
+            rng: Spreads the closing of connections at shutdown.
+        """
         self._limits = limits
         self._mutations: set[asyncio.Task[None]] = set()
-        self._census = ConnectionLimits(limits.max_connections, limits.max_connections_per_user)
-        self._host = Host(engine, authenticate, limits, clock, new_id, self._census, self._mutations, judge)
+        self._connection_limits = ConnectionLimits(limits.max_connections, limits.max_connections_per_user)
+        self._host = Host(
+            engine, authenticate, limits, clock, new_id, self._connection_limits, self._mutations, authenticate_token
+        )
         self._rng = rng if rng is not None else random.Random()
         self._connections: dict[Connection, asyncio.Future[None]] = {}
-        self._draining = False
-        self._leaving = 0
+        self._is_draining = False
+        self._drained_count = 0
 
     @property
     def connection_count(self) -> int:
-        """Sockets being served now."""
+        """Sockets that are being served."""
         return len(self._connections)
 
     async def serve(self, websocket: WebSocket) -> None:
-        """Serve a socket not yet accepted, to its end. Of its operations only mutations are at work then."""
+        """Serve a socket that is not accepted yet, until it ends. Only its mutations may run longer."""
         connection = Connection(websocket, self._host)
         ended = self._connections[connection] = asyncio.get_running_loop().create_future()
         try:
-            await connection.run(self._farewell() if self._draining else self._census.admit(connection))
+            refusal = self._restart_close() if self._is_draining else self._connection_limits.admit(connection)
+            await connection.run(refusal)
         finally:
-            self._census.leave(connection)
+            self._connection_limits.remove(connection)
             del self._connections[connection]
             ended.set_result(None)
 
     def asgi(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        """`serve` as an ASGI application."""
+        """Serve a socket as an ASGI application."""
         return self.serve(WebSocket(scope, receive, send))
 
-    def close_where(self, is_over: Callable[[object], bool], close: Close) -> None:
-        """End, like this, the connections of those callers for whom `is_over` answers True."""
+    def close_where(self, is_invalid: Callable[[object], bool], close: Close) -> None:
+        """Close the connections of all callers for which `is_invalid` returns True."""
         for connection in self._connections:
             caller = connection.caller
-            if caller is not None and is_over(caller):
+            if caller is not None and is_invalid(caller):
                 connection.close(close)
 
     async def drain(self) -> None:
-        """End all connections with 1012, a jittered batch after the other, so that clients don't all come back at
-        once; each is told how long it may wait with that. Returns when they have gone, after `drain_seconds` and
-        `drain_grace` at the most, where their peers read.
+        """Close all connections with 1012 in batches, so that clients do not all reconnect at once.
 
-        Sockets that are opened from now on are closed at once. To be called once.
+        The close reason tells each client how long to wait. New sockets are closed at once. Call it once.
+
+        Returns after at most `drain_seconds` and `drain_grace_seconds`, when the connections whose peers read are
+        closed.
         """
         limits = self._limits
         connections = list(self._connections.items())
-        self._draining = True
-        self._leaving = len(connections)
+        self._is_draining = True
+        self._drained_count = len(connections)
         self._rng.shuffle(connections)
-        batches = max(1, int(limits.drain_seconds / limits.drain_pause))
+        batches = max(1, int(limits.drain_seconds / limits.drain_pause_seconds))
         size = max(limits.drain_batch, math.ceil(len(connections) / batches))
-        farewells: list[asyncio.Task[None]] = []
+        closings: list[asyncio.Task[None]] = []
         for start in range(0, len(connections), size):
             if start:
-                await asyncio.sleep(limits.drain_pause * self._rng.uniform(0.5, 1.5))
-            farewells += [
-                asyncio.create_task(self._see_off(connection, ended))
+                await asyncio.sleep(limits.drain_pause_seconds * self._rng.uniform(0.5, 1.5))
+            closings += [
+                asyncio.create_task(self._close_gracefully(connection, ended))
                 for connection, ended in connections[start : start + size]
             ]
-        if farewells:
-            await asyncio.wait(farewells)
+        if closings:
+            await asyncio.wait(closings)
 
-    async def settle(self) -> None:
-        """Return when no mutation is at work, those included whose connection has gone. They go on where this is
-        cancelled."""
+    async def wait_for_mutations(self) -> None:
+        """Wait until no mutation runs, also of connections that have ended. Cancelling it does not cancel mutations."""
         if self._mutations:
             await asyncio.wait(self._mutations)
 
-    async def _see_off(self, connection: Connection, ended: asyncio.Future[None]) -> None:
-        await connection.see_off(self._farewell())
+    async def _close_gracefully(self, connection: Connection, ended: asyncio.Future[None]) -> None:
+        await connection.close_gracefully(self._restart_close())
         await asyncio.wait((ended,))
 
-    def _farewell(self) -> Close:
-        # A millisecond each: a thousand clients a second are welcome back.
-        wait = self._rng.randrange(_LEAST_RETRY_MS + self._leaving)
-        return SERVICE_RESTART.because(f"{SERVICE_RESTART.reason}; retry in {wait} ms")
+    def _restart_close(self) -> Close:
+        # One millisecond for each client: a server can take a thousand reconnections per second.
+        wait_ms = self._rng.randrange(_MIN_RETRY_SPREAD_MS + self._drained_count)
+        return SERVICE_RESTART.because(f"{SERVICE_RESTART.reason}; retry in {wait_ms} ms")

@@ -16,7 +16,13 @@ from resolvers.users.callers import Caller, CallerRole
 from server.services import Services
 from store.base.ids import UserId
 from store.redis.cache import Call
-from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest, RequestRefused, responses
+from subscriptions.transport.engine import (
+    ConnectionContext,
+    EventStream,
+    GraphQLRequest,
+    RequestRefused,
+    iterate_responses,
+)
 from tests.api.group_calls import GroupCalls
 from tests.api.session_calls import MESSAGE, SESSION, SessionCalls
 from tests.api.session_calls import Json as Json
@@ -83,7 +89,7 @@ class Subscriber:
         self._task = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        async for response in responses(self._stream):
+        async for response in iterate_responses(self._stream):
             self._events.put_nowait(orjson.loads(response))
 
     async def next(self, within: float = TIMEOUT_SECONDS) -> Json:
@@ -252,14 +258,14 @@ class Api(SessionCalls, GroupCalls):
         """Wait until the work of all answered requests has ended."""
         app = self.services.app
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            while app.receipts._tasks or app.delivery._under_way or app.revisions._tasks or app.bus._sending:  # noqa: ASYNC110
+            while app.receipts._tasks or app.delivery.in_flight or app.revisions._tasks or app.bus._sending:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
 
     async def advance_days(self, clock: ManualClock, days: float) -> None:
         """Advance the clock, and renew the server's lease as housekeeping does."""
         clock.ms += round(days * DAY_MS)
         store = self.services.app.store
-        await store.deployment.lease(store.ids, 0)
+        await store.deployment.worker_numbers.lease(store.ids, 0)
 
     async def remaining_hours(self, *keys: str) -> list[float]:
         """Return the time to live of unused keys in hours. Redis uses real time, whatever the clock says."""

@@ -111,21 +111,15 @@ class HeldLargeGroupQueue:
     """Holds back the delivery to the recipients after the first slice of a large group, as a slow queue would."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._delivery: Any = api.services.app.delivery
-        self._push = self._delivery._push
-        self._held: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(self._delivery, "_push", self._hold)
-
-    def _hold(self, stage: str, *rest: Any) -> None:
-        if stage == "lane":
-            self._held.append((stage, *rest))
-        else:
-            self._push(stage, *rest)
+        self._queue: Any = api.services.app.delivery.large_group_stage.queue
+        self._push = self._queue.push
+        self._held: list[Any] = []
+        monkeypatch.setattr(self._queue, "push", self._held.append)
 
     def release(self) -> None:
         """Deliver everything that was held back."""
         while self._held:
-            self._push(*self._held.pop(0))
+            self._push(self._held.pop(0))
 
 
 @pytest.fixture

@@ -12,7 +12,37 @@ from store.sessions.fields import FIELDS
 from tests.architecture.sources import ROOT, modules
 
 OPERATORS = frozenset(
-    ["$set", "$unset", "$setOnInsert", "$inc", "$max", "$min", "$push", "$pull", "$addToSet", "$each", "$slice", "$in", "$nin", "$or", "$and", "$not", "$expr", "$exists", "$eq", "$ne", "$lt", "$lte", "$gt", "$gte", "$cond", "$ifNull", "$match", "$group", "$sort"]
+    [
+        "$set",
+        "$unset",
+        "$setOnInsert",
+        "$inc",
+        "$max",
+        "$min",
+        "$push",
+        "$pull",
+        "$addToSet",
+        "$each",
+        "$slice",
+        "$in",
+        "$nin",
+        "$or",
+        "$and",
+        "$not",
+        "$expr",
+        "$exists",
+        "$eq",
+        "$ne",
+        "$lt",
+        "$lte",
+        "$gt",
+        "$gte",
+        "$cond",
+        "$ifNull",
+        "$match",
+        "$group",
+        "$sort",
+    ]
 )
 STORED = frozenset(field.stored for field in FIELDS if len(field.stored) > 1)
 """Stored names that nothing else is called by."""

@@ -1,8 +1,8 @@
 """One run: a load on several servers, faults meanwhile, and judges at the end.
 
-People with several devices each write, read, acknowledge, edit, recall and change sessions and groups, on several servers
-over a replica set and a Redis, while faults are injected. Every request, answer and event goes into a history. At the end
-the judges prove from the history and from MongoDB that nothing is wrong.
+People with several devices each write, read, acknowledge, edit, recall and change sessions and groups, on several
+servers over a replica set and a Redis, while faults are injected. Every request, answer and event goes into a
+history. At the end the judges prove from the history and from MongoDB that nothing is wrong.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class _Run:
 
     @property
     def _is_exact(self) -> bool:
-        """Whether servers stay at work and agree on the time."""
+        """True if servers stay at work and agree on the time."""
         return not self._load.skew and all(name in CACHE_FAULTS for name in self.report.faults)
 
     def _describe(self, user: str, conversation: str) -> str:

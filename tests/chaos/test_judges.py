@@ -27,10 +27,7 @@ class Story:
         self.second = self.send("a", "two", "m_2", 2)
         self.page = self.ask("b", "messages", {"id": PAIR}, page(message("m_1", 1, "one"), message("m_2", 2, "two")))
         self.read = self.ask("b", "markRead", {"id": PAIR, "seq": 1}, session("b", writeSeq=2, readSeq=1, activeTs=30))
-        self.event = self.line(
-            "event", device="b/1", user="b", subscription="live", live=True,
-            event={"__typename": "MessageCreated", "message": message("m_2", 2, "two") | {"idempotencyKey": None}},
-        )  # fmt: skip
+        self.event = self.event_of("b", message("m_2", 2, "two") | {"idempotencyKey": None})
         history = {PAIR: [message("m_1", 1, "one"), message("m_2", 2, "two")]}
         mine = session("a", writeSeq=2, readSeq=2, deliveredSeq=2, peerReadSeq=1, unreadCount=0)
         self.fresh_a = self.line("fresh", user="a", sessions={PAIR: mine}, total=0, histories=history)
@@ -49,6 +46,11 @@ class Story:
         self.tries += 1
         self.line("invoke", id=self.tries, device=f"{user}/1", user=user, operation=operation, variables=variables)
         return self.line("answer", id=self.tries, code=code, value=value)
+
+    def event_of(self, user: str, created: Json) -> Json:
+        """Add the live event of a message to one of a user's devices."""
+        event = {"__typename": "MessageCreated", "message": created}
+        return self.line("event", device=f"{user}/1", user=user, subscription="live", live=True, event=event)
 
     def send(self, user: str, text: str, id: str, seq: int, conversation: str = PAIR, *, key: bool = True) -> Json:
         given = {"content": text} | ({"idempotencyKey": text} if key else {})
@@ -143,7 +145,7 @@ def _leave_out_of_a_page(story: Story) -> None:
 
 def _show_a_stranger(story: Story) -> None:
     story.page["value"]["edges"].append({"node": message("m_5", 5, "five", conversationId=GROUP)})
-    story.line("event", device="a/1", user="a", subscription="live", live=True, event={"__typename": "MessageCreated", "message": message("m_5", 5, "five", conversationId=GROUP)})  # fmt: skip
+    story.event_of("a", message("m_5", 5, "five", conversationId=GROUP))
     story.page["value"]["edges"].pop()
     story.stored["messages"].append(row("m_5", GROUP, 5, "b", "five"))
 
@@ -299,9 +301,9 @@ def test_recovery_ends_with_the_first_send_and_delivery_begun_after_the_fault() 
     story.ask("b", "session", {"id": PAIR}, None, "UNAVAILABLE")
     story.line("fault", name="a fault (of a kind)", state="healed")
     healed = story.now
-    story.line("event", device="b/1", user="b", subscription="live", live=True, event={"__typename": "MessageCreated", "message": message("m_2", 2, "two")})  # fmt: skip
+    story.event_of("b", message("m_2", 2, "two"))
     story.send("a", "three", "m_3", 3)
     answered = story.now
-    story.line("event", device="b/1", user="b", subscription="live", live=True, event={"__typename": "MessageCreated", "message": message("m_3", 3, "three")})  # fmt: skip
+    story.event_of("b", message("m_3", 3, "three"))
     found = recoveries(story.lines, Record.of(story.lines))
     assert found == [Recovery("a fault (of a kind)", answered - healed, story.now - healed, 2, 1, 1.0)]

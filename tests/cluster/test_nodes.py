@@ -1,4 +1,4 @@
-"""On a Redis Cluster callers notice nothing of nodes: not of which holds what, nor that slots move, nor that one dies and is replaced."""
+"""On a Redis Cluster, callers do not notice which node has a key, that slots move, or that a node is replaced."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def slot_of(key: str) -> int:
 
 
 def lock(keys: Keys, user: str) -> Call:
-    """A script on keys of a user, of which one is named."""
+    """Run a script that uses several keys of a user and declares one."""
     return Call("lock", keys.user(UserId(user)), (1, "owner", "server", 60_000))
 
 
-async def test_what_is_asked_of_all_nodes_is_answered_in_the_order_of_the_questions(cache: Cache) -> None:
+async def test_replies_of_all_nodes_come_in_the_order_of_the_calls(cache: Cache) -> None:
     keys = [f"{cache.keys.namespace}{number}" for number in range(300)]
     await cache.run([Call("SET", (key,), (number,)) for number, key in enumerate(keys)])
     trips = cache.trips
@@ -48,7 +48,7 @@ async def test_what_is_asked_of_all_nodes_is_answered_in_the_order_of_the_questi
     assert (refused[0], refused[2]) == (b"0", b"2") and isinstance(refused[1], Exception)
 
 
-async def test_a_slot_that_has_moved_is_found_where_it_is(cluster: OwnCluster, cache: Cache) -> None:
+async def test_a_moved_slot_is_found_at_its_new_node(cluster: OwnCluster, cache: Cache) -> None:
     key = f"{cache.keys.namespace}{{moves}}"
     await cache.one(Call("SET", (key,), ("kept",)))
     url = await cache.find_url(key)
@@ -58,9 +58,7 @@ async def test_a_slot_that_has_moved_is_found_where_it_is(cluster: OwnCluster, c
     assert await cache.one(lock(cache.keys, "moves")) is not None
 
 
-async def test_while_a_slot_moves_a_script_waits_and_changes_nothing_by_halves(
-    cluster: OwnCluster, cache: Cache
-) -> None:
+async def test_a_script_on_a_moving_slot_waits_and_runs_as_a_whole(cluster: OwnCluster, cache: Cache) -> None:
     user = cache.keys.of_user(UserId("u"), "")
     here, there = f"{user}here", f"{user}there"
     await cache.run([lock(cache.keys, "u"), *(Call("SET", (key,), (1,)) for key in (there, here))])
@@ -68,7 +66,7 @@ async def test_while_a_slot_moves_a_script_waits_and_changes_nothing_by_halves(
     source, target = cluster.begin_move(slot)
     source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", there)
     held = [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)]
-    # What has one key is asked where that is, and what is new is made where the slot goes.
+    # A call with one key follows it; a new key is created at the slot's target.
     assert await cache.run([Call("INCR", (key,)) for key in (there, here, f"{user}new")]) == [2, 2, 1]
     held[1] = sorted([*held[1], f"{user}new".encode()])
     script = asyncio.create_task(cache.one(lock(cache.keys, "u")))
@@ -80,7 +78,7 @@ async def test_while_a_slot_moves_a_script_waits_and_changes_nothing_by_halves(
     assert await cache.run([Call("GET", (key,)) for key in (there, here)]) == [b"2", b"2"]
 
 
-async def test_nodes_that_forgot_the_scripts_are_given_them_again(cluster: OwnCluster, cache: Cache) -> None:
+async def test_scripts_that_nodes_lost_are_loaded_again(cluster: OwnCluster, cache: Cache) -> None:
     calls = [lock(cache.keys, f"u{number}") for number in range(12)]
     await cache.run(calls)
     for node in cluster.primaries:
@@ -88,7 +86,7 @@ async def test_nodes_that_forgot_the_scripts_are_given_them_again(cluster: OwnCl
     assert [answer[0] for answer in await cache.run(calls)] == [0] * 12
 
 
-async def test_a_script_never_runs_on_keys_of_more_than_one_node_and_says_so(cache: Cache) -> None:
+async def test_a_script_on_keys_of_two_nodes_is_refused(cache: Cache) -> None:
     keys = cache.keys.user(UserId("u0")) + cache.keys.user(UserId("u1"))
     with pytest.raises(Unreachable, match="CROSSSLOT"):
         await cache.one(Call("read_membership", keys, ("x", "mt")))
@@ -99,9 +97,7 @@ def settings(settings_with: Callable[..., Settings], cluster: OwnCluster) -> Set
     return settings_with(redis_url=cluster.url)
 
 
-async def test_messages_are_sent_and_heard_while_the_slots_of_all_that_is_about_them_move(
-    cluster: OwnCluster, settings: Settings
-) -> None:
+async def test_messages_are_sent_and_received_while_their_slots_move(cluster: OwnCluster, settings: Settings) -> None:
     async with open_services(settings) as one, open_services(settings) as two:
         for user in (ANNA, BEN):
             await one.sign_in(Caller(user, CallerRole.USER, 2e9))
@@ -133,7 +129,7 @@ async def test_messages_are_sent_and_heard_while_the_slots_of_all_that_is_about_
         page = await list_messages(one.app, ANNA, conversation, first=100, after=None, last=None, before=None)
         assert page is not None
         assert [edge.node.text for edge in page.edges] == [f"{number}" for number in range(1, min(sent, 100) + 1)]
-        # It hears again at the node that its channel went to.
+        # It receives events again from the node to which its channel moved.
         await send_message(one.app, ANNA, NewMessage(BEN, None, "last"))
         async with asyncio.timeout(5):
             while True:
@@ -146,22 +142,20 @@ async def test_messages_are_sent_and_heard_while_the_slots_of_all_that_is_about_
                     break
 
 
-async def test_a_node_that_dies_is_replaced_and_what_it_held_does_not_count(
-    cluster: OwnCluster, settings: Settings
-) -> None:
+async def test_a_dead_node_is_replaced_and_its_data_does_not_count(cluster: OwnCluster, settings: Settings) -> None:
     async with open_services(settings) as services:
         store = services.app.store
         for user in (ANNA, BEN):
             await services.sign_in(Caller(user, CallerRole.USER, 2e9))
         first, *others = cluster.primaries
         for number in range(40):
-            # Each shard makes itself known.
+            # Each shard registers itself.
             await store.cache.one(Call("SET", (f"{store.keys.namespace}{number}",), (1,)))
         generation = store.deployment.generations.number
         await send_message(services.app, ANNA, NewMessage(BEN, None, "before"))
         first.kill()
         began = time.monotonic()
-        # Another node is asked as ever.
+        # Other nodes answer as before.
         kept = next(
             f"{store.keys.namespace}{n}"
             for n in range(9999)
@@ -187,7 +181,7 @@ async def test_a_node_that_dies_is_replaced_and_what_it_held_does_not_count(
         assert [edge.node.text for edge in page.edges] == ["before", "after", "and after"]
 
 
-async def test_where_no_node_answers_nobody_waits() -> None:
+async def test_without_any_node_calls_fail_at_once() -> None:
     cache = Cache("redis+cluster://127.0.0.1:1,127.0.0.1:2")
     began = time.monotonic()
     with pytest.raises(Unreachable):
@@ -197,9 +191,9 @@ async def test_where_no_node_answers_nobody_waits() -> None:
 
 
 @of_one_redis
-async def test_a_redis_that_is_no_cluster_says_so(redis_url: str) -> None:
+async def test_a_redis_that_is_no_cluster_is_reported(redis_url: str) -> None:
     cache = Cache(redis_url.replace("redis://", "redis+cluster://"))
-    with pytest.raises(Unreachable, match="is of no cluster"):
+    with pytest.raises(Unreachable, match="is not part of a cluster"):
         await cache.one(Call("PING", ()))
     await cache.close()
 
@@ -216,13 +210,13 @@ async def test_a_redis_that_is_no_cluster_says_so(redis_url: str) -> None:
 def test_the_address_of_a_cluster_names_some_of_its_nodes(url: str, first: str) -> None:
     cluster = parse_cluster_url(url)
     assert cluster is not None
-    assert cluster.of(cluster.seeds[0]) == first
+    assert cluster.node_url(cluster.seeds[0]) == first
     assert parse_cluster_url("redis://a:1/0") is None
 
 
 @pytest.mark.parametrize(
     "url", ["redis+cluster://", "http+cluster://a:1", "redis+cluster://a:x", "redis+cluster://a:1/3"]
 )
-def test_what_names_no_node_of_a_cluster_is_refused(url: str) -> None:
+def test_an_address_without_a_cluster_node_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_cluster_url(url)

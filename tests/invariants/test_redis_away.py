@@ -1,4 +1,4 @@
-"""While Redis is away the API answers from MongoDB, on every server; when it is back, nobody was left with what isn't so."""
+"""Without Redis the API answers from MongoDB on every server; once Redis is back, no stale state is left."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from tests.invariants.conftest import servers_to_hurt
 
 @pytest.fixture(scope="module")
 def redis() -> Iterator[EmbeddedServers]:
-    """A Redis of this module's own."""
+    """A Redis of this test module."""
     with servers_to_hurt(mongo=False) as servers:
         yield servers
 
 
 @dataclass
 class Deployment:
-    """Two servers, and the Redis that they share."""
+    """Two servers and the Redis that they share."""
 
     one: Api
     other: Api
     redis: EmbeddedServers
 
     async def lose_redis(self) -> None:
-        """It is away, and both servers know."""
+        """Stop Redis, and let both servers notice it."""
         self.redis._child("redis").kill()
         await self.until(lambda api: api.services.app.uses_fallback)
 
     async def bring_redis_back(self) -> None:
-        """As a restart does, empty, and both servers know."""
+        """Start Redis empty, and let both servers notice it."""
         await self.start_redis()
         await self.until(lambda api: api.services.app.store.cache.is_shared)
 
@@ -79,7 +79,7 @@ async def deployment(
         await deployment.start_redis()
 
 
-async def test_everything_but_live_events_goes_on_without_redis_on_all_servers(deployment: Deployment) -> None:
+async def test_without_redis_everything_but_live_events_goes_on(deployment: Deployment) -> None:
     one, other = deployment.one, deployment.other
     alice, bob, carol, dan = await one.create_users("alice", "bob", "carol", "dan")
     talk = private_id(alice, bob)
@@ -104,7 +104,7 @@ async def test_everything_but_live_events_goes_on_without_redis_on_all_servers(d
     await one.mute(bob, group)
     seen, there = await other.all_sessions(alice), await one.all_sessions(alice)
     for conversation, session in seen.items():
-        # Nothing is kept between requests, so each finds the user's clock a little later.
+        # The fallback is empty in each request, so each finds the user's clock a little later.
         assert there[conversation].pop("activeTs") > session.pop("activeTs")
     assert seen == there
     assert seen[group]["unreadCount"] == 0 and seen[group]["priority"] == 1
@@ -116,7 +116,7 @@ async def test_everything_but_live_events_goes_on_without_redis_on_all_servers(d
     assert (await one.expect_send_refusal(alice, "p_x_y", "no")).code == "NOT_FOUND"
 
 
-async def test_many_who_write_to_one_conversation_at_once_without_redis_get_a_place_each(
+async def test_without_redis_concurrent_sends_to_one_conversation_get_a_seq_each(
     deployment: Deployment,
 ) -> None:
     one, other = deployment.one, deployment.other
@@ -129,12 +129,12 @@ async def test_many_who_write_to_one_conversation_at_once_without_redis_get_a_pl
     seqs = sorted(int(each["message"]["seq"]) for each in sent)
     assert len(set(seqs)) == 20
     assert len(await one.history(alice, group)) == len(await other.history(bob, group)) == 20
-    # What oneself wrote is read; what came between is too.
+    # Sending reads up to the own message, so an earlier one counts as read too.
     counted = {user: await api.unread(user, group) for api, user in ((one, alice), (other, bob))}
     assert 0 in counted.values()
 
 
-async def test_once_redis_is_back_all_is_as_it_is_and_who_listens_begins_anew(deployment: Deployment) -> None:
+async def test_once_redis_is_back_state_is_current_and_subscribers_get_a_reset(deployment: Deployment) -> None:
     one, other = deployment.one, deployment.other
     alice, bob = await one.create_users("alice", "bob")
     talk = private_id(alice, bob)
@@ -155,7 +155,7 @@ async def test_once_redis_is_back_all_is_as_it_is_and_who_listens_begins_anew(de
     assert [message["content"] for message in await one.history(bob, talk)] == ["before", "meanwhile", "after"]
 
 
-async def test_what_was_written_without_redis_by_who_did_not_know_yet_that_it_is_back_is_seen(
+async def test_a_late_write_without_redis_is_visible_after_redis_is_back(
     deployment: Deployment,
 ) -> None:
     one, other = deployment.one, deployment.other
@@ -169,13 +169,13 @@ async def test_what_was_written_without_redis_by_who_did_not_know_yet_that_it_is
     await deployment.until(lambda api: api is other or api.services.app.store.cache.is_shared)
     assert await one.unread(bob, talk) == 1
     await other.send(alice, bob, "from who was late")
-    # At once: who is answered by one server may ask another.
+    # Immediately: a client that one server answered may ask another server.
     assert await one.unread(bob, talk) == 2
     await other.pin(bob, talk)
     assert (await one.own_session(bob, talk))["priority"] == 1
 
 
-async def test_a_key_of_before_stands_for_its_message_however_often_it_is_used_without_redis(
+async def test_an_idempotency_key_from_before_holds_without_redis(
     deployment: Deployment,
 ) -> None:
     one, other = deployment.one, deployment.other
@@ -191,7 +191,7 @@ async def test_a_key_of_before_stands_for_its_message_however_often_it_is_used_w
     assert len(await other.history(bob, private_id(alice, bob))) == 1
 
 
-async def test_what_was_recalled_without_redis_by_who_did_not_know_yet_that_it_is_back_is_withheld(
+async def test_a_late_recall_without_redis_holds_after_redis_is_back(
     deployment: Deployment,
 ) -> None:
     one, other = deployment.one, deployment.other
@@ -212,7 +212,7 @@ async def test_what_was_recalled_without_redis_by_who_did_not_know_yet_that_it_i
     assert (event["__typename"], event["reset"]) == ("CaughtUp", True)
 
 
-async def test_an_event_that_is_told_as_redis_goes_shows_what_mongodb_holds(deployment: Deployment) -> None:
+async def test_an_event_delivered_as_redis_goes_away_shows_the_state_of_mongodb(deployment: Deployment) -> None:
     one = deployment.one
     alice, bob = await one.create_users("alice", "bob")
     await one.send(alice, bob, "before")
@@ -230,7 +230,7 @@ async def test_an_event_that_is_told_as_redis_goes_shows_what_mongodb_holds(depl
     assert one.services.app.store.mongo.trips == trips + 1
 
 
-async def test_what_was_begun_with_redis_and_ends_without_is_done_at_once(
+async def test_a_request_begun_with_redis_and_ended_without_has_its_effects_at_once(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = deployment.one, deployment.other
@@ -265,7 +265,7 @@ async def test_what_was_begun_with_redis_and_ends_without_is_done_at_once(
         assert (await api.unread(bob, talk), (await api.own_session(bob, talk))["priority"]) == (2, 1)
 
 
-async def test_a_subscription_that_waits_for_redis_asks_mongodb_for_little(deployment: Deployment) -> None:
+async def test_a_subscription_waiting_for_redis_rarely_queries_mongodb(deployment: Deployment) -> None:
     one = deployment.one
     alice, bob, carol = await one.create_users("alice", "bob", "carol")
     group = await one.create_group(alice, bob, carol)
@@ -279,7 +279,7 @@ async def test_a_subscription_that_waits_for_redis_asks_mongodb_for_little(deplo
     await cancel_tasks(waiting)
 
 
-async def test_without_redis_a_user_changes_sessions_on_servers_whose_clocks_differ(deployment: Deployment) -> None:
+async def test_without_redis_sessions_change_on_servers_whose_clocks_differ(deployment: Deployment) -> None:
     one, other = deployment.one, deployment.other
     alice, bob = await one.create_users("alice", "bob")
     talk = private_id(alice, bob)

@@ -1,4 +1,4 @@
-"""Peers that fall silent, peers that stop reading, and the server's own end."""
+"""Silent peers, peers that stop reading, and the shutdown of the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from subscriptions.transport.websocket import TransportLimits
 
 
 async def test_the_server_pings_and_a_pong_keeps_the_connection(start):
-    server = await start(TransportLimits(ping_interval=0.1))
+    server = await start(TransportLimits(ping_interval_seconds=0.1))
     peer = await server.connect()
     for _ in range(5):
         assert await peer.receive() == {"type": "ping"}
@@ -26,15 +26,15 @@ async def test_the_server_pings_and_a_pong_keeps_the_connection(start):
 
 
 async def test_any_frame_is_a_sign_of_life(start):
-    server = await start(TransportLimits(ping_interval=0.1))
+    server = await start(TransportLimits(ping_interval_seconds=0.1))
     peer = await server.connect()
     for _ in range(5):
         assert await peer.receive() == {"type": "ping"}
         await peer.complete("nothing")
 
 
-async def test_a_peer_that_shows_no_sign_of_life_after_a_ping_is_closed_with_a_code_that_clients_retry(start):
-    server = await start(TransportLimits(ping_interval=0.2, pong_timeout=0.05))
+async def test_a_silent_peer_is_closed_with_a_code_that_clients_retry(start):
+    server = await start(TransportLimits(ping_interval_seconds=0.2, pong_timeout_seconds=0.05))
     peer = await server.connect()
     assert await peer.receive() == {"type": "ping"}
     pinged = time.monotonic()
@@ -42,15 +42,15 @@ async def test_a_peer_that_shows_no_sign_of_life_after_a_ping_is_closed_with_a_c
     assert 0.05 <= time.monotonic() - pinged < 0.2
 
 
-def test_by_default_a_dead_peer_is_cleared_within_45_seconds():
+def test_by_default_a_dead_peer_is_removed_within_45_seconds():
     limits = TransportLimits()
-    to_the_close = limits.ping_interval + limits.pong_timeout + keep_alive.SECOND_LOOK
-    # A close frame that finds no room, and then the connection without it.
-    assert to_the_close + 2 * limits.close_timeout <= 45
+    to_the_close = limits.ping_interval_seconds + limits.pong_timeout_seconds + keep_alive.GRACE_SECONDS
+    # The close frame cannot be written, and then the connection is dropped without it.
+    assert to_the_close + 2 * limits.close_timeout_seconds <= 45
 
 
-async def test_a_dead_peer_is_not_waited_for_to_answer_the_close_frame(start):
-    server = await start(TransportLimits(ping_interval=0.05, close_timeout=0.1))
+async def test_a_dead_peer_is_closed_without_waiting_for_its_close_frame(start):
+    server = await start(TransportLimits(ping_interval_seconds=0.05, close_timeout_seconds=0.1))
     port = int(server.url.split(":")[2].split("/")[0])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     key = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
@@ -65,11 +65,13 @@ async def test_a_dead_peer_is_not_waited_for_to_answer_the_close_frame(start):
     writer.close()
 
 
-async def test_a_ping_that_finds_no_room_takes_its_turn(start, monkeypatch):
+async def test_a_ping_waits_while_the_socket_cannot_be_written(start, monkeypatch):
     room = itertools.cycle((False, True))
-    monkeypatch.setattr(FrameWriter, "is_free", property(lambda self: next(room)))
-    monkeypatch.setattr(FrameWriter, "in_turn", lambda self, call: asyncio.get_running_loop().call_soon(call))
-    server = await start(TransportLimits(ping_interval=0.05))
+    monkeypatch.setattr(FrameWriter, "is_writable", property(lambda self: next(room)))
+    monkeypatch.setattr(
+        FrameWriter, "call_when_writable", lambda self, call: asyncio.get_running_loop().call_soon(call)
+    )
+    server = await start(TransportLimits(ping_interval_seconds=0.05))
     peer = await server.connect()
     for _ in range(2):
         assert await peer.receive() == {"type": "ping"}
@@ -78,8 +80,8 @@ async def test_a_ping_that_finds_no_room_takes_its_turn(start, monkeypatch):
     assert await peer.closed() == (4408, "Keep-alive timeout")
 
 
-async def test_nobody_is_pinged_before_the_acknowledgement(start):
-    server = await start(TransportLimits(ping_interval=0.05))
+async def test_no_ping_is_sent_before_the_acknowledgement(start):
+    server = await start(TransportLimits(ping_interval_seconds=0.05))
     peer = await server.connect(init=False)
     assert await peer.nothing_comes(0.2)
 
@@ -104,7 +106,7 @@ class Firehose:
             self.closed.set()
 
     async def stalled(self):
-        """Return when nothing more is being taken."""
+        """Wait until no more events are taken."""
         taken = -1
         while taken != self.taken:
             taken = self.taken
@@ -117,7 +119,7 @@ def firehose(engine):
 
 
 async def lazy_reader(server):
-    """A peer with room for little, that reads only when told to."""
+    """A peer with a small buffer, which reads only when the test makes it."""
     small = socket.socket()
     small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
     small.setblocking(False)
@@ -127,12 +129,12 @@ async def lazy_reader(server):
 
 
 async def test_a_stream_is_not_advanced_while_its_peer_does_not_read(start, firehose):
-    server = await start(TransportLimits(send_timeout=60))
+    server = await start(TransportLimits(send_timeout_seconds=60))
     peer = await lazy_reader(server)
     await peer.subscribe("s", "subscription flood")
     await firehose.stalled()
     taken = firehose.taken
-    # What the kernel and uvicorn hold between them; an unbounded queue would have taken all the loop had time for.
+    # The buffers of the kernel and of uvicorn. An unbounded queue would have taken far more events.
     assert 0 < taken < 200
     for _ in range(taken):
         assert (await peer.receive())["payload"] == EVENT
@@ -140,7 +142,7 @@ async def test_a_stream_is_not_advanced_while_its_peer_does_not_read(start, fire
 
 
 async def test_a_peer_that_stops_reading_is_dropped_after_the_send_timeout(start, firehose, eventually):
-    server = await start(TransportLimits(send_timeout=0.2, close_timeout=0.2))
+    server = await start(TransportLimits(send_timeout_seconds=0.2, close_timeout_seconds=0.2))
     bystander = await server.connect()
     peer = await lazy_reader(server)
     await peer.subscribe("s", "subscription flood")
@@ -154,8 +156,8 @@ async def test_a_peer_that_stops_reading_is_dropped_after_the_send_timeout(start
     assert end.value.rcvd is None
 
 
-async def test_a_peer_that_reads_again_in_time_is_told_that_it_was_too_slow(start, firehose):
-    server = await start(TransportLimits(send_timeout=0.2, close_timeout=5))
+async def test_a_peer_that_reads_again_in_time_gets_the_too_slow_close_frame(start, firehose):
+    server = await start(TransportLimits(send_timeout_seconds=0.2, close_timeout_seconds=5))
     peer = await lazy_reader(server)
     await peer.subscribe("s", "subscription flood")
     async with asyncio.timeout(5):
@@ -170,23 +172,23 @@ async def test_a_peer_that_reads_again_in_time_is_told_that_it_was_too_slow(star
 @pytest.mark.parametrize("catches_up", [True, False])
 async def test_a_peer_that_had_events_dropped_is_closed_unless_it_catches_up(start, engine, catches_up):
     async def stream(request, context):
-        # As the hub does it where a connection has no room for another event.
-        context.room.reserve()
-        context.room.mark_behind()
+        # As the hub does when a connection's queue budget is used up.
+        context.queue_budget.reserve()
+        context.queue_budget.mark_behind()
         if catches_up:
-            asyncio.get_running_loop().call_later(0.1, context.room.leave, 1)
+            asyncio.get_running_loop().call_later(0.1, context.queue_budget.release, 1)
         while True:
             yield EVENT
 
     engine.streams["subscription late"] = stream
-    server = await start(TransportLimits(send_timeout=1, behind_timeout=0.3))
+    server = await start(TransportLimits(send_timeout_seconds=1, sync_timeout_seconds=0.3))
     peer = await lazy_reader(server)
     await peer.subscribe("s", "subscription late")
     loop = asyncio.get_running_loop()
     began = loop.time()
 
     async def read_slowly():
-        """It never stalls, and never is done."""
+        """Read slowly: never stall, and never finish."""
         while loop.time() - began < (0.7 if catches_up else 3):
             await peer.receive()
             await asyncio.sleep(0.01)
@@ -201,7 +203,7 @@ async def test_a_peer_that_had_events_dropped_is_closed_unless_it_catches_up(sta
 
 
 async def test_a_peer_that_pings_without_reading_the_pongs_is_dropped(start):
-    server = await start(TransportLimits(send_timeout=0.2, close_timeout=0.2))
+    server = await start(TransportLimits(send_timeout_seconds=0.2, close_timeout_seconds=0.2))
     peer = await lazy_reader(server)
     ping = '{"type":"ping","payload":{"a":"%s"}}' % ("x" * 50_000)
     with pytest.raises(ConnectionClosed):
@@ -212,7 +214,7 @@ async def test_a_peer_that_pings_without_reading_the_pongs_is_dropped(start):
 
 
 class RecordedRandom(random.Random):
-    """Shuffles by turning the order round. At each pause it asks how many are still `connected`."""
+    """A random source that shuffles by reversing, and counts the connected peers at each pause."""
 
     def __init__(self):
         super().__init__(1)
@@ -228,7 +230,7 @@ class RecordedRandom(random.Random):
 
 
 def restart_hint(closed):
-    """After how many milliseconds a client that was closed like this should come back."""
+    """Return the milliseconds after which the close frame asks a client to come back."""
     code, reason = closed
     assert code == 1012
     hint = re.fullmatch(r"Service restart; retry in (\d+) ms", reason)
@@ -238,7 +240,7 @@ def restart_hint(closed):
 
 async def test_a_drain_closes_all_connections_1012_in_jittered_batches(start):
     rng = RecordedRandom()
-    server = await start(TransportLimits(drain_batch=2, drain_seconds=60, drain_pause=0.2), rng=rng)
+    server = await start(TransportLimits(drain_batch=2, drain_seconds=60, drain_pause_seconds=0.2), rng=rng)
     rng.connected = lambda: server.transport.connection_count
     peers = [await server.connect() for _ in range(5)]
     ends = [asyncio.create_task(peer.closed()) for peer in peers]
@@ -249,9 +251,9 @@ async def test_a_drain_closes_all_connections_1012_in_jittered_batches(start):
         assert restart_hint(await end) < 1005
 
 
-async def test_a_drain_of_many_connections_takes_larger_batches_rather_than_longer(start):
+async def test_a_drain_of_many_connections_has_larger_batches_and_takes_no_longer(start):
     rng = RecordedRandom()
-    limits = TransportLimits(drain_batch=1, drain_seconds=0.1, drain_pause=0.05)
+    limits = TransportLimits(drain_batch=1, drain_seconds=0.1, drain_pause_seconds=0.05)
     server = await start(limits, rng=rng)
     peers = [await server.connect() for _ in range(9)]
     await server.transport.drain()
@@ -281,7 +283,7 @@ def slow_mutation(engine):
     return gate, done
 
 
-async def test_a_drain_lets_mutations_at_work_be_answered_and_takes_no_new_operations(start, slow_mutation):
+async def test_a_drain_answers_running_mutations_and_takes_no_new_operations(start, slow_mutation):
     gate, _ = slow_mutation
     server = await start()
     peer = await server.connect()
@@ -308,7 +310,7 @@ async def test_a_server_settles_once_mutations_whose_connection_has_gone_have_en
     assert await peer.is_alive()
     await peer.socket.close()
     await server.idle()
-    settled = asyncio.create_task(server.transport.settle())
+    settled = asyncio.create_task(server.transport.wait_for_mutations())
     await asyncio.sleep(0.05)
     assert not settled.done()
     gate.set()
@@ -318,7 +320,7 @@ async def test_a_server_settles_once_mutations_whose_connection_has_gone_have_en
 
 async def test_a_drain_does_not_wait_for_a_mutation_for_ever(start, slow_mutation):
     gate, done = slow_mutation
-    server = await start(TransportLimits(drain_grace=0.1))
+    server = await start(TransportLimits(drain_grace_seconds=0.1))
     peer = await server.connect()
     await peer.subscribe("m", "mutation slow")
     assert await peer.is_alive()

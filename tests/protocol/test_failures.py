@@ -1,4 +1,4 @@
-"""Operations that are refused, and operations that fail: the socket outlives both."""
+"""Operations that are refused, and operations that fail: the socket stays open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ticks(n):
 
 
 @pytest.mark.parametrize("payload", [{"query": "nonsense"}, {"query": "query hello", "operationName": "Unknown"}])
-async def test_a_refused_operation_is_an_error_frame_and_the_socket_lives(server, payload):
+async def test_a_refused_operation_is_an_error_frame_and_the_socket_stays_open(server, payload):
     peer = await server.connect()
     await peer.subscribe("q", **payload)
     frame = await peer.receive()
@@ -90,7 +90,7 @@ async def test_a_defect_is_an_internal_error_with_an_id_that_finds_it_in_the_log
     assert await peer.is_alive()
 
 
-async def test_a_connection_that_is_being_closed_is_not_renewed(start, engine):
+async def test_a_closing_connection_is_not_renewed(start, engine):
     renewed = []
 
     async def execute(request, context):

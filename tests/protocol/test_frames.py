@@ -1,4 +1,4 @@
-"""What a client may send, and what closes the socket."""
+"""The frames that a client may send, and those that close the socket."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("frame", INVALID.values(), ids=INVALID.keys())
-async def test_a_frame_that_is_none_of_the_protocol_is_closed_4400(server, frame):
+async def test_a_frame_outside_the_protocol_is_closed_4400(server, frame):
     peer = await server.connect()
     await peer.send(frame)
     code, reason = await peer.closed()
@@ -68,7 +68,7 @@ async def test_a_frame_that_is_none_of_the_protocol_is_closed_4400(server, frame
 
 
 @pytest.mark.parametrize("frame", ["[]", '{"type":"subscribe"}'], ids=["array", "bad subscribe"])
-async def test_an_invalid_frame_is_4400_before_the_init_as_well(server, frame):
+async def test_an_invalid_frame_before_the_init_is_closed_4400(server, frame):
     peer = await server.connect(init=False)
     await peer.send(frame)
     assert (await peer.closed())[0] == 4400
@@ -81,7 +81,7 @@ async def test_a_binary_frame_is_closed_4400(server):
 
 
 @pytest.mark.parametrize("brackets", ["[]", ('{"a":', "}")], ids=["lists", "objects"])
-async def test_json_nested_100_000_deep_is_closed_4400_and_harms_nobody(start, brackets):
+async def test_json_nested_100_000_deep_is_closed_4400(start, brackets):
     server = await start()
     bystander = await server.connect()
     peer = await server.connect()
@@ -127,7 +127,7 @@ async def test_a_ping_without_payload_has_a_pong_without_payload(server, ping):
     assert await peer.receive() == {"type": "pong"}
 
 
-async def test_half_an_emoji_is_taken_for_the_replacement_character(server):
+async def test_half_an_emoji_becomes_the_replacement_character(server):
     peer = await server.connect()
     await peer.send(r'{"type":"ping","payload":{"a":"\ud83d \uDE00 \ud83d\ude00 \\ud83d \"\ud83d\u0041"}}')
     text = '\ufffd \ufffd \N{GRINNING FACE} \\ud83d "\ufffdA'
@@ -147,7 +147,7 @@ async def test_the_completion_of_an_unknown_operation_is_ignored(server):
     assert await peer.is_alive()
 
 
-async def test_nulls_and_unknown_members_are_passed_over(server):
+async def test_nulls_and_unknown_members_are_ignored(server):
     peer = await server.connect()
     payload = {
         "query": "query hello",
@@ -167,7 +167,7 @@ async def test_junk_does_not_accumulate(server):
     junk = [orjson.dumps({"id": f"junk {n}", "type": "complete", "more": "x" * 100}).decode() for n in range(4_000)]
 
     async def send(frames):
-        # Asked often, so that the server never has more to catch up with than it is waited for.
+        # Pings in between, so that the server never has too much to catch up with.
         for start in range(0, len(frames), 500):
             for frame in frames[start : start + 500]:
                 await peer.send(frame)

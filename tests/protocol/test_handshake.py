@@ -1,4 +1,4 @@
-"""From the opening of the socket to the acknowledgement, and what the token means for the connection's life."""
+"""The handshake, and the effect of the token's expiry on the connection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_an_init_without_payload_is_acknowledged(server, frame):
     assert await peer.receive() == {"type": "connection_ack"}
 
 
-async def test_the_payload_of_the_init_is_what_is_authenticated_and_the_caller_reaches_the_engine(start, engine):
+async def test_the_init_payload_is_authenticated_and_sets_the_caller(start, engine):
     async def authenticate(payload):
         return Authenticated(caller=payload["Authorization"])
 
@@ -53,7 +53,7 @@ async def test_the_payload_of_the_init_is_what_is_authenticated_and_the_caller_r
 
 
 async def test_without_an_init_the_socket_is_closed_4408(start):
-    server = await start(TransportLimits(init_timeout=0.1))
+    server = await start(TransportLimits(init_timeout_seconds=0.1))
     peer = await server.connect(init=False)
     assert await peer.closed() == (4408, "Connection initialisation timeout")
 
@@ -62,7 +62,7 @@ async def test_an_authentication_that_takes_too_long_is_closed_4408(start):
     async def authenticate(payload):
         await asyncio.sleep(60)
 
-    server = await start(TransportLimits(init_timeout=0.1), authenticate=authenticate)
+    server = await start(TransportLimits(init_timeout_seconds=0.1), authenticate=authenticate)
     peer = await server.connect(init=False)
     await peer.send({"type": "connection_init"})
     assert (await peer.closed())[0] == 4408
@@ -70,7 +70,7 @@ async def test_an_authentication_that_takes_too_long_is_closed_4408(start):
 
 
 async def test_an_acknowledged_connection_outlives_the_init_timeout(start):
-    server = await start(TransportLimits(init_timeout=0.1))
+    server = await start(TransportLimits(init_timeout_seconds=0.1))
     peer = await server.connect()
     await asyncio.sleep(0.25)
     assert await peer.is_alive()
@@ -96,7 +96,7 @@ async def test_an_operation_before_the_init_is_closed_4401(server):
     ],
     ids=["a second init", "an operation"],
 )
-async def test_what_may_not_come_between_init_and_acknowledgement_closes(start, frame, close):
+async def test_frames_forbidden_before_the_acknowledgement_close_the_socket(start, frame, close):
     async def authenticate(payload):
         await asyncio.sleep(60)
 
@@ -107,14 +107,14 @@ async def test_what_may_not_come_between_init_and_acknowledgement_closes(start, 
     assert await peer.closed() == close
 
 
-async def test_ping_pong_and_complete_are_fine_before_the_init(server):
+async def test_ping_pong_and_complete_are_allowed_before_the_init(server):
     peer = await server.connect(init=False)
     await peer.send({"type": "pong"})
     await peer.complete("unknown")
     assert await peer.is_alive()
 
 
-async def test_a_refused_token_is_closed_as_the_authenticator_says(start):
+async def test_a_refused_token_is_closed_with_the_authenticators_code(start):
     async def authenticate(payload):
         raise ConnectionRefusedByAuth(FORBIDDEN.because("The signature is wrong."))
 
@@ -124,7 +124,7 @@ async def test_a_refused_token_is_closed_as_the_authenticator_says(start):
     assert await peer.closed() == (4403, "The signature is wrong.")
 
 
-async def test_a_refusal_is_4403_forbidden_unless_said_otherwise(start):
+async def test_a_refusal_is_4403_forbidden_by_default(start):
     async def authenticate(payload):
         raise ConnectionRefusedByAuth
 
@@ -134,7 +134,7 @@ async def test_a_refusal_is_4403_forbidden_unless_said_otherwise(start):
     assert await peer.closed() == (4403, "Forbidden")
 
 
-async def test_a_failure_of_the_authenticator_is_logged_and_closed_with_a_code_that_clients_retry(start):
+async def test_a_failing_authenticator_is_logged_and_closed_with_a_retried_code(start):
     async def authenticate(payload):
         raise ZeroDivisionError("in authenticate")
 
@@ -146,7 +146,7 @@ async def test_a_failure_of_the_authenticator_is_logged_and_closed_with_a_code_t
     assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["websocket_authentication_failed"]
 
 
-async def test_a_database_that_is_away_is_no_defect_and_closed_with_a_code_that_clients_retry(start):
+async def test_an_unreachable_database_is_closed_with_a_retried_code(start):
     async def authenticate(payload):
         raise Unreachable("no primary")
 
@@ -172,7 +172,7 @@ def with_token(expires_at, caller="alice"):
         ("{", {"ended_by": "server", "code": 4400, "reason": "Message is not valid JSON"}),
     ],
 )
-async def test_the_log_says_whose_connection_ended_and_why(start, garbage, end):
+async def test_the_log_names_the_user_and_the_reason_of_an_ended_connection(start, garbage, end):
     async def authenticate(payload):
         return Authenticated("alice's caller", user="alice")
 
@@ -190,7 +190,7 @@ async def test_the_log_says_whose_connection_ended_and_why(start, garbage, end):
     assert line == {"event": "websocket", "log_level": "info", "user": "alice", **end}
 
 
-async def test_a_token_already_expired_is_closed_4403_without_an_acknowledgement(start):
+async def test_an_expired_token_is_closed_4403_without_an_acknowledgement(start):
     server = await start(authenticate=with_token(expires_at=1000.0), clock=lambda: 1000.0)
     peer = await server.connect(init=False)
     await peer.send({"type": "connection_init"})
@@ -208,7 +208,7 @@ async def test_a_live_connection_is_closed_4403_when_its_token_expires(start):
 
 @pytest.fixture
 def connection_of(engine):
-    """The server's own object of a peer's connection, as resolvers get it."""
+    """Return the server's object of a peer's connection, as resolvers get it."""
 
     async def connection(peer):
         caught = []
@@ -226,9 +226,7 @@ def connection_of(engine):
     return connection
 
 
-async def test_a_renewed_token_keeps_the_connection_and_its_subscriptions_past_the_first_expiry(
-    start, engine, connection_of
-):
+async def test_a_renewed_token_keeps_the_connection_past_the_first_expiry(start, engine, connection_of):
     async def tick(request, context):
         while True:
             await asyncio.sleep(0.05)
@@ -262,7 +260,7 @@ async def test_a_renewal_that_expires_sooner_closes_sooner(start, connection_of)
     assert await peer.closed() == (4403, "Token expired")
 
 
-async def test_renewing_a_connection_that_has_gone_does_nothing(start, connection_of):
+async def test_renewing_a_closed_connection_does_nothing(start, connection_of):
     server = await start(authenticate=with_token(time.time() + 60))
     peer = await server.connect()
     connection, _ = await connection_of(peer)
@@ -270,13 +268,13 @@ async def test_renewing_a_connection_that_has_gone_does_nothing(start, connectio
     await server.idle()
     context = connection._context
     connection.renew(time.time() + 60, "alice, renewed")
-    # A timer would hold on to the connection until the token expires.
+    # A timer would keep the connection alive until the token expires.
     assert (connection._context, connection._timers) == (context, {})
     connection.close(FORBIDDEN)
-    assert connection._closing is None
+    assert connection._close_frame is None
 
 
-async def test_an_expiry_is_measured_by_the_clock_handed_in(start):
+async def test_expiry_uses_the_given_clock(start):
     seconds = [0.0]
     server = await start(authenticate=with_token(0.2), clock=lambda: seconds[0])
     peer = await server.connect()

@@ -20,7 +20,7 @@ async def by_name(payload):
 
 @pytest.fixture
 def crowded(start):
-    """A server with room for three connections, two of each user."""
+    """A server that takes three connections, two of each user."""
 
     async def connect():
         server = await start(TransportLimits(max_connections=3, max_connections_per_user=2), authenticate=by_name)
@@ -35,7 +35,7 @@ def crowded(start):
     return connect
 
 
-async def test_where_all_places_are_taken_by_users_a_further_socket_is_closed_1013(crowded):
+async def test_a_socket_beyond_the_connection_limit_is_closed_1013(crowded):
     server, arrive = await crowded()
     seated = [await arrive(name) for name in ("alice", "alice", "bob")]
     for _ in range(2):
@@ -47,7 +47,7 @@ async def test_where_all_places_are_taken_by_users_a_further_socket_is_closed_10
     await arrive("carol")
 
 
-async def test_a_user_with_too_many_connections_gets_no_further_one_and_others_do(crowded):
+async def test_the_connection_limit_of_one_user_does_not_affect_others(crowded):
     server, arrive = await crowded()
     first, second = [await arrive("alice") for _ in range(2)]
     third = await server.connect(init=False)
@@ -58,7 +58,7 @@ async def test_a_user_with_too_many_connections_gets_no_further_one_and_others_d
     assert await second.is_alive()
 
 
-async def test_sockets_that_say_nothing_make_room_for_users_the_oldest_first(crowded):
+async def test_the_oldest_unauthenticated_sockets_give_way_to_users(crowded):
     server, arrive = await crowded()
     silent = [await server.connect(init=False) for _ in range(2)]
     nameless = await server.connect()
@@ -72,7 +72,7 @@ async def test_sockets_that_say_nothing_make_room_for_users_the_oldest_first(cro
     assert await bob.is_alive()
 
 
-async def test_ten_thousand_operations_on_one_connection_are_refused_past_the_limit_and_harm_nobody(start, engine):
+async def test_ten_thousand_operations_on_one_connection_harm_no_other(start, engine):
     async def wait(request, context):
         await asyncio.Event().wait()
 
@@ -104,7 +104,7 @@ async def test_ten_thousand_operations_on_one_connection_are_refused_past_the_li
             await asyncio.sleep(0.01)
 
     await asyncio.gather(flood(), count_refusals(), watch())
-    # The hundred that are at work, each in a task at the most.
+    # At most the hundred running operations, each in a task.
     assert len(asyncio.all_tasks()) <= tasks + 100
     assert slowest < 0.5
     for n in range(100):
@@ -114,7 +114,7 @@ async def test_ten_thousand_operations_on_one_connection_are_refused_past_the_li
     assert (await peer.receive())["type"] == "next"
 
 
-async def test_an_id_too_long_to_be_repeated_is_refused_and_the_connection_stays(server):
+async def test_a_too_long_operation_id_is_refused_and_the_connection_stays(server):
     peer = await server.connect()
     await peer.subscribe("x" * 1025, "query hello")
     frame = await peer.receive()
@@ -131,7 +131,7 @@ def in_fragments(text, count):
 
 @pytest.mark.parametrize("fragments", [1, 3])
 @pytest.mark.parametrize(("init", "limit"), [(False, 65_536), (True, 1_048_576)], ids=["before the ack", "after it"])
-async def test_a_message_past_the_limit_is_closed_1009_however_it_comes(server, init, limit, fragments):
+async def test_a_message_past_the_limit_is_closed_1009_fragmented_or_not(server, init, limit, fragments):
     bystander = await server.connect()
     peer = await server.connect(init=init)
     ping = '{"type":"ping","payload":{"a":"%s"}}'

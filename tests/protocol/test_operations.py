@@ -1,4 +1,4 @@
-"""Operations over the socket: their frames, their order, their ends."""
+"""Operations over the socket: their frames, their order, and their ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ticks(n):
 
 
 class Script:
-    """What happened to an operation on the server, step by step, and the gate it waits at."""
+    """The steps of an operation on the server, and the gate at which it waits."""
 
     def __init__(self):
         self.steps = []
@@ -87,7 +87,7 @@ async def test_a_query_or_mutation_is_one_next_and_a_complete(server, engine, ki
     assert await peer.is_alive()
 
 
-async def test_a_response_with_errors_is_a_next_all_the_same(server, engine):
+async def test_a_response_with_errors_is_a_next_frame(server, engine):
     response = {"data": {"user": None}, "errors": [{"message": "No", "path": ["user"]}]}
 
     async def fail(request, context):
@@ -108,7 +108,7 @@ async def test_a_subscription_is_its_events_in_order_and_a_complete(server, coun
     assert await peer.receive() == {"id": "s", "type": "complete"}
 
 
-async def test_operations_run_side_by_side(server, script):
+async def test_operations_run_concurrently(server, script):
     peer = await server.connect()
     await peer.subscribe("slow", "query wait")
     await peer.subscribe("stream", "subscription wait")
@@ -121,7 +121,7 @@ async def test_operations_run_side_by_side(server, script):
     assert [kind for id, kind in seen if id == "stream"] == ["next", "complete"]
 
 
-async def test_a_stream_with_much_to_say_leaves_room_for_others(server, engine):
+async def test_a_busy_stream_does_not_starve_others(server, engine):
     sent = 0
     sent_before_the_query = None
 
@@ -145,7 +145,7 @@ async def test_a_stream_with_much_to_say_leaves_room_for_others(server, engine):
     assert sent_before_the_query < 200
 
 
-async def test_operations_begin_while_later_frames_of_the_same_burst_still_wait(server, engine):
+async def test_operations_begin_before_later_frames_of_the_same_burst_are_read(server, engine):
     began = []
 
     async def query(request, context):
@@ -170,7 +170,7 @@ async def test_operations_begin_while_later_frames_of_the_same_burst_still_wait(
 
 
 class Handmade:
-    """A source of events that is no generator: cancelling a step of it doesn't close it."""
+    """An event source that is no generator: cancelling one of its steps does not close it."""
 
     def __init__(self, failing=False):
         self.failing = failing
@@ -211,7 +211,7 @@ async def test_an_id_in_use_is_closed_4409(server, script):
     assert await peer.closed() == (4409, "Subscriber for twice already exists")
 
 
-async def test_the_reason_of_4409_is_cut_to_what_a_close_frame_holds(server, script):
+async def test_the_reason_of_4409_is_cut_to_the_size_of_a_close_frame(server, script):
     peer = await server.connect()
     long = "\N{EURO SIGN}" * 200
     await peer.subscribe(long, "query wait")
@@ -240,7 +240,7 @@ async def test_an_id_is_free_again_once_the_client_has_completed_the_operation(s
     assert [(await peer.receive())["type"] for _ in range(2)] == ["next", "complete"]
 
 
-async def test_a_completed_subscription_is_closed_and_says_nothing_more(server, script):
+async def test_a_completed_subscription_is_closed_and_sends_nothing_more(server, script):
     peer = await server.connect()
     await peer.subscribe("s", "subscription wait")
     await peer.receive()
@@ -251,7 +251,7 @@ async def test_a_completed_subscription_is_closed_and_says_nothing_more(server, 
     assert await peer.is_alive()
 
 
-async def test_a_completed_query_is_cancelled_and_says_nothing_more(server, script):
+async def test_a_completed_query_is_cancelled_and_sends_nothing_more(server, script):
     peer = await server.connect()
     await peer.subscribe("q", "query wait")
     await script.until("started")
@@ -260,7 +260,7 @@ async def test_a_completed_query_is_cancelled_and_says_nothing_more(server, scri
     assert await peer.nothing_comes()
 
 
-async def test_a_completed_mutation_goes_on_to_its_end_and_says_nothing_more(server, script):
+async def test_a_completed_mutation_runs_to_its_end_and_sends_nothing_more(server, script):
     peer = await server.connect()
     await peer.subscribe("m", "mutation wait")
     await script.until("started")
@@ -278,8 +278,8 @@ class Pages:
     def __init__(self):
         self.frames = []
 
-    async def write(self, frame, still_wanted, *, then=None):
-        if still_wanted():
+    async def write(self, frame, is_wanted, *, then=None):
+        if is_wanted():
             self.frames += [frame, then]
 
 
@@ -288,7 +288,7 @@ async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine,
     host = Host(engine, None, TransportLimits(), time.time, str, ConnectionLimits(1, 1), set())
     request = GraphQLRequest("mutation wait")
     pages = Pages()
-    # Over a socket the operation gets its first turn before the next frame is read.
+    # Over a socket the operation has its first step before the next frame is read.
     operation = ClientOperation("m", engine.prepare(request), request, ConnectionContext(None, "r"), host, pages, print)
     task = operation.task
     operation.abandon()
@@ -298,7 +298,7 @@ async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine,
 
 
 @pytest.mark.parametrize("code", [1000, 1001, None], ids=["normal", "going away", "dropped"])
-async def test_when_the_socket_closes_queries_and_streams_end_and_mutations_go_on(server, engine, code):
+async def test_on_close_queries_and_streams_end_and_mutations_go_on(server, engine, code):
     scripts = {kind: Script() for kind in ("query", "mutation", "subscription")}
     engine.executions["query wait"] = scripts["query"].execute
     engine.executions["mutation wait"] = scripts["mutation"].execute
@@ -334,7 +334,7 @@ async def test_past_the_limit_an_operation_is_rate_limited_and_the_connection_st
     assert [(await peer.receive())["type"] for _ in range(2)] == ["next", "complete"]
 
 
-async def test_mutations_that_the_client_has_walked_away_from_count_towards_the_limit(start, script):
+async def test_mutations_that_the_client_abandoned_count_towards_the_limit(start, script):
     server = await start(TransportLimits(max_subscriptions=2))
     peer = await server.connect()
     for n in range(2):

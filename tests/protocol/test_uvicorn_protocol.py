@@ -1,4 +1,4 @@
-"""uvicorn's WebSocket protocol lets go of peers that have stopped reading."""
+"""uvicorn's WebSocket protocol drops peers that have stopped reading."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Impatient(DirectWebSocketProtocol):
 
 
 async def fill_up(websocket):
-    """Write what the peer doesn't read, until some of it is stuck in the server."""
-    while not websocket.scope["extensions"][SOCKET_EXTENSION].waiting:
+    """Write until the peer, which does not read, leaves some of it in the server's buffers."""
+    while not websocket.scope["extensions"][SOCKET_EXTENSION].buffered_bytes:
         await websocket.send_text("x" * 10_000)
 
 
@@ -67,7 +67,7 @@ async def test_a_peer_that_never_reads_the_close_frame_is_dropped(start, eventua
     await eventually(lambda: not server.server_state.connections)
 
 
-async def test_a_peer_that_does_not_read_holds_up_no_shutdown(start, eventually):
+async def test_a_peer_that_does_not_read_does_not_delay_the_shutdown(start, eventually):
     server = await start(serve_on_and_on)
     await eventually(lambda: len(server.server_state.connections) == 1)
     await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""What breaks the WebSocket protocol itself, below any message of ours."""
+"""Violations of the WebSocket protocol itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FINAL = 0x80
 
 
 def frame(head, payload=b"", *, length=None, mask=True):
-    """A frame as it is on the wire, masked with nulls."""
+    """Return the bytes of a frame, masked with nulls."""
     length = len(payload) if length is None else length
     if length < 126:
         size = bytes([length | 0x80 * mask])
@@ -32,7 +32,7 @@ def frame(head, payload=b"", *, length=None, mask=True):
 
 @contextlib.asynccontextmanager
 async def wire(url):
-    """An open WebSocket as a stream of bytes."""
+    """Open a WebSocket as a stream of bytes."""
     address, path = url.removeprefix("ws://").split("/")
     host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -65,7 +65,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("sent", "code"), BROKEN.values(), ids=BROKEN.keys())
-async def test_what_is_no_websocket_frame_is_closed_as_rfc_6455_says_and_harms_nobody(server, sent, code):
+async def test_an_invalid_websocket_frame_is_closed_as_rfc_6455_says(server, sent, code):
     bystander = await server.connect()
     async with wire(server.url) as (reader, writer):
         writer.write(sent)
@@ -75,7 +75,7 @@ async def test_what_is_no_websocket_frame_is_closed_as_rfc_6455_says_and_harms_n
     assert await bystander.is_alive()
 
 
-async def test_who_reads_nothing_is_sent_no_pongs_either():
+async def test_a_peer_that_reads_nothing_gets_no_pongs():
     kept = []
     seen = asyncio.Event()
 
@@ -85,9 +85,9 @@ async def test_who_reads_nothing_is_sent_no_pongs_either():
         connection = scope["extensions"][SOCKET_EXTENSION]
         while connection.writable.is_set():
             await websocket.send_text("x" * 10_000)
-        kept.append(connection.waiting)
+        kept.append(connection.buffered_bytes)
         await websocket.receive()
-        kept.append(connection.waiting)
+        kept.append(connection.buffered_bytes)
         seen.set()
 
     config = uvicorn.Config(fill_up_and_receive, ws=DirectWebSocketProtocol, lifespan="off", log_config=None)

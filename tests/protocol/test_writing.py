@@ -1,4 +1,4 @@
-"""Whose turn it is to write, and who is behind, on a socket whose peer reads as the test says."""
+"""Turns of writers, and slow peers, on a socket whose peer reads as the test decides."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ SOON = 0.02
 
 
 class PeersSocket:
-    """What uvicorn's protocol offers. The peer's part is played by `fall_behind` and `take`."""
+    """A stand-in for uvicorn's protocol. The test plays the peer with `fall_behind` and `take`."""
 
     is_open = True
 
     def __init__(self) -> None:
-        self.waiting = 0
+        self.buffered_bytes = 0
         self.written: list[bytes] = []
         self.scope = {"extensions": {SOCKET_EXTENSION: self}}
-        self.tell_flow: Callable[[bool], None] = lambda free: None
+        self.set_writable: Callable[[bool], None] = lambda writable: None
 
-    def on_flow(self, call: Callable[[bool], None]) -> None:
-        self.tell_flow = call
+    def on_writable_change(self, call: Callable[[bool], None]) -> None:
+        self.set_writable = call
 
     def write(self, *payload: bytes) -> None:
         self.written.append(b"".join(payload))
 
     def fall_behind(self, waiting: int) -> None:
-        self.waiting = waiting
-        self.tell_flow(False)
+        self.buffered_bytes = waiting
+        self.set_writable(False)
 
     def take(self) -> None:
-        self.waiting = 0
-        self.tell_flow(True)
+        self.buffered_bytes = 0
+        self.set_writable(True)
 
 
 class Written:
-    """A writer on such a socket, and how often it took the peer for stalled."""
+    """A writer on such a socket. It counts how often it found the peer stalled."""
 
     def __init__(self) -> None:
         self.socket = PeersSocket()
@@ -58,7 +58,7 @@ async def written() -> Written:
     return Written()
 
 
-async def test_who_has_taken_all_that_waited_is_not_stalled_though_more_waits_now(written: Written) -> None:
+async def test_a_peer_that_took_all_queued_data_is_not_stalled(written: Written) -> None:
     written.socket.fall_behind(70_000)
     for _ in range(3):
         await asyncio.sleep(SOON / 2)
@@ -69,7 +69,7 @@ async def test_who_has_taken_all_that_waited_is_not_stalled_though_more_waits_no
     assert written.stalls > 0
 
 
-async def test_who_has_given_up_waiting_costs_a_peer_that_does_not_read_nothing(written: Written) -> None:
+async def test_an_abandoned_write_does_not_count_against_a_slow_peer(written: Written) -> None:
     written.socket.fall_behind(70_000)
     for _ in range(10):
         waiting = asyncio.create_task(written.writer.write("given up"))
@@ -78,13 +78,13 @@ async def test_who_has_given_up_waiting_costs_a_peer_that_does_not_read_nothing(
         await asyncio.wait([waiting])
     still = asyncio.create_task(written.writer.write("wanted"))
     await asyncio.sleep(0)
-    assert len(written.writer._turns) == 1
+    assert len(written.writer._waiting_calls) == 1
     written.socket.take()
     await still
     assert written.socket.written == [b"wanted"]
 
 
-async def test_a_peer_that_is_told_to_catch_up_again_and_again_is_no_less_behind() -> None:
+async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> None:
     room, ticks = QueueBudget(2), itertools.count(1)
     mailbox = Mailbox(cast(Any, "somebody"), Position("e", 0), room)
 
@@ -97,7 +97,7 @@ async def test_a_peer_that_is_told_to_catch_up_again_and_again_is_no_less_behind
     assert since is not None
     await asyncio.sleep(0.005)
     for _ in range(3):
-        # It reads, slower than it is written to.
+        # It reads more slowly than the server writes.
         assert isinstance(mailbox.take(), Lagged)
         put(3)
         assert room.behind_since == since

@@ -58,12 +58,12 @@ def test_the_digest_tells_contents_apart_and_nothing_else(tmp_path: Path) -> Non
         ("[]", "is not a JSON object"),
         ("null", "is not a JSON object"),
         ("{}", "has no kind"),
-        ('{"kind": "quit", "nick": "a"}', 'has the unknown kind "quit" (known are message, join and rename)'),
+        ('{"kind": "quit", "nick": "a"}', 'has the unknown kind "quit" (use message, join or rename)'),
         ('{"kind": 7, "nick": "a"}', "has the unknown kind 7"),
         ('{"kind": "message", "text": "hi"}', "has no nick"),
         ('{"kind": "message", "nick": "a"}', "has no text"),
-        ('{"kind": "message", "nick": "a", "text": 5}', "has a text that is no text: 5"),
-        ('{"kind": "message", "nick": "a", "text": "hi", "to": ["b"]}', 'has a to that is no text: ["b"]'),
+        ('{"kind": "message", "nick": "a", "text": 5}', "has a text that is not a text: 5"),
+        ('{"kind": "message", "nick": "a", "text": "hi", "to": ["b"]}', 'has a to that is not a text: ["b"]'),
         ('{"kind": "message", "nick": " ", "text": "hi"}', "has a blank nick"),
         ('{"kind": "join", "nick": ""}', "has a blank nick"),
         ('{"kind": "join"}', "has no nick"),
@@ -89,7 +89,7 @@ def test_a_long_wrong_value_is_not_shown_in_full(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "\n\n \n"])
 def test_a_file_without_lines_is_refused(tmp_path: Path, content: str) -> None:
     path = _written(tmp_path, content)
-    with pytest.raises(CommandError, match=r"holds no chat: it is empty\.$"):
+    with pytest.raises(CommandError, match=r"is empty: it should have one JSON object per line\.$"):
         read_chat(path)
 
 

@@ -127,7 +127,7 @@ def test_where_too_few_were_there_the_first_to_join_are_too() -> None:
 
 
 def test_a_chat_of_one_person_is_refused() -> None:
-    with pytest.raises(CommandError, match=r"^The chat has 1 person in it: a group begins with 3"):
+    with pytest.raises(CommandError, match=r"^The chat has only 1 person: a group needs 3 members"):
         _plan(MessageLine(1, "a", "hi", None), RenameLine(2, "a", "b"), MessageLine(3, "b", "hi", None))
 
 

@@ -20,7 +20,7 @@ async def test_whoever_is_ready_first_waits_for_those_before() -> None:
         async with turn:
             await asyncio.sleep(chance.random() / 50)
             if number % 5:
-                await turn.come()
+                await turn.wait()
                 order.append(number)
                 turn.over.set()
             # Every fifth needs no place.
@@ -39,7 +39,7 @@ async def test_one_that_fails_lets_none_after_it_come() -> None:
 
     async def use_case(number: int, turn: Turn) -> None:
         async with turn:
-            await turn.come()
+            await turn.wait()
             if number == 3:
                 raise refusal
             came.append(number)
@@ -59,4 +59,4 @@ async def test_no_turn_comes_after_a_failure_that_is_past() -> None:
         async with turns.next():
             raise NotAMember("not you")
     with pytest.raises(OutOfTurn):
-        await turns.next().come()
+        await turns.next().wait()

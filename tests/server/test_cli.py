@@ -108,9 +108,9 @@ def test_a_token_is_signed_with_the_secret_that_is_set(
         (["dev", "--port", "http"], "--port"),
         (["dev", "--port", "65536"], "^CONFAB_PORT is '65536', but should be a whole number from 1 to 65535"),
         (["serve", "--workers", "0"], "--workers"),
-        (["import-chat", "no-such-file.jsonl", "--group", "Ubuntu"], "^no-such-file.jsonl is not a file"),
+        (["import-chat", "no-such-file.jsonl", "--group", "Ubuntu"], "^no-such-file.jsonl is not a readable file"),
         (["revoke"], "Missing argument"),
-        (["revoke", "alice"], r"^No confab dev runs on \.data: set CONFAB_MONGO_URL"),
+        (["revoke", "alice"], r"^No confab dev is running on \.data: set CONFAB_MONGO_URL"),
         (["serve"], "^No key to check tokens with"),
     ],
 )
@@ -122,7 +122,7 @@ def test_tokens_cannot_be_signed_for_somebody_elses_keys(
     confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
 ) -> None:
     environment.setenv("CONFAB_JWKS_URL", "https://id.example.org/jwks")
-    assert_refused(confab("token", "alice"), "^Tokens are checked against a JWK set")
+    assert_refused(confab("token", "alice"), "^Tokens are checked with a JWK set")
 
 
 def test_serve_refuses_the_development_secret(confab: Callable[..., Outcome], environment: pytest.MonkeyPatch) -> None:
@@ -136,14 +136,14 @@ def test_serve_tells_of_a_port_that_is_taken(confab: Callable[..., Outcome], env
     environment.setenv("CONFAB_JWT_SECRET", SECRET)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert_refused(confab("serve", "--port", str(port)), rf"^Port {port} on 127\.0\.0\.1 is taken")
+        assert_refused(confab("serve", "--port", str(port)), rf"^Port {port} on 127\.0\.0\.1 is in use")
 
 
 def test_a_foreign_address_cannot_be_listened_on(
     confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
 ) -> None:
     environment.setenv("CONFAB_JWT_SECRET", SECRET)
-    assert_refused(confab("serve", "--host", "192.0.2.1"), r"^192\.0\.2\.1 is no address of this machine")
+    assert_refused(confab("serve", "--host", "192.0.2.1"), r"^192\.0\.2\.1 is not an address of this machine")
 
 
 def test_the_schema_is_printed_as_sdl(confab: Callable[..., Outcome]) -> None:
@@ -233,7 +233,7 @@ def test_dev_starts_serves_and_stops(data_dir: Path, confab: Callable[..., Outco
         for name, token in tokens.items():
             assert ask_who_i_am(port, f"Bearer {token}") == {"data": {"me": {"id": name}}}
 
-        assert_refused(confab(*dev, port), rf"^Port {port} on 127\.0\.0\.1 is taken")
+        assert_refused(confab(*dev, port), rf"^Port {port} on 127\.0\.0\.1 is in use")
         in_use = rf"^{data_dir} is in use by another Confab \(process {process.pid}\)"
         assert_refused(confab(*dev, other_port), in_use)
 
@@ -343,7 +343,7 @@ def test_what_is_not_sharded_is_not_divided(
     environment.setenv("CONFAB_MONGO_URL", mongo_url)
     environment.setenv("CONFAB_MONGO_DATABASE", mongo_database_name)
     assert_refused(
-        confab("shard", "--apply"), "is not sharded: --apply needs the address of a mongos. Nothing was changed."
+        confab("shard", "--apply"), "is not a sharded cluster: set CONFAB_MONGO_URL to a mongos. Nothing was changed."
     )
     with MongoClient[dict[str, object]](mongo_url) as client:
         assert client[mongo_database_name].list_collection_names() == []

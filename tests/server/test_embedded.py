@@ -21,7 +21,7 @@ from redis import Redis
 
 from server.embedded import EmbeddedError, EmbeddedServers, PortTaken, RunningServers, find_running, ports
 from server.embedded.binaries import find_mongod, find_redis
-from server.embedded.failures import explain
+from server.embedded.failures import explain_exit
 from server.embedded.folder import DataFolder
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends orphans on Linux only")
@@ -137,7 +137,7 @@ def test_a_server_that_dies_by_itself_is_noticed(running: EmbeddedServers) -> No
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: running.redis_pid is None)
-    with pytest.raises(EmbeddedError, match=r"^Redis was killed, perhaps for want of memory"):
+    with pytest.raises(EmbeddedError, match=r"^Redis was killed, possibly because memory ran out"):
         running.check()
     running.start_redis()
     running.check()
@@ -195,7 +195,7 @@ def test_a_leftover_that_outlived_its_parent_is_stopped(folder: Path) -> None:
         wait_until(lambda: not ports.is_free(port))
         with EmbeddedServers(folder, mongo=False, on_progress=told.append):
             leftover.wait(10)
-    assert "Stopped Redis, left over from a run that was killed" in told
+    assert "Stopped Redis, which a killed run had left behind" in told
 
 
 def test_a_stranger_who_got_the_number_of_a_dead_server_is_left_alone(folder: Path) -> None:
@@ -212,7 +212,7 @@ def test_two_on_the_same_folder_are_told_apart(folder: Path) -> None:
         first.check()
     assert str(caught.value) == (
         f"{folder} is in use by another Confab (process {os.getpid()}): "
-        "stop that one, or choose another folder with --data-dir."
+        "stop it, or choose another folder with --data-dir."
     )
 
 
@@ -221,9 +221,7 @@ def test_a_given_port_that_is_taken_is_refused(folder: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(PortTaken) as caught, EmbeddedServers(folder, mongo=False, redis_port=port):
             pass
-    assert str(caught.value) == (
-        f"Port {port}, meant for Redis, is taken: stop what listens there, or choose another port."
-    )
+    assert str(caught.value) == (f"Port {port} for Redis is in use: stop the other program, or choose another port.")
 
 
 def test_a_remembered_port_that_is_damaged_is_forgotten(folder: Path) -> None:
@@ -234,14 +232,14 @@ def test_a_remembered_port_that_is_damaged_is_forgotten(folder: Path) -> None:
 
 def test_a_file_where_the_folder_should_be_is_told(folder: Path) -> None:
     (folder / "file").touch()
-    with pytest.raises(EmbeddedError, match=r"file is not a folder: move what is there away"):
+    with pytest.raises(EmbeddedError, match=r"file is not a folder: move the file away"):
         EmbeddedServers(folder / "file").start()
 
 
 def test_a_folder_of_somebody_else_is_told(folder: Path) -> None:
     folder.chmod(0o500)
     try:
-        with _without_privileges(), pytest.raises(EmbeddedError, match=r"cannot be written to \(Permission denied\)"):
+        with _without_privileges(), pytest.raises(EmbeddedError, match=r"is not writable \(Permission denied\)"):
             EmbeddedServers(folder / "new").start()
     finally:
         folder.chmod(0o700)
@@ -267,7 +265,7 @@ def test_a_disk_without_room_is_told_before_anything_is_started(folder: Path) ->
         contextlib.closing(data),
         pytest.raises(EmbeddedError, match=r"is full \(\d+ MB free, 1000000000000 MB needed\)"),
     ):
-        data.check_room(10**18)
+        data.check_free_space(10**18)
 
 
 def fake_mongod(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, version: str = "v7.0.5") -> None:
@@ -284,7 +282,7 @@ def fake_mongod(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, vers
     [
         (
             "echo 'mongod: error while loading shared libraries: libcurl.so.4: cannot open shared object file' >&2; exit 127",
-            "MongoDB needs libcurl.so.4, which this system lacks: install it (on Debian and Ubuntu: apt-get install "
+            "MongoDB needs libcurl.so.4, which is missing on this system: install it (on Debian and Ubuntu: apt-get install "
             "libcurl4), or set CONFAB_MONGO_URL to a server of your own.",
         ),
         (
@@ -294,7 +292,7 @@ def fake_mongod(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, vers
         ),
         (
             "echo 'write failed: No space left on device'; exit 14",
-            "The disk that holds {home} is full: free some room,",
+            "The disk of {home} is full: free some space,",
         ),
         (
             """echo '{"s":"E","c":"X","msg":"Out of luck"}'; exit 3""",
@@ -328,9 +326,14 @@ def test_a_mongod_that_is_too_old_is_passed_over(folder: Path, monkeypatch: pyte
 
 
 def test_missing_programs_are_told_with_what_to_install() -> None:
-    with pytest.raises(EmbeddedError, match=r"^No mongod .* set CONFAB_MONGO_URL to a server of your own\.$"):
+    with pytest.raises(
+        EmbeddedError, match=r"mongod (was not found|is available).* set CONFAB_MONGO_URL to a server of your own\.$"
+    ):
         find_mongod(search_path="", package="no-such-package")
-    with pytest.raises(EmbeddedError, match=r"^No valkey-server .* set CONFAB_REDIS_URL to a server of your own\.$"):
+    with pytest.raises(
+        EmbeddedError,
+        match=r"valkey-server (was not found|is available).* set CONFAB_REDIS_URL to a server of your own\.$",
+    ):
         find_redis(search_path="", package="no-such-package")
 
 
@@ -350,7 +353,7 @@ def test_a_failed_start_leaves_no_process_behind(folder: Path, monkeypatch: pyte
             '{"s":"E","c":"CONTROL","id":20568,"ctx":"initandlisten","msg":"Error setting up listener",'
             '"attr":{"error":{"code":9001,"codeName":"SocketException","errmsg":"Address already in use"}}}',
             48,
-            "Port 20123, meant for MongoDB, is taken",
+            "Port 20123 for MongoDB is in use",
         ),
         (
             '{"s":"F","c":"CONTROL","id":20573,"ctx":"initandlisten","msg":"Wrong mongod version","attr":{}}',
@@ -360,12 +363,12 @@ def test_a_failed_start_leaves_no_process_behind(folder: Path, monkeypatch: pyte
         (
             '{"s":"E","c":"WT","id":22435,"ctx":"initandlisten","msg":"WiredTiger error message","attr":{"error":-31809}}',
             -6,
-            "MongoDB cannot read its data in {home}: move it away to begin anew",
+            "MongoDB cannot read its data in {home}: move it away to start with an empty one",
         ),
         (
             "mongod: /lib/libc.so.6: version `GLIBC_2.38' not found",
             1,
-            "MongoDB needs GLIBC_2.38, which this system lacks",
+            "MongoDB needs GLIBC_2.38, which is missing on this system",
         ),
         (
             "cannot execute /opt/mongod: Exec format error",
@@ -377,5 +380,5 @@ def test_a_failed_start_leaves_no_process_behind(folder: Path, monkeypatch: pyte
 )
 def test_the_log_of_a_server_that_ended_is_understood(tmp_path: Path, told: str, exit_code: int, sentence: str) -> None:
     log = tmp_path.with_suffix(".log")
-    reason = explain("MongoDB", "CONFAB_MONGO_URL", log, told, exit_code, 20123, tmp_path)
+    reason = explain_exit("MongoDB", "CONFAB_MONGO_URL", log, told, exit_code, 20123, tmp_path)
     assert str(reason).startswith(sentence.format(home=tmp_path))

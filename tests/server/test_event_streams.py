@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 
 from server.app import create_app
 from server.settings import load_settings
-from store.deployment.event_streams import MOST_WAITING, EventStreamStore, QueueOutcome
+from store.deployment.event_streams import MAX_QUEUED_OPERATIONS, EventStreamStore, QueueOutcome
 from tests.conftest import own_database, own_prefix
 from tests.server.sse_peer import SSEPeer
 from tests.server.tokens import SECRET
@@ -90,7 +90,7 @@ async def servers(
             mongo_database=database,
             redis_prefix=prefix,
             jwt_secret=SECRET,
-            ws_max_subscriptions=MOST_WAITING,
+            ws_max_subscriptions=MAX_QUEUED_OPERATIONS,
         )
         one, two = create_app(settings), create_app(settings)
         async with one.router.lifespan_context(one), two.router.lifespan_context(two):
@@ -293,7 +293,7 @@ async def test_operations_on_a_stream_are_limited_and_there_is_room_when_one_end
     alice, _ = people
     stream = await here.reserve(alice)
     await here.open(alice, stream)
-    for number in range(MOST_WAITING):
+    for number in range(MAX_QUEUED_OPERATIONS):
         await here.begin(alice, stream, str(number), SESSIONS)
     for server in (here, there):
         assert code(await server.perform(alice, stream, "more", SESSIONS)) == (429, "RATE_LIMITED")
@@ -312,7 +312,7 @@ async def test_operations_on_a_reservation_begin_when_the_stream_is_opened(
     await there.begin(alice, stream, "withdrawn", SEND, input={"toUserId": bob, "content": "never"})
     assert code(await there.perform(alice, stream, "me", ME)) == (409, "INVALID_INPUT")
     assert (await there.stop(alice, stream, "withdrawn")).status_code == 200
-    for number in range(MOST_WAITING - 3):
+    for number in range(MAX_QUEUED_OPERATIONS - 3):
         await there.begin(alice, stream, str(number), ME)
     assert code(await there.perform(alice, stream, "more", ME)) == (429, "RATE_LIMITED")
     peer = await here.open(alice, stream)
@@ -331,13 +331,13 @@ async def test_an_operation_that_comes_while_the_stream_is_opened_begins_once(
     alice, bob = people
     stream = await here.reserve(alice)
     peers: list[SSEPeer] = []
-    wait = EventStreamStore.wait
+    wait = EventStreamStore.enqueue
 
     async def overtaken(store: EventStreamStore, *about: Any) -> QueueOutcome:
         peers.append(await here.open(alice, stream))
         return await wait(store, *about)
 
-    monkeypatch.setattr(EventStreamStore, "wait", overtaken)
+    monkeypatch.setattr(EventStreamStore, "enqueue", overtaken)
     await there.begin(alice, stream, "send", SEND, input={"toUserId": bob, "content": "once"})
     (peer,) = peers
     await peer.until(lambda: len(told(peer, "send")) == 2)

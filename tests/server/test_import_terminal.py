@@ -30,24 +30,24 @@ async def test_the_summary_tells_what_was_done(settings: Settings, capsys: pytes
     rows = dict(line.split(maxsplit=1) for line in shown.splitlines())
     assert rows["group"] == f"{GROUP} ({summary.group})"
     assert rows["messages"].startswith("38, ")
-    assert rows["messages"].endswith(" a second")
+    assert rows["messages"].endswith(" per second")
     assert (rows["people"], rows["joins"], rows["renames"]) == ("14, 6 of them from the start", "8", "6")
     assert rows["skipped"] == "1 without text"
     assert trouble == "", "no progress bar where nobody watches"
 
     await run_import(settings, SAMPLE, GROUP)
     shown, _ = capsys.readouterr()
-    assert shown == f"Nothing to do: all of {SAMPLE} is in {GROUP} ({summary.group}) already.\n"
+    assert shown == f"Nothing to do: all of {SAMPLE} is already in {GROUP} ({summary.group}).\n"
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (None, "is not a file that can be read"),
-        ("", "holds no chat"),
+        (None, "is not a readable file"),
+        ("", "is empty"),
         ('{"kind": "join", "nick": "a"}\nPK\x03', "Line 2 of "),
         ('{"kind": "join", "nick": "a"}\n{"kind": "part", "nick": "a"}', 'has the unknown kind "part"'),
-        ('{"kind": "message", "nick": "a", "text": "alone"}', "The chat has 1 person in it"),
+        ('{"kind": "message", "nick": "a", "text": "alone"}', "The chat has only 1 person"),
     ],
 )
 def test_a_bad_file_ends_with_one_sentence_and_code_2_and_stores_nothing(
@@ -76,11 +76,14 @@ async def test_a_group_name_that_none_may_have_is_refused(settings: Settings, na
     assert is_untouched(settings)
 
 
-async def test_databases_that_do_not_answer_are_told_of(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_import_reports_that_a_database_does_not_answer(
+    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.chat_import.command._START_WAIT_SECONDS", 0.1)
     nowhere = settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
     with pytest.raises(CommandError, match=r"^MongoDB or Redis does not answer: "):
         await run_import(nowhere, SAMPLE, GROUP)
-    assert "Stopped after 0 of 55 lines. The same command goes on from there." in capsys.readouterr().err
+    assert "Stopped after 0 of 55 lines. Repeat the command to continue." in capsys.readouterr().err
 
 
 def _command(settings: Settings, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:

@@ -24,7 +24,7 @@ from server.settings import load_settings
 from store.base.ids import UserId
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
-from subscriptions.transport.websocket import TransportLimits, TransportWS
+from subscriptions.transport.websocket import TransportLimits, WebSocketTransport
 from tests.conftest import own_database, own_prefix
 from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import serving
@@ -47,7 +47,7 @@ class Live:
     url: str
     clock: Any
     sockets: AsyncExitStack
-    transport: TransportWS
+    transport: WebSocketTransport
 
     async def connect(self, user: str, **claims: Any) -> Peer:
         peer = Peer(await self.sockets.enter_async_context(open_socket(self.url)))
@@ -101,11 +101,11 @@ async def services(
 @pytest.fixture
 async def live(services: Services, clock: Any, _mongo_janitor: MongoClient[Json]) -> AsyncIterator[Live]:
     authenticator = Authenticator(load_settings(jwt_secret=SECRET), clock)
-    transport = TransportWS(
+    transport = WebSocketTransport(
         services.engine,
         websocket_authenticator(authenticator.authenticate, services.sign_in, LoadShedding(100, 100)),
         TransportLimits(),
-        judge=authenticator.authenticate,
+        authenticate_token=authenticator.authenticate,
         clock=clock,
     )
 
@@ -157,7 +157,7 @@ async def test_a_token_that_is_refused_changes_nothing(live: Live, token: str, c
 
 
 async def test_of_two_tokens_asked_for_at_once_the_last_one_counts(live: Live) -> None:
-    judge, first_is_asked = live.transport._host.judge, asyncio.Event()
+    judge, first_is_asked = live.transport._host.authenticate_token, asyncio.Event()
 
     async def slowly(token: str) -> object:
         if not first_is_asked.is_set():
@@ -165,7 +165,7 @@ async def test_of_two_tokens_asked_for_at_once_the_last_one_counts(live: Live) -
             await asyncio.sleep(SOON)
         return await judge(token)
 
-    live.transport._host = replace(live.transport._host, judge=slowly)
+    live.transport._host = replace(live.transport._host, authenticate_token=slowly)
     alice = await live.connect("alice", exp=NOW + 60)
     for id, expires in (("first", NOW + 100), ("last", NOW + 200)):
         await alice.subscribe(id, RENEW, variables={"token": signed(sub="alice", exp=expires)})

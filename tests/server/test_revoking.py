@@ -207,7 +207,7 @@ async def test_what_can_not_be_revoked_is_said_and_what_servers_are_not_told_of_
     monkeypatch.undo()
     assert list(rows.find()) == []
     down = settings_with(redis_url="redis://127.0.0.1:9")
-    with pytest.raises(CommandError, match=r"^It is kept, but Redis"):
+    with pytest.raises(CommandError, match=r"^The revocation is stored, but Redis"):
         await revoke_tokens(down, "alice", NOW + 0.2)
     assert list(rows.find()) == [{"_id": "alice", "at": round((NOW + 0.2) * 1000)}]
     assert await revoke_tokens(settings, "alice", NOW + 0.2) == "2027-01-15T08:00:01Z"

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bench.asking import InsideAsker
+from bench.api_client import InsideAsker
 from server.observability.tracing import TracedEngine, create_tracer_provider, trace_stores
 from server.services import open_services
 from server.settings import Settings, SettingsError, load_settings

@@ -1,4 +1,4 @@
-"""The servers of a deployment go by one time, which never goes back, whatever their machines' clocks do."""
+"""The servers of a deployment share one time, which never goes back, whatever their machines' clocks do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from structlog.testing import capture_logs
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.snowflakes import WORKERS, Snowflakes
-from store.deployment.deployment import DEPLOYMENT, LEASE_MS, LEASES, VALID_MS, Deployment
+from store.deployment.deployment import Deployment
+from store.deployment.worker_numbers import LEASE_MS, LEASES, VALID_MS
+from store.mongo.collections import DEPLOYMENT
 from store.store import Store
 from tests.clock import DAY_MS, START_MS, ManualClock
 
@@ -19,7 +21,7 @@ HOUR_MS = 3_600_000
 
 
 class Server:
-    """What one server has of a deployment."""
+    """One server's view of a deployment."""
 
     def __init__(self, store: Store, machine: ManualClock) -> None:
         self.clock = DeploymentClock(machine)
@@ -31,15 +33,15 @@ class Server:
         await self.renew()
 
     async def renew(self) -> None:
-        await self._deployment.lease(self.ids, 5)
+        await self._deployment.worker_numbers.lease(self.ids, 5)
 
     async def close(self) -> None:
-        await self._deployment.release(self.ids, 5)
+        await self._deployment.worker_numbers.release(self.ids, 5)
 
 
 @pytest.fixture
 async def blank(store: Store) -> Store:
-    """A deployment in which no time was told yet."""
+    """A deployment in which no server has recorded a time yet."""
     await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$unset": {"time": ""}})
     return store
 
@@ -62,7 +64,7 @@ async def _told(store: Store) -> int:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-9_000, 9_000)), max_size=40))
-def test_time_never_goes_back_and_follows_at_once_where_it_goes_on(steps: list[tuple[bool, int]]) -> None:
+def test_time_never_goes_back_and_follows_forward_steps_at_once(steps: list[tuple[bool, int]]) -> None:
     machine = ManualClock()
     clock = DeploymentClock(machine)
     expected = START_MS
@@ -75,7 +77,7 @@ def test_time_never_goes_back_and_follows_at_once_where_it_goes_on(steps: list[t
         assert clock.now_ms() == expected
 
 
-def test_a_machine_whose_clock_is_set_while_it_runs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_the_machine_clock_does_not_change_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SystemClock()
     assert abs(clock.now_ms() - time.time_ns() // 1_000_000) < 1_000
     before = clock.now_ms()
@@ -86,7 +88,7 @@ def test_a_machine_whose_clock_is_set_while_it_runs_changes_nothing(monkeypatch:
 # --- between servers
 
 
-async def test_one_that_is_behind_when_it_opens_goes_on_from_the_others_time(blank: Store) -> None:
+async def test_a_server_behind_the_others_starts_from_their_time(blank: Store) -> None:
     fast, fast_machine = await _opened(blank, START_MS + HOUR_MS)
     slow, slow_machine = await _opened(blank, START_MS)
     assert slow.clock.now_ms() == fast.clock.now_ms() == START_MS + HOUR_MS
@@ -95,7 +97,7 @@ async def test_one_that_is_behind_when_it_opens_goes_on_from_the_others_time(bla
     assert slow.clock.now_ms() == fast.clock.now_ms() == START_MS + HOUR_MS + 5
 
 
-async def test_one_that_others_overtake_follows_when_it_renews_its_lease(blank: Store) -> None:
+async def test_a_server_overtaken_by_others_follows_at_its_next_lease(blank: Store) -> None:
     slow, _ = await _opened(blank, START_MS)
     fast, fast_machine = await _opened(blank, START_MS + HOUR_MS)
     fast_machine.ms += 1_000
@@ -105,7 +107,7 @@ async def test_one_that_others_overtake_follows_when_it_renews_its_lease(blank: 
     slow.ids.next()
 
 
-async def test_one_that_is_ahead_keeps_its_own_time(blank: Store) -> None:
+async def test_a_server_ahead_of_the_others_keeps_its_own_time(blank: Store) -> None:
     await _opened(blank, START_MS)
     fast, _ = await _opened(blank, START_MS + HOUR_MS)
     await fast.renew()
@@ -113,9 +115,7 @@ async def test_one_that_is_ahead_keeps_its_own_time(blank: Store) -> None:
 
 
 @pytest.mark.parametrize("end", ["died", "closed"])
-async def test_time_goes_on_when_all_are_gone_and_one_comes_back_with_its_clock_set_back(
-    blank: Store, end: str
-) -> None:
+async def test_time_goes_on_after_a_full_stop_and_a_clock_set_back(blank: Store, end: str) -> None:
     server, machine = await _opened(blank, START_MS)
     machine.ms += 14_000
     last = server.clock.now_ms()
@@ -125,7 +125,7 @@ async def test_time_goes_on_when_all_are_gone_and_one_comes_back_with_its_clock_
     assert back.clock.now_ms() >= last - (14_000 if end == "died" else 0)
 
 
-async def test_while_a_lease_is_renewed_with_a_leap_ids_are_made_all_the_time(
+async def test_ids_are_made_while_a_lease_renewal_advances_the_time(
     blank: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow, _ = await _opened(blank, START_MS)
@@ -146,10 +146,10 @@ async def test_while_a_lease_is_renewed_with_a_leap_ids_are_made_all_the_time(
     assert made == sorted(set(made))
 
 
-# --- clocks that are absurd
+# --- absurd clocks
 
 
-async def test_one_that_is_days_ahead_of_all_takes_nobody_along_and_says_so(store: Store) -> None:
+async def test_a_server_days_ahead_does_not_advance_the_others_and_logs_it(store: Store) -> None:
     before = await _told(store)
     with capture_logs() as logs:
         ahead, _ = await _opened(store, before + 2 * DAY_MS)
@@ -163,7 +163,7 @@ async def test_one_that_is_days_ahead_of_all_takes_nobody_along_and_says_so(stor
     assert ahead.clock.now_ms() == before + 2 * DAY_MS
 
 
-async def test_a_deployment_that_slept_for_days_goes_by_the_first_that_wakes(store: Store) -> None:
+async def test_after_days_of_sleep_the_first_server_sets_the_time(store: Store) -> None:
     now = await _told(store)
     await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"time": now - 30 * DAY_MS}})
     with capture_logs() as logs:
@@ -175,7 +175,7 @@ async def test_a_deployment_that_slept_for_days_goes_by_the_first_that_wakes(sto
 # --- worker numbers
 
 
-async def test_one_with_a_fast_clock_takes_nobody_elses_number(blank: Store) -> None:
+async def test_a_server_with_a_fast_clock_takes_no_number_in_use(blank: Store) -> None:
     slow, _ = await _opened(blank, START_MS)
     fast, _ = await _opened(blank, START_MS + HOUR_MS)
     assert fast.ids.worker != slow.ids.worker
@@ -184,7 +184,7 @@ async def test_one_with_a_fast_clock_takes_nobody_elses_number(blank: Store) -> 
 
 
 @pytest.mark.parametrize("end", ["died", "closed"])
-async def test_who_takes_a_number_over_makes_none_of_its_last_holders_ids_again(blank: Store, end: str) -> None:
+async def test_a_reused_number_makes_no_id_of_its_last_holder_again(blank: Store, end: str) -> None:
     first, machine = await _opened(blank, START_MS)
     made = [first.ids.next()]
     machine.ms += VALID_MS - 1
@@ -195,7 +195,7 @@ async def test_who_takes_a_number_over_makes_none_of_its_last_holders_ids_again(
     else:
         number = {"_id": 5 * WORKERS + first.ids.worker}
         assert await blank.mongo.update_one(LEASES, number, {"$inc": {"until": -LEASE_MS - 1}})
-    # The second goes again without having made any, and the third goes after it has.
+    # The second server ends without having made an id, the third one after it has.
     for makes in (False, True, True):
         next_one, _ = await _opened(blank, START_MS - HOUR_MS)
         assert next_one.ids.worker == first.ids.worker

@@ -1,4 +1,4 @@
-"""Storing messages again, and at places that are taken: what follows from them follows once, and where they are."""
+"""Messages that are stored again, or at a seq that is taken: their effects happen once, at the right seq."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TALK = private_id(ALICE, BOB)
 
 @pytest.fixture
 async def talk(store: Store) -> ConversationId:
-    """A conversation in which nothing was said yet."""
+    """A conversation without messages."""
     await store.conversations.open_private(TALK, 1)
     await store.conversations.find(TALK)
     return TALK
@@ -37,7 +37,7 @@ async def _commit(
     )
 
 
-async def test_a_message_that_is_stored_again_keeps_its_time(store: Store, talk: ConversationId) -> None:
+async def test_a_message_stored_again_keeps_its_commit_timestamp(store: Store, talk: ConversationId) -> None:
     reserved = await _reserved(store, talk)
     await _commit(store, reserved)
     before = await store.mongo.find_one(CONVERSATIONS, {"_id": talk})
@@ -47,9 +47,7 @@ async def test_a_message_that_is_stored_again_keeps_its_time(store: Store, talk:
     assert await store.mongo.find_one(CONVERSATIONS, {"_id": talk}) == before
 
 
-async def test_a_message_that_has_a_place_stays_there_whatever_place_it_is_given_later(
-    store: Store, talk: ConversationId
-) -> None:
+async def test_a_stored_message_keeps_its_seq_when_given_another(store: Store, talk: ConversationId) -> None:
     first = await _reserved(store, talk)
     await _commit(store, first)
     later = await store.outbox.reserve(first.message.with_place(0, 0), replaces_taken_place=True)
@@ -62,11 +60,11 @@ async def test_a_message_that_has_a_place_stays_there_whatever_place_it_is_given
 
 @pytest.mark.parametrize("messages_first", [False, True])
 @pytest.mark.parametrize("mentioned", [False, True], ids=["nobody", "the same one"])
-async def test_a_message_whose_place_is_taken_leaves_no_mention_there_and_takes_none_away(
+async def test_a_message_whose_seq_is_taken_changes_no_mention_count(
     store: Store, talk: ConversationId, mentioned: bool, messages_first: bool
 ) -> None:
     await _commit(store, await _reserved(store, talk, *[BOB] * mentioned))
-    # Redis is behind MongoDB, and gives the place out once more.
+    # Redis is behind MongoDB, and gives the seq out once more.
     head = store.keys.conversation(talk)[0]
     await store.cache.one(Call("HSET", (head,), ("s", 0, "n", 0)))
     late = await _reserved(store, talk, BOB)
@@ -75,10 +73,8 @@ async def test_a_message_whose_place_is_taken_leaves_no_mention_there_and_takes_
     assert row is not None and row.get("ms", []) == [1] * mentioned
 
 
-async def test_a_message_that_is_finished_after_its_recall_is_shown_as_it_is_by_then(
-    store: Store, talk: ConversationId
-) -> None:
-    """An older snapshot of Redis brings its entry in the outbox back, with the content that was recalled."""
+async def test_a_delivery_finished_after_the_recall_shows_the_recall(store: Store, talk: ConversationId) -> None:
+    """An older snapshot of Redis restores the message's outbox entry with the recalled content."""
     reserved = await _reserved(store, talk)
     await _commit(store, reserved)
     recalled = await store.revisions.recall(reserved.message, 1)
@@ -88,7 +84,7 @@ async def test_a_message_that_is_finished_after_its_recall_is_shown_as_it_is_by_
     assert durable.reserved.message.text is None
 
 
-async def test_a_private_message_reads_for_its_sender_in_the_head_and_writes_no_session(
+async def test_a_private_message_reads_for_its_sender_without_a_session_write(
     store: Store, talk: ConversationId
 ) -> None:
     await store.sessions.load(ALICE)
@@ -100,9 +96,7 @@ async def test_a_private_message_reads_for_its_sender_in_the_head_and_writes_no_
     assert [(rec["r"], rec["rn"], rec["d"]) for rec in read.values()] == [(1, 1, 1), (0, 0, 0)]
 
 
-async def test_a_private_message_takes_what_its_sender_was_mentioned_in_out_of_their_session(
-    store: Store, talk: ConversationId
-) -> None:
+async def test_a_private_message_clears_its_senders_mention_count(store: Store, talk: ConversationId) -> None:
     row = {"_id": session_row_id(ALICE, talk)}
     await store.mongo.update_one(SESSIONS, row, {"$set": {"ms": [1]}})
     await store.conversations.drop(talk)

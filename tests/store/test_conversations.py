@@ -1,4 +1,4 @@
-"""Heads and memberships: read from MongoDB on a miss, and by whom they are kept."""
+"""Heads and memberships: loaded from MongoDB on a miss, and which copies of them stay valid."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def _group(store: Store) -> ConversationId:
     return conversation
 
 
-async def test_one_that_does_not_exist_hides_none_of_those_that_are_not_cached(store: Store) -> None:
+async def test_a_missing_conversation_does_not_hide_uncached_ones(store: Store) -> None:
     existing = [private_id(ALICE, BOB), private_id(ALICE, CAROL)]
     for conversation in existing:
         await store.conversations.open_private(conversation, NOW)
@@ -37,7 +37,7 @@ async def test_one_that_does_not_exist_hides_none_of_those_that_are_not_cached(s
     assert list(heads) == existing
 
 
-async def test_that_holds_for_groups_with_ones_membership(store: Store) -> None:
+async def test_a_missing_group_does_not_hide_uncached_memberships(store: Store) -> None:
     private, groups = private_id(ALICE, BOB), [await _group(store), await _group(store)]
     await store.conversations.open_private(private, NOW)
     wanted = [groups[0], UNKNOWN, group_id(store.ids.next()), private, groups[1]]
@@ -45,11 +45,11 @@ async def test_that_holds_for_groups_with_ones_membership(store: Store) -> None:
     found = await store.conversations.find_with_member(ALICE, wanted)
     assert set(found) == {private, *groups}
     assert [found[group][1] is not None for group in groups] == [True, True]
-    # What was not there is not looked for again: once for the heads without members, and once for each group.
+    # A missing row is not looked up again: one query for the heads without members, and one for each group.
     assert store.mongo.trips - trips == 1 + 3
 
 
-async def test_a_membership_of_unknown_version_is_never_taken_from_memory(store: Store) -> None:
+async def test_a_membership_of_unknown_version_is_never_served_from_memory(store: Store) -> None:
     group = await _group(store)
     message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
     assert await store.conversations.list_recipients(group, "", 10) == [ALICE, BOB, CAROL]
@@ -63,7 +63,7 @@ async def _reserve_join(store: Store, message: Message, user: UserId) -> Reserve
     return await store.outbox.reserve_change(message, standing.version, ProposedChange(joining=(user,)), announced=True)
 
 
-async def test_of_changes_decided_on_the_same_state_one_is_made_and_the_next_waits_for_its_commit(store: Store) -> None:
+async def test_of_concurrent_group_changes_one_is_made_and_the_next_waits(store: Store) -> None:
     group = await _group(store)
     first = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
     second = Message(MessageId(store.ids.next()), group, BOB, MessageKind.SYSTEM, "Bob added Dave")
@@ -84,7 +84,7 @@ async def test_of_changes_decided_on_the_same_state_one_is_made_and_the_next_wai
     )
 
 
-async def test_a_change_that_is_under_way_outlives_the_eviction_of_head_and_members(store: Store) -> None:
+async def test_a_pending_change_survives_the_eviction_of_head_and_members(store: Store) -> None:
     group = await _group(store)
     message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
     made = await _reserve_join(store, message, DAVE)
@@ -104,12 +104,12 @@ async def test_a_change_that_is_under_way_outlives_the_eviction_of_head_and_memb
     assert (left.message, left.change) == (made.message, made.change)
 
 
-async def test_a_change_decided_on_a_group_that_mongodb_does_not_hold_stores_nothing(store: Store) -> None:
+async def test_a_change_of_a_group_that_is_not_in_mongodb_stores_nothing(store: Store) -> None:
     group = await _group(store)
     messages = [Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, name) for name in "ab"]
     ahead = await _reserve_join(store, messages[0], DAVE)
     assert isinstance(ahead, ReservedMessage)
-    # Redis forgets, and gives the same place and version for another change.
+    # Redis loses its data, and gives the same seq and version to another change.
     tell_redis(store.cache.url, "FLUSHALL")
     behind = await _reserve_join(store, messages[1], UserId("erin"))
     assert isinstance(behind, ReservedMessage)
@@ -117,12 +117,12 @@ async def test_a_change_decided_on_a_group_that_mongodb_does_not_hold_stores_not
     before = await store.mongo.find(MEMBERS, {}), await store.mongo.find(CONVERSATIONS, {})
     assert await store.groups.commit(ahead, NOW + 1) is None
     assert (await store.mongo.find(MEMBERS, {}), await store.mongo.find(CONVERSATIONS, {})) == before
-    # Repeating one that was made changes nothing, and tells when it was.
+    # Repeating a change that was made changes nothing, and returns the time when it was made.
     assert await store.groups.commit(behind, NOW + 2) == NOW
     assert [row["u"] for row in await store.mongo.find("messages", {"c": group})] == [ALICE]
 
 
-async def test_a_message_that_took_the_place_of_another_has_a_head_read_again_that_was_being_loaded(
+async def test_a_message_that_took_a_used_seq_restarts_a_head_load(
     store: Store,
 ) -> None:
     conversation = private_id(ALICE, BOB)
@@ -142,7 +142,7 @@ async def test_a_message_that_took_the_place_of_another_has_a_head_read_again_th
     assert reads == 2
 
 
-async def test_a_message_that_became_durable_while_its_head_was_being_loaded_has_it_read_again(
+async def test_a_message_committed_during_a_head_load_restarts_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conversation = private_id(ALICE, BOB)
@@ -165,15 +165,15 @@ async def test_a_message_that_became_durable_while_its_head_was_being_loaded_has
 
     monkeypatch.setattr(store.conversations._loader, "_read_mongo", reading)
     head = await store.conversations.find(conversation)
-    assert head is not None and head.last is not None
-    assert head.last.id == message.id
+    assert head is not None and head.newest is not None
+    assert head.newest.id == message.id
 
 
 @pytest.mark.parametrize(("stored", "expected"), [((0, 0), (2, 2)), ((5, 0), (6, 1))], ids=["new place", "taken place"])
-async def test_places_in_the_outbox_are_given_unless_mongodb_has_other_messages_there(
+async def test_seqs_in_the_outbox_count_unless_mongodb_has_other_messages(
     store: Store, stored: tuple[int, int], expected: tuple[int, int]
 ) -> None:
-    """What is in the outbox at a place that is taken gets another one, and counts there."""
+    """An outbox message at a seq that is taken gets another seq, and counts there."""
     conversation = private_id(ALICE, BOB)
     await store.conversations.open_private(conversation, NOW)
     await store.conversations.find(conversation)
@@ -190,7 +190,7 @@ async def test_places_in_the_outbox_are_given_unless_mongodb_has_other_messages_
     assert places == [(1, 1), expected]
 
 
-async def test_who_left_while_the_members_were_being_read_is_none_of_them(store: Store) -> None:
+async def test_a_user_who_left_during_the_member_load_is_no_member(store: Store) -> None:
     group = await _group(store)
     message = Message(MessageId(store.ids.next()), group, BOB, MessageKind.SYSTEM, "Bob left")
     standing = await store.conversations.find_group_snapshot(group, [BOB])
@@ -206,7 +206,7 @@ async def test_who_left_while_the_members_were_being_read_is_none_of_them(store:
         reads += 1
         found = await read(*args)
         if reads == 1:
-            # What was read is older than what becomes durable, is shown and leaves the outbox meanwhile.
+            # The loaded head is older than a message that is committed, applied and removed from the outbox meanwhile.
             assert await store.groups.commit(left, NOW) == NOW
             await store.cache.run(
                 [store.commits.newest_message_call(CommittedMessage(left, NOW)), store.outbox.clear_call(left)]

@@ -1,4 +1,4 @@
-"""Worker numbers are held by one process at a time; a Redis that lost what it held is noticed."""
+"""A worker number belongs to one process at a time, and a Redis that lost its data is detected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from store.base.clock import DeploymentClock
 from store.base.errors import Unreachable
 from store.base.snowflakes import WORKERS, Snowflakes
-from store.deployment.deployment import LEASE_MS, LEASES, Deployment
+from store.deployment.deployment import Deployment
+from store.deployment.worker_numbers import LEASE_MS, LEASES
 from store.redis.cache import Call
 from store.store import Store
 from tests.clock import ManualClock
@@ -21,54 +22,54 @@ def _process(store: Store, clock: ManualClock) -> tuple[Deployment, Snowflakes]:
 
 
 async def _outlast_lease(store: Store, number: int) -> None:
-    """As when a holder did not renew it for so long. That is counted in MongoDB's own time."""
+    """Let the lease of a process end, by MongoDB's own time."""
     assert await store.mongo.update_one(LEASES, {"_id": 5 * WORKERS + number}, {"$inc": {"until": -LEASE_MS - 1}})
 
 
-async def test_every_process_gets_a_number_of_its_own_and_keeps_it(store: Store) -> None:
+async def test_every_process_gets_its_own_number_and_keeps_it(store: Store) -> None:
     clock = ManualClock(1_795_000_000_000)
     processes = [_process(store, clock) for _ in range(WORKERS)]
     for deployment, ids in processes:
-        await deployment.lease(ids, 5)
+        await deployment.worker_numbers.lease(ids, 5)
     assert {ids.worker for _, ids in processes} == set(range(WORKERS))
     late, late_ids = _process(store, clock)
     with pytest.raises(Unreachable):
-        await late.lease(late_ids, 5)
+        await late.worker_numbers.lease(late_ids, 5)
     for deployment, ids in processes:
         held = ids.worker
-        await deployment.lease(ids, 5)
+        await deployment.worker_numbers.lease(ids, 5)
         assert ids.worker == held
 
 
-async def test_a_number_that_was_not_renewed_is_given_to_another_and_its_holder_stops(store: Store) -> None:
+async def test_a_number_that_was_not_renewed_goes_to_another_process(store: Store) -> None:
     clock = ManualClock(1_795_000_000_000)
     paused, paused_ids = _process(store, clock)
-    await paused.lease(paused_ids, 5)
+    await paused.worker_numbers.lease(paused_ids, 5)
     paused_ids.next()
     clock.ms += LEASE_MS + 1
     await _outlast_lease(store, paused_ids.worker)
     other, other_ids = _process(store, clock)
-    await other.lease(other_ids, 5)
+    await other.worker_numbers.lease(other_ids, 5)
     assert other_ids.worker == paused_ids.worker
     with pytest.raises(Unreachable):
         paused_ids.next()
     with pytest.raises(Unreachable):
-        await paused.lease(paused_ids, 5)
-    await paused.lease(paused_ids, 5)
+        await paused.worker_numbers.lease(paused_ids, 5)
+    await paused.worker_numbers.lease(paused_ids, 5)
     assert paused_ids.worker != other_ids.worker
 
 
-async def test_a_number_given_back_is_free_at_once(store: Store) -> None:
+async def test_a_returned_number_is_free_at_once(store: Store) -> None:
     clock = ManualClock(1_795_000_000_000)
     one, one_ids = _process(store, clock)
-    await one.lease(one_ids, 5)
-    await one.release(one_ids, 5)
+    await one.worker_numbers.lease(one_ids, 5)
+    await one.worker_numbers.release(one_ids, 5)
     two, two_ids = _process(store, clock)
-    await two.lease(two_ids, 5)
+    await two.worker_numbers.lease(two_ids, 5)
     assert two_ids.worker == one_ids.worker
 
 
-async def test_a_first_start_is_no_loss_and_an_emptied_redis_is(store: Store) -> None:
+async def test_an_emptied_redis_is_a_loss_and_a_first_start_is_not(store: Store) -> None:
     assert store.deployment.redis_lost_at_ms == 0
     epoch = store.deployment.redis_epoch
     await store.deployment.check_redis()
@@ -83,7 +84,7 @@ async def test_a_first_start_is_no_loss_and_an_emptied_redis_is(store: Store) ->
     assert other.redis_lost_at_ms == store.deployment.redis_lost_at_ms
 
 
-async def test_redis_may_lose_everything_again_while_one_looks(store: Store) -> None:
+async def test_redis_may_lose_everything_again_during_the_check(store: Store) -> None:
     async def lose() -> None:
         for _ in range(600):
             await store.cache.one(Call("DEL", (store.keys.epoch,)))

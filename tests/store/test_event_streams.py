@@ -1,4 +1,4 @@
-"""Tokens of event streams: reserved, opened once, kept by who holds the stream, forgotten."""
+"""Tokens of event streams are reserved, opened once, kept by the server that has the stream, and forgotten."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from store.base.ids import UserId
 from store.deployment.event_streams import (
-    LONGEST_WAITING,
+    MAX_OPERATION_BYTES,
     OPEN_MS,
     RESERVED_MS,
     EventStreamStore,
     QueueOutcome,
-    StreamPlace,
+    StreamLocation,
 )
 from store.redis.cache import Cache, Call
 
@@ -40,7 +40,7 @@ def token() -> str:
 
 
 async def lifetimes(cache: Cache, redis: Any) -> set[int]:
-    """How long what Redis holds will last, in whole seconds, rounded up."""
+    """Return the remaining lifetimes of the keys in Redis, in whole seconds, rounded up."""
     keys = [key.decode() for key in redis.scan_iter(match=f"{cache.keys.namespace}*")]
     return {-(-milliseconds // 1000) for milliseconds in await cache.run([Call("PTTL", (key,)) for key in keys])}
 
@@ -50,34 +50,34 @@ async def test_a_token_is_opened_once_by_one_server_and_forgotten_at_the_end(
 ) -> None:
     assert await store.find(token) is None
     await store.reserve(token, ALICE)
-    assert await store.find(token) == StreamPlace(ALICE, None)
+    assert await store.find(token) == StreamLocation(ALICE, None)
     assert await lifetimes(cache, _redis_janitor) == {RESERVED_MS // 1000}
     assert await store.open(token, ALICE, "here") == []
     assert await store.open(token, ALICE, "there") is None
-    assert await store.find(token) == StreamPlace(ALICE, "here")
+    assert await store.find(token) == StreamLocation(ALICE, "here")
     assert await lifetimes(cache, _redis_janitor) == {OPEN_MS // 1000}
-    await store.forget(token)
+    await store.delete(token)
     assert await store.find(token) is None
 
 
-async def test_what_redis_lost_is_told_again_by_who_holds_the_stream(
+async def test_the_server_with_the_stream_restores_what_redis_lost(
     store: EventStreamStore, token: str, cache: Cache, _redis_janitor: Any
 ) -> None:
-    await store.keep("here", [])
-    await store.keep("here", [(token, ALICE)])
-    assert await store.find(token) == StreamPlace(ALICE, "here")
+    await store.renew("here", [])
+    await store.renew("here", [(token, ALICE)])
+    assert await store.find(token) == StreamLocation(ALICE, "here")
     assert await lifetimes(cache, _redis_janitor) == {OPEN_MS // 1000}
 
 
-async def test_operations_wait_for_the_stream_to_be_opened_and_not_too_many_nor_too_long(
+async def test_operations_wait_for_the_stream_within_limits(
     store: EventStreamStore, token: str, cache: Cache, _redis_janitor: Any
 ) -> None:
     await store.reserve(token, ALICE)
-    assert await store.wait(token, "one", b"1", 2) is QueueOutcome.KEPT
-    assert await store.wait(token, "one", b"x", 2) is QueueOutcome.EXISTS
-    assert await store.wait(token, "two", b"x" * (LONGEST_WAITING + 1), 2) is QueueOutcome.FULL
-    assert await store.wait(token, "two", b"2", 2) is QueueOutcome.KEPT
-    assert await store.wait(token, "three", b"3", 2) is QueueOutcome.FULL
+    assert await store.enqueue(token, "one", b"1", 2) is QueueOutcome.QUEUED
+    assert await store.enqueue(token, "one", b"x", 2) is QueueOutcome.EXISTS
+    assert await store.enqueue(token, "two", b"x" * (MAX_OPERATION_BYTES + 1), 2) is QueueOutcome.FULL
+    assert await store.enqueue(token, "two", b"2", 2) is QueueOutcome.QUEUED
+    assert await store.enqueue(token, "three", b"3", 2) is QueueOutcome.FULL
     assert await store.withdraw(token, "three") is False
     assert await store.withdraw(token, "one") is True
     assert await lifetimes(cache, _redis_janitor) == {RESERVED_MS // 1000}

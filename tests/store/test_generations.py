@@ -1,4 +1,4 @@
-"""What another Redis holds, or an older one, is never read: its first use begins a generation of keys."""
+"""Data of another Redis, or of an older one, is never read: its first use begins a generation of keys."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.errors import Unreachable
-from store.deployment.redis_generations import DEPLOYMENT
 from store.mongo.client import Mongo
+from store.mongo.collections import DEPLOYMENT
 from store.redis.backends import FallbackBackend
 from store.redis.cache import Cache, Call
 from store.redis.request_scope import RequestScope, discard_request_cache
@@ -40,13 +40,11 @@ async def tell(store: Store, word: str) -> None:
 
 
 async def restart_redis(store: Store) -> None:
-    """As the deployment sees it: another run id, and all that it held still there."""
+    """Give Redis another run id, as a restart does; its data stays."""
     assert await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"run": "the one before"}})
 
 
-async def test_processes_share_what_redis_holds_until_it_was_restarted_and_then_share_what_it_holds_from_there_on(
-    store: Store, other: Store
-) -> None:
+async def test_processes_share_redis_before_and_after_its_restart(store: Store, other: Store) -> None:
     await tell(store, "old")
     assert await told(other) == b"old"
     await restart_redis(store)
@@ -61,7 +59,7 @@ async def test_processes_share_what_redis_holds_until_it_was_restarted_and_then_
     assert await told(store) == b"new"
 
 
-async def test_many_processes_that_find_another_redis_begin_one_generation(store: Store, other: Store) -> None:
+async def test_many_processes_that_find_a_new_redis_begin_one_generation(store: Store, other: Store) -> None:
     await restart_redis(store)
     for each in (store, other):
         each.deployment.generations.reconnect()
@@ -70,7 +68,7 @@ async def test_many_processes_that_find_another_redis_begin_one_generation(store
     assert store.deployment.generations.number == other.deployment.generations.number == 2
 
 
-async def test_who_is_still_connected_follows_those_who_began_anew(store: Store, other: Store) -> None:
+async def test_a_process_that_stayed_connected_follows_the_new_generation(store: Store, other: Store) -> None:
     await tell(store, "old")
     epoch = store.deployment.redis_epoch
     await other.deployment.generations.begin_next()
@@ -79,7 +77,7 @@ async def test_who_is_still_connected_follows_those_who_began_anew(store: Store,
     assert await told(store) is None
 
 
-async def test_a_name_of_a_former_generation_is_not_sent_any_more(store: Store) -> None:
+async def test_a_key_of_a_former_generation_is_not_sent(store: Store) -> None:
     old = Call("GET", (f"{store.keys.namespace}word",))
     await tell(store, "old")
     await store.deployment.generations.begin_next()
@@ -90,7 +88,7 @@ async def test_a_name_of_a_former_generation_is_not_sent_any_more(store: Store) 
         await store.cache.one(old)
 
 
-async def test_no_redis_is_used_before_mongodb_told_what_it_is(
+async def test_redis_is_not_used_before_mongodb_has_named_its_generation(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object, **__: object) -> None:
@@ -105,7 +103,7 @@ async def test_no_redis_is_used_before_mongodb_told_what_it_is(
 
 
 class _FallbackServer:
-    """The server of a Redis fallback: for this test, the Redis of the tests."""
+    """A stand-in for the server of a Redis fallback: the Redis of the tests."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -114,7 +112,7 @@ class _FallbackServer:
         return self._url
 
 
-async def test_a_server_that_alone_cannot_reach_redis_stops_using_its_fallback_and_empties_it(
+async def test_a_server_that_alone_lost_redis_empties_its_fallback(
     store: Store, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail() -> None:
@@ -136,7 +134,7 @@ async def test_a_server_that_alone_cannot_reach_redis_stops_using_its_fallback_a
     assert cleared == ["cleared"]
 
 
-async def test_each_request_begins_with_an_empty_fallback_and_outside_of_requests_nothing_is_kept(store: Store) -> None:
+async def test_each_request_starts_with_an_empty_fallback(store: Store) -> None:
     fallback = FallbackBackend(store.cache.url)
     get, put = Call("GET", ("word",)), Call("SET", ("word",), ("kept", "PX", 60_000))
     with RequestScope():

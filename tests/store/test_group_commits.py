@@ -1,4 +1,4 @@
-"""Changes of groups that are finished late, lost on the way, or overtaken by a Redis that forgot them."""
+"""Group changes that finish late, get lost, or are overtaken by a Redis that lost them."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ async def _reserved(
 
 
 async def _lose(store: Store, group: ConversationId, *which: int) -> None:
-    """What evictions do: 0 head, 1 members, 2 outbox."""
+    """Delete keys as an eviction does: 0 head, 1 members, 2 outbox."""
     keys = store.keys.conversation(group)
     await store.cache.one(Call("DEL", tuple(keys[i] for i in which)))
 
 
-async def test_a_change_is_known_as_made_whatever_change_came_after_it(store: Store, group: ConversationId) -> None:
+async def test_a_change_is_known_as_made_after_any_later_change(store: Store, group: ConversationId) -> None:
     first = await _reserved(store, group, DAVE_JOINS)
     assert await store.groups.commit(first, NOW + 1) == NOW + 1
-    # Who made it died before anybody was told, and the head that had the next one wait for that was evicted.
+    # Its server died before the fan-out, and the head that made the next change wait was evicted.
     await _lose(store, group, 0, 1)
     second = await _reserved(store, group, BOB_LEAVES)
     assert await store.groups.commit(second, NOW + 2) == NOW + 2
@@ -71,7 +71,7 @@ async def test_a_change_is_known_as_made_whatever_change_came_after_it(store: St
     assert await store.groups.commit(second, NOW + 4) == NOW + 2
 
 
-async def test_a_change_that_was_lost_from_the_outbox_keeps_nobody_waiting_and_is_not_believed(
+async def test_a_change_lost_from_the_outbox_blocks_nothing_and_does_not_count(
     store: Store, group: ConversationId
 ) -> None:
     lost = await _reserved(store, group, DAVE_JOINS)
@@ -82,12 +82,12 @@ async def test_a_change_that_was_lost_from_the_outbox_keeps_nobody_waiting_and_i
     assert standing is not None and set(standing.members) == {BOB}
     made = await _reserved(store, group, BOB_LEAVES)
     assert await store.groups.commit(made, NOW + 1) == NOW + 1
-    # Whoever was about to make it is told that it is to be decided anew.
+    # The pending change is refused, so that it is decided again.
     assert await store.groups.commit(lost, NOW + 2) is None
     assert await store.mongo.find(MEMBERS, {"_id": f"{group} {DAVE}"}) == []
 
 
-async def test_who_became_a_member_by_a_change_that_was_lost_may_not_write(store: Store, group: ConversationId) -> None:
+async def test_a_member_by_a_lost_change_may_not_write(store: Store, group: ConversationId) -> None:
     await _reserved(store, group, DAVE_JOINS)
     await _lose(store, group, 2)
     message = Message(MessageId(store.ids.next()), group, DAVE, MessageKind.TEXT, "I am in")
@@ -97,11 +97,11 @@ async def test_who_became_a_member_by_a_change_that_was_lost_may_not_write(store
 
 
 @pytest.mark.parametrize("how", list(GroupEnd))
-async def test_a_group_does_not_end_before_a_message_that_was_acknowledged(
+async def test_a_group_does_not_end_before_an_acknowledged_message(
     store: Store, group: ConversationId, how: GroupEnd
 ) -> None:
     end = await _reserved(store, group, ProposedChange(fields={"end": how}), announced=False)
-    # Redis forgets that it is about to end.
+    # Redis loses the mark that the group is about to end.
     await _lose(store, group, 0, 1, 2)
     await store.conversations.load((group,), with_members=True)
     message = await store.outbox.reserve(Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "hello"))
@@ -117,9 +117,7 @@ async def test_a_group_does_not_end_before_a_message_that_was_acknowledged(
     assert (head["ds"], head["st"]) == (1, how)
 
 
-async def test_the_next_change_waits_until_the_one_before_is_durable_and_not_until_all_were_told(
-    store: Store, group: ConversationId
-) -> None:
+async def test_the_next_change_waits_for_the_commit_and_not_for_the_fanout(store: Store, group: ConversationId) -> None:
     first = await _reserved(store, group, DAVE_JOINS)
     assert await store.groups.commit(first, NOW + 1) == NOW + 1
     assert await _reserve(store, group, BOB_LEAVES) is Refusal.BUSY
@@ -129,7 +127,7 @@ async def test_the_next_change_waits_until_the_one_before_is_durable_and_not_unt
 
 
 @pytest.mark.parametrize("lost", [(0, 1), (1,)], ids=["all of it", "its members"])
-async def test_a_change_on_its_way_holds_though_the_group_was_evicted_and_is_loaded_again(
+async def test_a_pending_change_survives_a_reload_of_the_group(
     store: Store, group: ConversationId, lost: tuple[int, ...]
 ) -> None:
     made = await _reserved(store, group, BOB_LEAVES)

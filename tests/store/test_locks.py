@@ -1,4 +1,4 @@
-"""The user's lock: everybody has their turn, in order, soon, and without asking over and over."""
+"""The user's lock: holders take turns, in order, soon, and without polling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONVERSATION = private_id(ANNA, BEN)
 
 @pytest.fixture
 async def servers(settings: Settings) -> AsyncIterator[list[Services]]:
-    """Three servers of one deployment. A message waits for ben."""
+    """Three servers of one deployment. ben has one unread message."""
     async with AsyncExitStack() as stack:
         opened = [await stack.enter_async_context(open_services(settings)) for _ in range(3)]
         for user in (ANNA, BEN):
@@ -40,7 +40,7 @@ async def servers(settings: Settings) -> AsyncIterator[list[Services]]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often which script was called."""
+    """Count the calls of each script."""
     count: Counter[str] = Counter()
     attempt = Cache.attempt
 
@@ -56,7 +56,7 @@ def _lock_key(store: Store) -> str:
     return store.keys.of_user(BEN, "lock")
 
 
-async def test_changes_from_twenty_devices_on_three_servers_are_all_carried_out_in_turn(
+async def test_changes_from_twenty_devices_on_three_servers_take_turns(
     servers: list[Services], asked: Counter[str]
 ) -> None:
     rounds = 5
@@ -82,13 +82,13 @@ async def test_changes_from_twenty_devices_on_three_servers_are_all_carried_out_
     answers = await asyncio.gather(*(device(number) for number in range(20)))
     for ticks in answers:
         assert ticks == sorted(ticks)
-    # Who waits is told when it is their turn: once to stand in line, once to take it.
+    # A waiter calls twice: once to queue, and once to take the lock when it is notified.
     assert asked["lock"] <= 2 * 20 * rounds + 10
     assert asked["unlock"] <= 20 * rounds
 
 
 async def test_servers_take_turns(servers: list[Services]) -> None:
-    """One with many devices of the user does not keep another waiting for all of them."""
+    """A server with many devices of a user does not make another server wait for all of them."""
     order: list[int] = []
 
     async def device(server: int) -> None:
@@ -102,7 +102,7 @@ async def test_servers_take_turns(servers: list[Services]) -> None:
     assert max(order.index(1), order.index(2)) <= 5
 
 
-async def test_who_waits_is_told_at_once_when_the_lock_is_free(servers: list[Services]) -> None:
+async def test_a_waiter_is_notified_at_once_when_the_lock_is_free(servers: list[Services]) -> None:
     one, two, _ = (server.app.store.locks for server in servers)
     waits = []
     for _ in range(5):
@@ -120,7 +120,7 @@ async def _take(one: locks.UserLocks) -> None:
         pass
 
 
-async def test_word_that_is_lost_costs_a_second(servers: list[Services], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_notification_costs_a_second(servers: list[Services], monkeypatch: pytest.MonkeyPatch) -> None:
     one, two, _ = (server.app.store.locks for server in servers)
     monkeypatch.setattr(servers[1].app.bus, "_granted", lambda _: None)
     async with one.hold(BEN, [CONVERSATION]):
@@ -144,7 +144,7 @@ async def test_a_dead_holder_keeps_others_waiting_until_its_lock_ends(
     assert 0.2 < time.monotonic() - began < 2
 
 
-async def test_one_who_died_waiting_keeps_others_waiting_for_a_moment_only(servers: list[Services]) -> None:
+async def test_a_dead_waiter_delays_the_others_only_briefly(servers: list[Services]) -> None:
     store = servers[0].app.store
     async with store.locks.hold(BEN, [CONVERSATION]):
         args = (store.clock.now_ms(), "dead", "dead-server", locks.LOCK_MS, CONVERSATION)
@@ -168,7 +168,7 @@ async def test_waiting_ends_at_the_deadline_and_leaves_no_trace(
     assert not store.locks._grants and not other.locks._grants
 
 
-async def test_who_gives_up_waiting_hands_on_a_turn_that_came_too_late(servers: list[Services]) -> None:
+async def test_a_waiter_that_gave_up_passes_a_late_turn_on(servers: list[Services]) -> None:
     one, two, three = (server.app.store.locks for server in servers)
     async with one.hold(BEN, [CONVERSATION]):
         impatient = asyncio.create_task(_take(two))
@@ -189,10 +189,10 @@ async def test_locks_of_different_users_do_not_wait_for_each_other(servers: list
         assert time.monotonic() - began < 1
 
 
-async def test_a_holder_that_died_after_writing_does_not_leave_a_state_that_knows_nothing_of_it(
+async def test_a_holder_that_died_after_its_write_leaves_no_stale_state(
     servers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lock ends by itself; from then on every reader sees what MongoDB holds."""
+    """The lock ends by itself; from then on every reader sees MongoDB's state."""
     monkeypatch.setattr(locks, "LOCK_MS", 200)
     store = servers[0].app.store
     await store.sessions.load(BEN)
@@ -205,7 +205,7 @@ async def test_a_holder_that_died_after_writing_does_not_leave_a_state_that_know
     assert session.priority == 9
 
 
-async def test_a_change_that_was_cancelled_half_way_is_seen_or_not_but_the_same_everywhere(
+async def test_a_change_cancelled_half_way_looks_the_same_everywhere(
     servers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = servers[0].app.store
@@ -227,7 +227,7 @@ async def test_a_change_that_was_cancelled_half_way_is_seen_or_not_but_the_same_
     assert await store.cache.one(Call("EXISTS", (_lock_key(store),))) == 0
 
 
-async def test_who_is_cancelled_just_as_the_lock_becomes_theirs_keeps_nobody_waiting(
+async def test_a_waiter_cancelled_as_it_gets_the_lock_blocks_no_other(
     servers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two, _ = (server.app.store for server in servers)
@@ -249,7 +249,7 @@ async def test_who_is_cancelled_just_as_the_lock_becomes_theirs_keeps_nobody_wai
         await _take(two.locks)
 
 
-async def test_who_takes_over_from_a_dead_holder_is_not_handed_the_lock_again(servers: list[Services]) -> None:
+async def test_a_takeover_from_a_dead_holder_gets_the_lock_once(servers: list[Services]) -> None:
     store = servers[0].app.store
     args = (store.clock.now_ms(), "dead", "dead-server", 200, CONVERSATION)
     assert (await store.cache.one(Call("lock", store.keys.user(BEN), args)))[0] == 1

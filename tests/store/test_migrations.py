@@ -1,4 +1,7 @@
-"""Bringing stored data to a newer form while it is in use, and refusing data that is too new. The migration is the tests' own."""
+"""Migrations of stored data while it is in use, and the refusal of data that is too new.
+
+The migration is the tests' own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from server.cli import shard as cli_shard
-from server.cli.migrate import migrate_data, tell_restored
+from server.cli.migrate import mark_restored, migrate_data
 from server.errors import CommandError
 from server.services import open_services
 from server.settings import Settings
@@ -26,7 +29,7 @@ ROWS, SIZE = 25, 10
 
 
 async def _double(mongo: Mongo, at: Any) -> Batch:
-    """Things had a `one`, and get a `two`."""
+    """Add a `two` to things that have a `one`."""
     rows = await mongo.find("things", {"_id": {"$gt": at if at is not None else -1}}, sort=[("_id", 1)], limit=SIZE)
     for row in rows:
         await mongo.update_one("things", {"_id": row["_id"]}, [{"$set": {"two": {"$multiply": ["$one", 2]}}}])
@@ -52,7 +55,7 @@ async def twos(mongo: Mongo) -> int:
     return len(rows)
 
 
-async def test_a_migration_goes_on_where_the_one_before_it_died_and_is_done_once(mongo: Mongo) -> None:
+async def test_a_migration_resumes_where_the_last_one_died(mongo: Mongo) -> None:
     steps: list[Any] = []
 
     async def dying(mongo: Mongo, at: Any) -> Batch:
@@ -66,7 +69,7 @@ async def test_a_migration_goes_on_where_the_one_before_it_died_and_is_done_once
     with pytest.raises(Unreachable):
         await migrator.run()
     assert await twos(mongo) == SIZE
-    # Another one, once the lease of the first is over.
+    # Another process, after the lease of the first one.
     await mongo.update_one("migrations", {"_id": 2}, {"$set": {"until": 0}})
     told: list[int] = []
     other = Migrator(mongo, migrations, rest=0)
@@ -92,22 +95,20 @@ async def test_one_process_at_a_time_migrates(mongo: Mongo) -> None:
     second = Migrator(mongo, migrations, rest=0)
     assert not await second.run()
     assert [progress.at_work for progress in await second.list_progress()] == [True]
-    # Taken over while the first one is in the middle of a step: it notices, and stops.
+    # It is taken over in the middle of a step of the first one, which notices it and stops.
     await mongo.update_one("migrations", {"_id": 2}, {"$set": {"owner": "somebody", "until": 1 << 52}})
     gate.set()
     assert not await first
 
 
-async def test_data_of_a_newer_version_is_refused_before_the_first_new_row_is_there_and_untouched(
-    mongo: Mongo, settings: Settings
-) -> None:
+async def test_data_of_a_newer_version_is_refused_and_left_untouched(mongo: Mongo, settings: Settings) -> None:
     async def never(_mongo: Mongo, _at: Any) -> Batch:
         raise Unreachable("before the first row")
 
     with pytest.raises(Unreachable):
         await Migrator(mongo, [Migration(2, "to two", never)]).run()
     await check_version(mongo, [TO_TWO])
-    with pytest.raises(NewerData, match="of version 2, and this Confab knows none past 1"):
+    with pytest.raises(NewerData, match="of version 2, and this Confab knows versions up to 1"):
         await check_version(mongo)
     before = await mongo.find("deployment", {}, projection={"time": 0})
     with pytest.raises(NewerData):
@@ -115,13 +116,13 @@ async def test_data_of_a_newer_version_is_refused_before_the_first_new_row_is_th
             pass
     assert await mongo.find("deployment", {}, projection={"time": 0}) == before
     with pytest.raises(CommandError, match="version 2"):
-        await migrate_data(settings, run=True, tell=print)
+        await migrate_data(settings, run=True, report=print)
 
 
-async def test_a_server_that_meets_a_newer_version_late_touches_nothing_and_is_told_to_end(
+async def test_a_server_that_meets_a_newer_version_late_ends_without_a_write(
     mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MongoDB was away when it started."""
+    """MongoDB was away when the server started."""
     there, stopped = asyncio.Event(), asyncio.Event()
     open_at_once = Deployment.open
 
@@ -129,7 +130,7 @@ async def test_a_server_that_meets_a_newer_version_late_touches_nothing_and_is_t
         await there.wait()
         await open_at_once(self)
 
-    monkeypatch.setattr("server.services._START_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(Deployment, "open", open_late)
     monkeypatch.setattr(signal, "raise_signal", lambda number: stopped.set())
     await mongo.update_one("deployment", {"_id": 1}, {"$set": {"version": 2}})
@@ -143,7 +144,7 @@ async def test_a_server_that_meets_a_newer_version_late_touches_nothing_and_is_t
         assert await mongo.find("users", {}) == before
 
 
-async def test_commands_say_in_a_sentence_that_mongodb_is_away(
+async def test_commands_report_in_one_sentence_that_mongodb_is_away(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = "ServerSelectionTimeoutError: db.example.org:27017: [Errno 111] Connect call failed ('10.0.0.1', 27017)"
@@ -157,34 +158,34 @@ async def test_commands_say_in_a_sentence_that_mongodb_is_away(
     for method in ("find_one", "update_one", "ping"):
         monkeypatch.setattr(Mongo, method, away)
     for command in (
-        lambda: migrate_data(settings, run=False, tell=print),
-        lambda: tell_restored(settings),
+        lambda: migrate_data(settings, run=False, report=print),
+        lambda: mark_restored(settings),
         lambda: cli_shard._run(settings, print),
     ):
         with pytest.raises(CommandError) as told:
             await command()
-        assert str(told.value) == f"MongoDB, at CONFAB_MONGO_URL, did not do it: {at}."
+        assert str(told.value) == f"MongoDB at CONFAB_MONGO_URL failed: {at}."
 
 
-async def test_a_new_deployment_is_of_the_newest_version(mongo: Mongo) -> None:
+async def test_a_new_deployment_has_the_newest_version(mongo: Mongo) -> None:
     assert (await mongo.find("deployment", {}))[0]["version"] == 1
 
 
-async def test_confab_migrate_tells_what_is_pending_and_does_it(mongo: Mongo, settings: Settings) -> None:
+async def test_confab_migrate_lists_pending_migrations_and_applies_them(mongo: Mongo, settings: Settings) -> None:
     said: list[str] = []
-    await migrate_data(settings, run=False, tell=said.append, migrations=[TO_TWO])
+    await migrate_data(settings, run=False, report=said.append, migrations=[TO_TWO])
     assert said == ["version 2 (things get a two): pending, 0 rows"]
     assert await twos(mongo) == 0
-    await migrate_data(settings, run=True, tell=said.append, migrations=[TO_TWO])
+    await migrate_data(settings, run=True, report=said.append, migrations=[TO_TWO])
     assert said[-2] == "version 2 (things get a two): done, 25 rows"
     assert await twos(mongo) == ROWS
 
 
-async def test_a_server_waits_for_the_index_of_places_and_not_for_others(
+async def test_a_server_waits_only_for_the_unique_index_of_messages(
     mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.mongo.indexes._PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr("server.services._START_WAIT_SECONDS", 0.3)
+    monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.3)
     built, gates, ensure = [], {name: asyncio.Event() for name in ("messages", "claims")}, Mongo.ensure_indexes
 
     async def slowly(self: Mongo, collection: str, indexes: Any) -> None:
@@ -201,9 +202,9 @@ async def test_a_server_waits_for_the_index_of_places_and_not_for_others(
         gates["messages"].set()
         async with asyncio.timeout(5):
             await services.opened.wait()
-        # Asked for once, however often one looked.
+        # The index is requested once, for any number of checks.
         assert built == [("c", "b", "s"), ("u", "ik")]
         gates["claims"].set()
-        assert deployment.indexes._behind is not None
-        await deployment.indexes._behind
+        assert deployment.indexes._optional_build is not None
+        await deployment.indexes._optional_build
         assert built == [("c", "b", "s"), ("u", "ik"), ("until",), ("until",)]

@@ -1,4 +1,4 @@
-"""The one module that calls MongoDB's driver does the same with either."""
+"""The one module that calls MongoDB's driver behaves the same with both drivers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_more_documents_than_one_batch_holds_are_all_found(mongo: Mongo) -
     assert len(await mongo.find("things", {})) == 10_500
 
 
-async def test_a_batch_stores_all_that_does_not_collide_and_names_what_does(mongo: Mongo) -> None:
+async def test_a_batch_stores_what_does_not_collide_and_names_the_rest(mongo: Mongo) -> None:
     await mongo.insert_one("things", {"_id": 1})
     with pytest.raises(BulkWriteError) as raised:
         await mongo.insert_many("things", [{"_id": 0}, {"_id": 1}, {"_id": 2}])
@@ -49,7 +49,7 @@ async def test_a_batch_stores_all_that_does_not_collide_and_names_what_does(mong
         await mongo.insert_one("things", {"_id": 1})
 
 
-async def test_updates_say_what_they_matched(mongo: Mongo) -> None:
+async def test_updates_return_their_match_counts(mongo: Mongo) -> None:
     assert await mongo.update_one("things", {"_id": 1}, {"$set": {"a": 1}}) == 0
     await mongo.update_one("things", {"_id": 1}, {"$max": {"a": 5}}, upsert=True)
     assert await mongo.update_one("things", {"_id": 1}, {"$max": {"a": 3}}) == 1
@@ -89,7 +89,7 @@ async def test_calls_made_together_count_as_one_round_trip(mongo: Mongo) -> None
     assert mongo.trips == before + 1
 
 
-async def test_a_server_that_is_not_there_is_unreachable() -> None:
+async def test_a_missing_server_is_unreachable() -> None:
     mongo = Mongo("mongodb://127.0.0.1:1/", "nothing", timeout_ms=400)
     with pytest.raises(Unreachable):
         await mongo.find("things", {})
@@ -127,7 +127,7 @@ async def test_a_transaction_that_meets_a_locked_row_ends_when_any_call_would(
     await holder.close()
 
 
-async def test_writes_that_the_driver_does_not_repeat_say_what_collided_and_do_all_the_rest(mongo: Mongo) -> None:
+async def test_writes_without_retries_name_collisions_and_do_the_rest(mongo: Mongo) -> None:
     await mongo.insert_each("things", [{"_id": n} for n in range(150)])
     assert await mongo.insert_each("things", [{"_id": n} for n in range(140, 290)]) == list(range(10))
     assert len(await mongo.find("things", {})) == 290
@@ -138,7 +138,7 @@ async def test_writes_that_the_driver_does_not_repeat_say_what_collided_and_do_a
     ]
 
 
-async def test_an_update_that_collides_or_is_refused_is_not_taken_for_done(mongo: Mongo) -> None:
+async def test_an_update_that_collides_or_is_refused_is_not_reported_as_done(mongo: Mongo) -> None:
     await mongo.insert_each("things", [{"_id": 1, "a": "text"}])
     with pytest.raises(Unreachable):
         await mongo.update_each("things", [Update({"_id": 1}, {"$inc": {"a": 1}})])
@@ -146,9 +146,7 @@ async def test_an_update_that_collides_or_is_refused_is_not_taken_for_done(mongo
         await mongo.update_each("things", [Update({"_id": 1, "a": "other"}, {"$set": {"b": 1}}, upsert=True)])
 
 
-async def test_what_is_asked_for_the_first_time_long_after_the_start_is_asked(
-    mongo_url: str, mongo_database_name: str
-) -> None:
+async def test_the_first_request_long_after_the_start_is_sent(mongo_url: str, mongo_database_name: str) -> None:
     mongo = Mongo(mongo_url, mongo_database_name, timeout_ms=400)
     await asyncio.sleep(0.3)
     assert await mongo.find_one("things", {}) is None

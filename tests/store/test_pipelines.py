@@ -13,7 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.base.errors import Unreachable
 from store.redis.cache import Cache, Call
-from store.redis.encoding import encode_command
+from store.redis.calls import encode_command
 from store.redis.pipeline_pool import PipelinePool
 from tests.conftest import of_one_redis
 

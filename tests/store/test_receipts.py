@@ -1,4 +1,4 @@
-"""Marks: what they say, and that looking for them costs what is found and not what there is."""
+"""Receipts are found by their marks, and a search costs what it finds, not what is stored."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ async def _found(store: Store, seq: int, **more: Any) -> list[UserId]:
     return [r.user for r in await store.receipts.list_receipts(GROUP, seq, ANNA, **asked)]
 
 
-async def test_recipients_are_those_who_were_there(store: Store) -> None:
+async def test_recipients_are_the_members_at_the_time_of_the_message(store: Store) -> None:
     stays, left, back = [[1, -1]], [[1, 4]], [[2, 3], [6, -1]]
     await _group(store, ("anna", stays), ("ben", stays), ("carol", left), ("dave", back))
     there = {1: ["ben", "carol"], 2: ["ben", "carol", "dave"], 4: ["ben", "carol"], 5: ["ben"], 6: ["ben", "dave"]}
     assert {seq: await _found(store, seq) for seq in there} == there
 
 
-async def test_other_conversations_and_other_members_are_left_alone(store: Store) -> None:
-    # Ids that begin alike.
+async def test_other_conversations_and_members_are_unaffected(store: Store) -> None:
+    # Ids with the same beginning.
     await _group(store, ("ben", [[1, -1]]), ("ben.b", [[1, -1]]))
     await store.mongo.insert_many(MEMBERS, [{"_id": "g_12 ben", "r": "MEMBER", "i": [[1, -1]], "j": 1, "v": 0}])
     await store.receipts.save_marks([ReceiptMark(GROUP, BEN, ReceiptKind.READ, 3)], 100)
@@ -50,7 +50,7 @@ async def test_other_conversations_and_other_members_are_left_alone(store: Store
 
 
 @pytest.mark.parametrize("conversation", [GROUP, private_id(ANNA, BEN)])
-async def test_a_mark_that_is_kept_again_keeps_its_time_and_nobody_goes_back(
+async def test_a_repeated_mark_keeps_its_time_and_no_position_goes_back(
     store: Store, conversation: ConversationId
 ) -> None:
     await _group(store, ("ben", [[1, -1]]))
@@ -65,12 +65,12 @@ async def test_a_mark_that_is_kept_again_keeps_its_time_and_nobody_goes_back(
     assert [await store.receipts.find_last_read(conversation, BEN, seq) for seq in (1, 5, 6, 9)] == [0, 0, 5, 5]
 
 
-async def test_acknowledging_makes_nobody_a_member(store: Store) -> None:
+async def test_acknowledging_creates_no_membership(store: Store) -> None:
     await store.receipts.save_marks([ReceiptMark(GROUP, BEN, ReceiptKind.READ, 1)], 1)
     assert await store.mongo.find(MEMBERS, {}) == []
 
 
-async def test_a_page_of_receipts_looks_at_what_is_on_it_only(
+async def test_a_page_of_receipts_reads_only_its_own_marks(
     store: Store, mongo_url: str, mongo_database_name: str
 ) -> None:
     users = [f"u{number:03}" for number in range(MEMBER_COUNT)]
@@ -95,5 +95,5 @@ async def test_a_page_of_receipts_looks_at_what_is_on_it_only(
     for stage in lookups:
         assert stage["indexesUsed"] == ["_id_"]
         assert stage["collectionScans"] == 0
-        # One mark a recipient, of those there are.
+        # One mark for each recipient on the page.
         assert stage["totalDocsExamined"] <= 2 * 20

@@ -1,12 +1,12 @@
-"""What `confab restored` is for: MongoDB is older than what Redis and clients know."""
+"""`confab restored`: MongoDB is older than the data of Redis and of clients."""
 
 from __future__ import annotations
 
 import pytest
 from pymongo import MongoClient
 
-from bench.asking import InsideAsker
-from server.cli.migrate import tell_restored
+from bench.api_client import InsideAsker
+from server.cli.migrate import mark_restored
 from server.errors import CommandError
 from server.services import open_services
 from server.settings import Settings
@@ -15,17 +15,17 @@ SYNC = "query ($since: Cursor) { syncSessions(since: $since) { cursor reset tota
 SEND = 'mutation { sendMessage(input: {toUserId: "bob", content: "hello"}) { message { seq } } }'
 
 
-async def test_nothing_that_redis_or_a_cursor_knows_of_the_lost_time_counts(settings: Settings) -> None:
+async def test_redis_data_and_cursors_from_the_lost_time_are_ignored(settings: Settings) -> None:
     async with open_services(settings) as services:
         alice, bob = InsideAsker(services, "alice"), InsideAsker(services, "bob")
         await bob.ask("{ me { id } }")
         await alice.ask(SEND)
         first = await bob.ask(SYNC, since=None)
     with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
-        # As a restore would: what was stored is gone, and the deployment's row is that of the backup.
+        # As after a restore: stored messages are gone, and the deployment's row is that of the backup.
         for name in ("messages", "conversations", "sessions", "receipts"):
             mongo[settings.mongo_database][name].delete_many({})
-    await tell_restored(settings)
+    await mark_restored(settings)
     async with open_services(settings) as services:
         alice, bob = InsideAsker(services, "alice"), InsideAsker(services, "bob")
         again = await bob.ask(SYNC, since=first["cursor"])
@@ -35,19 +35,19 @@ async def test_nothing_that_redis_or_a_cursor_knows_of_the_lost_time_counts(sett
         assert not (await bob.ask(SYNC, since=again["cursor"]))["reset"]
 
 
-async def test_a_key_whose_message_is_in_the_backup_stands_for_it(settings: Settings) -> None:
+async def test_a_key_whose_message_is_in_the_backup_still_holds(settings: Settings) -> None:
     send = SEND.replace("content:", 'idempotencyKey: "k", content:').replace("{ message", "{ replayed message")
     async with open_services(settings) as services:
         await InsideAsker(services, "bob").ask("{ me { id } }")
         assert not (await InsideAsker(services, "alice").ask(send))["replayed"]
-    await tell_restored(settings)
+    await mark_restored(settings)
     async with open_services(settings) as services:
         again = await InsideAsker(services, "alice").ask(send)
         assert (again["replayed"], again["message"]["seq"]) == (True, 1)
 
 
-async def test_a_database_without_a_deployment_is_left_as_it_is(settings: Settings) -> None:
+async def test_a_database_without_a_deployment_is_left_unchanged(settings: Settings) -> None:
     with pytest.raises(CommandError, match="no deployment"):
-        await tell_restored(settings)
+        await mark_restored(settings)
     with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
         assert mongo[settings.mongo_database].list_collection_names() == []

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resolvers.groups.group_changes import invite_members, leave_group
-from resolvers.groups.groups import NewGroup, create_group
+from resolvers.groups.group_creation import NewGroup, create_group
 from resolvers.sessions.session_changes import delete_session, set_fields, set_unread
 from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services
@@ -53,7 +53,7 @@ async def settle(services: Services) -> None:
     """Wait until all messages have reached all members."""
     app = services.app
     async with asyncio.timeout(5):
-        while app.delivery._under_way or app.bus._sending:  # noqa: ASYNC110
+        while app.delivery.in_flight or app.bus.under_way:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -165,8 +165,8 @@ async def _compare_rules(store: Store, record: dict[str, Any], conversation: str
     assert snapshot.total_unread == counted
     for gateway in snapshot.sessions:
         assert (gateway.valid, gateway.unread_count, gateway.unread_mention_count) == (session.valid, counted, mentions)
-    folders = [(f.category, f.session_count, f.unread_count) for f in await store.sessions.list_folders(user)]
-    assert folders == ([(category, 1, counted)] if category and session.valid else [])
+    categories = [(f.name, f.session_count, f.unread_count) for f in await store.sessions.list_categories(user)]
+    assert categories == ([(category, 1, counted)] if category and session.valid else [])
 
 
 def test_no_two_fields_have_the_same_stored_name() -> None:

@@ -1,4 +1,4 @@
-"""Ids are unique and increasing, whatever the clock does."""
+"""Ids are unique and increase, whatever the clock does."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_ids_increase_even_when_the_clock_steps_back(steps: list[int], at_once: 
     assert all(0 < made_id < 1 << 63 for made_id in made)
 
 
-def test_more_ids_in_a_millisecond_than_there_are_numbers_run_ahead_of_the_clock() -> None:
+def test_too_many_ids_in_a_millisecond_run_ahead_of_the_clock() -> None:
     ids = _maker(ManualClock(NOW))
     made = [ids.next() for _ in range(5_000)]
     assert len(set(made)) == 5_000
     assert {created_at_ms(made_id) for made_id in made} == {NOW, NOW + 1}
 
 
-def test_an_id_tells_its_time_data_centre_and_worker() -> None:
+def test_an_id_contains_its_time_data_centre_and_worker() -> None:
     made = _maker(ManualClock(NOW)).next()
     assert created_at_ms(made) == NOW
     assert (made >> 17 & 31, made >> 12 & 31) == (3, 7)
@@ -46,7 +46,7 @@ def test_an_id_tells_its_time_data_centre_and_worker() -> None:
     assert first_at(EPOCH_MS - 1) == 0
 
 
-def test_without_a_worker_number_nothing_is_made() -> None:
+def test_without_a_worker_number_no_id_is_made() -> None:
     clock = ManualClock(NOW)
     ids = _maker(clock)
     ids.valid_until_ms = NOW + 10

@@ -1,4 +1,4 @@
-"""The scripts on a user's keys, against a naive model: counts, total, order, clock, log."""
+"""The scripts on a user's keys, compared with a naive model: counts, total, order, clock, log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _names = itertools.count()
 
 
 async def _member_of(store: Store, *groups: ConversationId) -> UserId:
-    """A user whose state is loaded, fresh in each."""
+    """Return a new user, whose state is loaded."""
     user = UserId(f"{USER}{next(_names)}")
     await store.sessions.load(user)
     for group in groups:
@@ -61,7 +61,7 @@ def _showing(
     return ApplyMessages(store.keys, store.clock.now_ms(), [show])
 
 
-async def test_messages_in_any_order_each_count_once_and_reach_the_log_once(store: Store) -> None:
+async def test_messages_in_any_order_count_once_and_are_logged_once(store: Store) -> None:
     async def arrive(order: list[int]) -> None:
         user = await _member_of(store, GROUP)
         epoch, clock, _ = since = await store.sessions.attach(user, "server", store.clock.now_ms() + 60_000)
@@ -95,8 +95,8 @@ async def test_own_messages_read_and_system_messages_never_count(store: Store) -
     assert outcome.total_unread == 0
 
 
-async def test_a_membership_that_is_told_again_takes_nothing_away(store: Store) -> None:
-    """A server that finishes what a dead one left tells it once more, after messages have come."""
+async def test_a_repeated_membership_update_removes_nothing(store: Store) -> None:
+    """A server that takes over a dead server's message repeats the update, after other messages have come."""
     user = await _member_of(store)
     joining = Join(GROUP, 1, 0, None)
     assert (await _apply(store, user, joining, START)).changed
@@ -108,7 +108,7 @@ async def test_a_membership_that_is_told_again_takes_nothing_away(store: Store) 
     assert (again.changed, again.session) == (False, session)
 
 
-async def test_mentions_are_counted_up_to_the_number_that_mongodb_keeps(store: Store) -> None:
+async def test_mentions_are_counted_up_to_the_stored_limit(store: Store) -> None:
     user = await _member_of(store, GROUP)
     seqs = range(1, MOST_MENTIONS + 6)
     calls = [_showing(store, user, GROUP, _message(seq, seq), "mention").calls() for seq in seqs]
@@ -116,13 +116,13 @@ async def test_mentions_are_counted_up_to_the_number_that_mongodb_keeps(store: S
     session = parse_result(user, answer).session
     assert session is not None
     assert (session.unread_count, session.unread_mention_count) == (len(seqs), MOST_MENTIONS)
-    # The newest ones are kept.
+    # The newest ones stay.
     await _apply(store, user, Read(GROUP, 105, 105), START + 20)
     session = await store.sessions.find(user, GROUP)
     assert session is not None and session.unread_mention_count == MOST_MENTIONS - 100
 
 
-async def test_every_part_of_a_state_that_is_loaded_gives_the_loader_more_time(store: Store) -> None:
+async def test_every_loaded_part_of_a_state_extends_the_loaders_claim(store: Store) -> None:
     user = UserId(f"{USER}{next(_names)}")
     keys = store.keys.user(user)
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
@@ -130,7 +130,7 @@ async def test_every_part_of_a_state_that_is_loaded_gives_the_loader_more_time(s
     assert await store.cache.one(Call("PTTL", (store.keys.of_user(user, "loading"),))) > 50_000
 
 
-async def test_a_tick_that_is_kept_late_turns_nothing_back(store: Store) -> None:
+async def test_a_tick_that_arrives_late_moves_nothing_back(store: Store) -> None:
     user, gateway = UserId(f"{USER}{next(_names)}"), ConversationId("b_shop")
     talk = private_id(user, UserId("ben"))
     await store.conversations.open_private(talk, START)
@@ -141,7 +141,7 @@ async def test_a_tick_that_is_kept_late_turns_nothing_back(store: Store) -> None
         assert row is not None and row["a"] == START + 7
 
 
-async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: Store) -> None:
+async def test_a_partly_evicted_state_counts_as_not_loaded(store: Store) -> None:
     for part in range(4):
         user = await _member_of(store, GROUP)
         await store.cache.one(Call("DEL", (store.keys.of_user(user, USER_KEYS[part]),)))
@@ -149,8 +149,8 @@ async def test_a_state_of_which_a_part_was_evicted_counts_as_not_loaded(store: S
         assert those == FanoutResult(), USER_KEYS[part]
 
 
-async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:
-    """Keys come into being at different times, some of them again and again."""
+async def test_every_key_of_a_user_expires(store: Store) -> None:
+    """Keys are created at different times, some of them several times."""
     user, keys = await _member_of(store, GROUP), USER_KEYS[:7]
 
     async def check(*there: str) -> None:
@@ -183,7 +183,7 @@ async def test_all_that_is_kept_of_a_user_ends_some_day(store: Store) -> None:
     assert await store.cache.one(Call("EXISTS", (store.keys.of_user(user, "meta"),))) == 0
 
 
-async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: Store) -> None:
+async def test_changes_during_a_load_are_in_the_loaded_state(store: Store) -> None:
     user = UserId(f"{USER}{next(_names)}")
     keys = store.keys.user(user)
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
@@ -196,7 +196,7 @@ async def test_what_happens_while_a_state_is_loaded_is_in_it_afterwards(store: S
     assert session.unread_count == 1
 
 
-async def test_many_who_ask_for_a_state_that_is_not_there_load_it_once(store: Store) -> None:
+async def test_concurrent_requests_load_a_missing_state_once(store: Store) -> None:
     user = UserId(f"{USER}{next(_names)}")
     before = store.mongo.trips
     await asyncio.gather(*(store.sessions.find_many(user, ()) for _ in range(50)))

@@ -1,4 +1,4 @@
-"""The hub makes a whole, ordered stream out of frames that are late, lost, repeated or out of order."""
+"""The hub makes a complete, ordered stream of frames that are late, lost, repeated or out of order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def services(module_settings: Settings) -> AsyncIterator[Services]:
 
 @dataclass(frozen=True)
 class Frame:
-    """One event as a server would publish it."""
+    """One event as a server publishes it."""
 
     epoch: str
     tick: int
@@ -47,7 +47,7 @@ class Frame:
 
 
 class Somebody:
-    """A user with messages coming in whose frames the test delivers by hand, to a hub of its own."""
+    """A user whose frames the test delivers by hand to a hub of its own."""
 
     def __init__(self, services: Services) -> None:
         self.store = services.app.store
@@ -63,11 +63,11 @@ class Somebody:
         self.mailbox = await self.hub.attach(self.user, QueueBudget(limit))
 
     async def send(self, text: str) -> Message:
-        """A message to the user, stored."""
+        """Store a message to the user."""
         return (await send_message(self.services.app, UserId("writer"), NewMessage(self.user, None, text))).message
 
     async def receive_message(self, text: str) -> Frame:
-        """A message to the user, stored and in their log; the frame that tells of it is the test's to deliver."""
+        """Store and log a message to the user. Returns its frame, which the test delivers."""
         return await self.frame_of(await self.send(text))
 
     async def frame_of(self, message: Message) -> Frame:
@@ -84,7 +84,7 @@ class Somebody:
             self.hub.receive(self.user, frame.epoch, frame.tick, frame.previous, frame.event)
 
     async def hears(self, count: int) -> list[str]:
-        """The texts of the next events."""
+        """Return the texts of the next events."""
         return [_text(item) for item in [await self.next() for _ in range(count)]]
 
     async def next(self) -> Item:
@@ -112,9 +112,7 @@ async def somebody(services: Services) -> AsyncIterator[Somebody]:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-async def test_frames_in_any_order_are_heard_in_the_order_of_the_clock(
-    somebody: Somebody, order: tuple[int, ...]
-) -> None:
+async def test_frames_in_any_order_are_delivered_in_clock_order(somebody: Somebody, order: tuple[int, ...]) -> None:
     frames = [await somebody.receive_message(text) for text in "abc"]
     somebody.deliver(*(frames[index] for index in order))
     assert await somebody.hears(3) == ["a", "b", "c"]
@@ -128,7 +126,7 @@ async def test_a_lost_frame_is_read_from_the_log(somebody: Somebody) -> None:
     await somebody.hears_nothing_more()
 
 
-async def test_a_repeated_frame_is_heard_once(somebody: Somebody) -> None:
+async def test_a_repeated_frame_is_delivered_once(somebody: Somebody) -> None:
     frames = [await somebody.receive_message(text) for text in "ab"]
     somebody.deliver(frames[0], frames[0], frames[1], frames[0], frames[1])
     assert await somebody.hears(2) == ["a", "b"]
@@ -151,7 +149,7 @@ async def test_lost_frames_at_the_end_are_found_when_routes_are_renewed(somebody
     await somebody.hears_nothing_more()
 
 
-async def test_a_route_that_can_not_be_renewed_does_not_keep_others_from_it(
+async def test_a_route_that_cannot_be_renewed_does_not_stop_others(
     somebody: Somebody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "_ROUTES_AT_ONCE", 1)
@@ -179,7 +177,7 @@ async def test_a_route_that_can_not_be_renewed_does_not_keep_others_from_it(
     somebody.hub.detach(unlucky)
 
 
-async def test_a_subscriber_that_does_not_read_is_told_and_costs_bounded_memory(services: Services) -> None:
+async def test_a_subscriber_that_does_not_read_gets_a_reset_and_bounded_memory(services: Services) -> None:
     slow = Somebody(services)
     await slow.listen(limit=3)
     frames = [await slow.receive_message(text) for text in "abcdef"]
@@ -195,7 +193,7 @@ async def test_a_subscriber_that_does_not_read_is_told_and_costs_bounded_memory(
     await slow.hub.close()
 
 
-async def test_where_the_log_is_gone_the_subscriber_is_told_to_begin_anew(somebody: Somebody) -> None:
+async def test_a_lost_log_leads_to_a_reset(somebody: Somebody) -> None:
     frame = await somebody.receive_message("a")
     somebody.deliver(frame)
     assert await somebody.hears(1) == ["a"]
@@ -208,7 +206,7 @@ async def test_where_the_log_is_gone_the_subscriber_is_told_to_begin_anew(somebo
     assert await somebody.hears(1) == ["c"]
 
 
-async def test_what_was_heard_while_the_log_was_read_is_not_gone_back_on(
+async def test_events_delivered_during_a_log_read_are_not_repeated(
     somebody: Somebody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[Frame] = []
@@ -228,7 +226,7 @@ async def test_what_was_heard_while_the_log_was_read_is_not_gone_back_on(
     await somebody.hears_nothing_more()
 
 
-async def test_two_subscribers_hear_the_same_and_each_from_when_it_came(somebody: Somebody) -> None:
+async def test_two_subscribers_receive_the_same_events_since_their_start(somebody: Somebody) -> None:
     somebody.deliver(await somebody.receive_message("a"))
     late = await somebody.hub.attach(somebody.user, QueueBudget(10))
     somebody.deliver(await somebody.receive_message("b"))
@@ -242,7 +240,7 @@ async def test_two_subscribers_hear_the_same_and_each_from_when_it_came(somebody
             await next_item(late)
 
 
-async def test_somebody_who_left_costs_nothing_and_can_come_back(somebody: Somebody) -> None:
+async def test_a_subscriber_that_left_costs_nothing_and_can_come_back(somebody: Somebody) -> None:
     somebody.hub.detach(somebody.mailbox)
     lost = await somebody.receive_message("while away")
     somebody.deliver(lost)
@@ -251,7 +249,7 @@ async def test_somebody_who_left_costs_nothing_and_can_come_back(somebody: Someb
     assert await somebody.hears(1) == ["back"]
 
 
-async def test_a_frame_that_comes_before_one_that_is_lost_while_somebody_comes_is_read_from_the_log(
+async def test_an_early_frame_before_a_lost_one_is_read_from_the_log_on_joining(
     somebody: Somebody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     somebody.hub.detach(somebody.mailbox)
@@ -269,7 +267,7 @@ async def test_a_frame_that_comes_before_one_that_is_lost_while_somebody_comes_i
     assert await somebody.hears(2) == ["lost", "early"]
 
 
-async def test_frames_lost_for_everybody_while_somebody_comes_are_read_from_the_log(
+async def test_frames_lost_while_a_subscriber_joins_are_read_from_the_log(
     somebody: Somebody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     somebody.hub.detach(somebody.mailbox)
@@ -287,7 +285,7 @@ async def test_frames_lost_for_everybody_while_somebody_comes_are_read_from_the_
     assert await somebody.hears(1) == ["said to nobody"]
 
 
-async def test_frames_that_come_early_are_kept_in_bounds_and_none_is_lost(
+async def test_early_frames_are_buffered_within_bounds_and_none_is_lost(
     somebody: Somebody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "_MOST_EARLY", 2)
@@ -298,7 +296,7 @@ async def test_frames_that_come_early_are_kept_in_bounds_and_none_is_lost(
     await somebody.hears_nothing_more()
 
 
-async def test_who_leaves_while_others_are_told_takes_no_room(somebody: Somebody) -> None:
+async def test_a_subscriber_that_leaves_during_delivery_frees_its_memory(somebody: Somebody) -> None:
     room = QueueBudget(10)
     both = [await somebody.hub.attach(somebody.user, room) for _ in range(2)]
 
@@ -313,7 +311,7 @@ async def test_who_leaves_while_others_are_told_takes_no_room(somebody: Somebody
     assert await somebody.hears(1) == ["a"]
 
 
-async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None:
+async def test_a_change_names_its_position_in_the_chain(somebody: Somebody) -> None:
     message = replace((await somebody.receive_message("a")).event.message, seq=2)
     conversation = message.conversation
     user, event = somebody.user, MessageCreated.log_entry(message)
@@ -325,8 +323,8 @@ async def test_a_change_names_its_place_in_the_chain(somebody: Somebody) -> None
     assert (again.changed, again.tick) == (False, outcome.tick)
 
 
-async def test_a_frame_of_a_former_state_is_not_taken_for_one_of_the_state_that_is_loaded(somebody: Somebody) -> None:
-    """The cache was lost: what another server still sends has ticks of a clock that may have been ahead."""
+async def test_a_frame_of_a_former_epoch_does_not_count_for_the_loaded_state(somebody: Somebody) -> None:
+    """After a loss of the cache, frames of another server may have later ticks of the former epoch."""
     before = await somebody.receive_message("before")
     somebody.hub.detach(somebody.mailbox)
     attaching = asyncio.create_task(somebody.hub.attach(somebody.user, QueueBudget(10)))

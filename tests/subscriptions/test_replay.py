@@ -1,4 +1,4 @@
-"""What was missed, put in order: by seq in each conversation, revisions after their messages, every cursor exact."""
+"""A replay is ordered by seq in each conversation, with revisions after their messages and exact cursors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = Position("epoch", 100)
 
 
 def logged(*events: str) -> list[Delivered]:
-    """Events such as C5, a creation, in the order of the log."""
+    """Return events such as C5, a creation, in the order of the log."""
     items = []
     for tick, event in enumerate(events, start=101):
         seq = int(event[1:])
@@ -46,7 +46,7 @@ def test_no_revision_comes_before_its_message(log: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_cursor_leads_to_exactly_what_comes_after_it(seed: int) -> None:
+def test_every_cursor_resumes_exactly_after_its_event(seed: int) -> None:
     chance = random.Random(seed)
     seqs = chance.sample(range(1, 13), 12)
     log: list[str] = []

@@ -1,4 +1,4 @@
-"""What is measured, by subject. A scenario is a module with TOPICS, `people` and `run`."""
+"""The scenarios by subject. A scenario is a module with TOPICS, `people` and `run`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.suite.stage import Stage
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A module's parts."""
+    """The parts of a scenario's module."""
 
     name: str
     topics: Sequence[Topic]

@@ -1,4 +1,4 @@
-"""Connections with a subscription: what opening them costs, and what they cost while nothing happens."""
+"""Connections with a subscription: the cost of opening them, and of idle ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from bench.suite.stage import Contestant, Stage
 from bench.suite.turns import say
 
 TOPICS = (
-    Topic("opening", "Opening a connection with its subscription", note="2,000 by as many users, 20 at a time"),
-    Topic("idle", "An idle connection with its subscription", note="CPU: a connection and second, pings included"),
+    Topic(
+        "opening", "Opening a connection with its subscription", note="2,000 connections of 2,000 users, 20 at a time"
+    ),
+    Topic("idle", "An idle connection with its subscription", note="CPU: per connection and second, pings included"),
 )
 
 _AT_ONCE = 20
@@ -54,7 +56,7 @@ async def _run_one(stage: Stage, contestant: Contestant) -> list[Figures]:
         cpu={process: used / count for process, used in spent.cpu.items()},
         count=count,
     )
-    await stage.calm(contestant, most=_SETTLE_SECONDS)
+    await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)
     now = memory(contestant.server.pid)
     _, rest = await stage.spent(contestant, lambda: asyncio.sleep(stage.profile.rest_seconds))
     idle = Figures(
@@ -68,7 +70,7 @@ async def _run_one(stage: Stage, contestant: Contestant) -> list[Figures]:
         },
     )
     await load.ask("close", name=name)
-    await stage.calm(contestant, most=_SETTLE_SECONDS)
+    await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)
     say(opening)
     say(idle)
     kibibytes = {process: size / 1024 for process, size in idle.more.items()}

@@ -1,38 +1,38 @@
-"""One message to a group, by how many are in it, and whether they are there."""
+"""One message to a group, by its size and by whether its members are connected."""
 
 from __future__ import annotations
 
-from bench.suite.driving import STAMP_PLACE
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import CREATE_GROUP, MESSAGE_EVENTS, SEND
+from bench.suite.request_rates import STAMP_PLACE
 from bench.suite.stage import BASELINE, CONFAB, FLOOR, Contestant, Stage
 from bench.suite.turns import Plan, Turns, body
 
 _GROWS_WITH = "members"
 
 TOPICS = (
-    Topic("group-online", "One message to a group, all online", _GROWS_WITH, "CPU a delivery; one message at a time"),
+    Topic("group-online", "One message to a group, all online", _GROWS_WITH, "CPU per delivery; one message at a time"),
     Topic(
         "group-offline",
-        "The same, nobody there, nor lately",
+        "The same, no member active lately",
         _GROWS_WITH,
-        "CPU a member; no member's state is in Redis; until all that follows is done",
+        "CPU per member; no member's state is in Redis; until all background work is done",
     ),
     Topic(
         "group-left",
-        "The same, nobody there any more",
+        "The same, no member connected",
         _GROWS_WITH,
-        "CPU a member; all were there within the day, so Redis holds their states",
+        "CPU per member; all were active within the day, so Redis has their states",
     ),
 )
 
 _SETTLE_SECONDS = 3.0
 _OWNER = "everybodysowner"
-_TEXT = f"What everybody is told, as long as such a line usually is, {STAMP_PLACE}"
+_TEXT = f"A message for all members, a line of about the usual size, {STAMP_PLACE}"
 
 
 def _members(size: int) -> list[str]:
-    """All but the owner. Groups share nobody, so that what one has been told is no matter to the next."""
+    """Return all members but the owner. Groups share no members, so that one measurement does not affect the next."""
     return [f"g{size}x{number:05}" for number in range(size - 1)]
 
 
@@ -55,7 +55,7 @@ async def run(stage: Stage) -> list[Figures]:
 async def _run_one(stage: Stage, size: int, contestants: list[Contestant]) -> list[Figures]:
     turns = Turns(stage)
     plans = [await _plan(stage, contestant, size) for contestant in contestants]
-    # The floor knows nobody's state, so it makes no difference to it who is there.
+    # The floor stores no states, so it makes no difference which members are connected.
     found = await turns.measure("group-offline", plans, size=size, half=False)
     for plan in plans:
         await _listen(stage, plan, size)
@@ -64,7 +64,7 @@ async def _run_one(stage: Stage, size: int, contestants: list[Contestant]) -> li
     for plan in plans:
         await stage.load.ask("close", name=plan.listeners)
         plan.listeners = ""
-        await stage.calm(plan.contestant, most=_SETTLE_SECONDS)
+        await stage.wait_until_idle(plan.contestant, most=_SETTLE_SECONDS)
     await stage.learn_idle()
     lately = [plan for plan in plans if plan.contestant.name == CONFAB]
     return found + await turns.measure("group-left", lately, size=size, half=False)
@@ -77,17 +77,17 @@ async def _plan(stage: Stage, contestant: Contestant, size: int) -> Plan:
     name = f"{contestant.name} {_owner(size)}"
     tokens = [contestant.token(_owner(size))]
     await stage.load.ask("connect", name=name, port=contestant.server.port, transport="http", tokens=tokens)
-    await stage.calm(contestant)
+    await stage.wait_until_idle(contestant)
     given = {"conversationId": group["id"], "content": _TEXT}
     later = contestant.name != FLOOR
     return Plan(contestant, name, [[body(SEND, input=given)]], 1, per=size, until_calm=later)
 
 
 async def _listen(stage: Stage, plan: Plan, size: int) -> None:
-    """Everybody comes, the owner too: as many deliveries as members."""
+    """Connect everybody, the owner too: as many deliveries as members."""
     contestant = plan.contestant
     plan.listeners, plan.deliveries = f"{contestant.name} members of {size}", size
     tokens = [contestant.token(user) for user in (_owner(size), *_members(size))]
     port = contestant.server.port
     await stage.load.ask("listen", name=plan.listeners, port=port, tokens=tokens, subscriptions=[MESSAGE_EVENTS])
-    await stage.calm(contestant, most=_SETTLE_SECONDS)
+    await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)

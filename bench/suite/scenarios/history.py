@@ -1,4 +1,4 @@
-"""A page of history, and reading what is in it."""
+"""A page of history, and reading its messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPICS = (
     Topic(
         "history-cold",
         "The same, conversation and reader not in Redis",
-        note="one at a time; nothing is ever in Redis of the baseline; MongoDB has it in memory",
+        note="one at a time; the baseline never has anything in Redis; MongoDB has it in memory",
     ),
     Topic("read", "markRead of 500 messages", note="each by another reader, once, 6 at a time; times: alone"),
 )
@@ -54,7 +54,7 @@ async def run(stage: Stage) -> list[Figures]:
 async def _plan(
     stage: Stage, contestant: Contestant, first: int, count: int, bodies: list[str], in_flight: int
 ) -> Plan:
-    """Some of the readers, a connection each, with what each asks."""
+    """Return the plan of some readers, with a connection and requests each."""
     name = f"{contestant.name} readers from {first}"
     tokens = [contestant.token(reader) for _, reader in _pairs()[first : first + count]]
     await stage.load.ask("connect", name=name, port=contestant.server.port, transport="http", tokens=tokens)
@@ -68,7 +68,7 @@ async def _forget(stage: Stage, contestant: Contestant) -> None:
 
 
 async def _read(stage: Stage, contestant: Contestant) -> Figures:
-    """Half of the readers together, for CPU and rate; the others one after the other, for the times."""
+    """Measure half of the readers concurrently, for CPU and rate; the others one after the other, for the times."""
     turns, bodies = Turns(stage), [body(READ, id=_talk(pair)) for pair in _pairs()]
     warm = await _plan(stage, contestant, 0, _READERS, [body(SESSIONS, first=50)] * _READERS, _CLIENTS)
     await turns.drive(warm, how="once")

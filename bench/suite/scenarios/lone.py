@@ -1,4 +1,4 @@
-"""A message that is sent when nothing else is: how long until it is answered, beside the least that could be waited for."""
+"""A message without other load: the time until its answer, compared with the minimum."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TOPICS = (
     Topic(
         "lone",
         "A lone message at rest",
-        note="sent every few tens of ms over HTTP, all in turns; bare: an insert with majority and journal and two round trips "
-        "to Redis by the drivers, without any server between",
+        note="sent every few tens of ms over HTTP, in turns; bare: an insert with majority and journal and "
+        "two round trips to Redis by the drivers, without a server",
     ),
 )
 
@@ -39,7 +39,7 @@ async def run(stage: Stage) -> list[Figures]:
     for number in range(_WARM_UP + stage.profile.lone):
         turn = {}
         for plan in plans:
-            # No time: each drive is one message.
+            # No duration: each drive is one message.
             turn[plan.contestant.name] = await turns.drive(plan, how="closed")
             await asyncio.sleep(_APART_SECONDS)
         least = await load.ask("bare", mongo_url=stage.databases.mongo_url, redis_url=stage.databases.redis_url)
@@ -58,7 +58,7 @@ async def run(stage: Stage) -> list[Figures]:
     by_name = {figures.contestant: figures for figures in found}
     if CONFAB in by_name:
         ratio = (by_name[CONFAB].p50 or 0.0) / (by_name[BARE].p50 or 1.0)
-        print(f"  lone: Confab's answer takes {ratio:.2f} times what the bare drivers take", flush=True)
+        print(f"  lone: Confab's answer takes {ratio:.2f} times as long as the bare drivers", flush=True)
     return found
 
 

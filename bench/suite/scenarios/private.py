@@ -1,10 +1,10 @@
-"""Private messages among 20 pairs, 20 in flight, each delivered to a subscriber who is online."""
+"""Private messages among 20 pairs, 20 in flight, each delivered to a connected subscriber."""
 
 from __future__ import annotations
 
-from bench.suite.driving import STAMP_PLACE
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import MESSAGE_EVENTS, SEND
+from bench.suite.request_rates import STAMP_PLACE
 from bench.suite.stage import Contestant, Stage
 from bench.suite.turns import Plan, Turns, body
 
@@ -28,12 +28,12 @@ def receivers() -> list[str]:
 
 
 def people(_stage: Stage) -> list[str]:
-    """Who has to exist."""
+    """Return the people who must exist."""
     return [*senders(), *receivers()]
 
 
 async def listen(stage: Stage, contestant: Contestant) -> str:
-    """Has all receivers listen. Answers their name at the load."""
+    """Connect all receivers. Return their name in the load process."""
     name = f"{contestant.name} receivers"
     tokens = [contestant.token(user) for user in receivers()]
     port = contestant.server.port
@@ -42,7 +42,7 @@ async def listen(stage: Stage, contestant: Contestant) -> str:
 
 
 async def connect(stage: Stage, contestant: Contestant, transport: str, count: int = PAIRS) -> str:
-    """Has senders connect. Answers their name at the load."""
+    """Connect the senders. Return their name in the load process."""
     name = f"{contestant.name} senders over {transport}"
     tokens = [contestant.token(user) for user in senders()[:count]]
     await stage.load.ask("connect", name=name, port=contestant.server.port, transport=transport, tokens=tokens)
@@ -50,7 +50,7 @@ async def connect(stage: Stage, contestant: Contestant, transport: str, count: i
 
 
 def bodies() -> list[list[str]]:
-    """What each sender sends."""
+    """Return the requests of each sender."""
     return [[body(SEND, input={"toUserId": user, "content": TEXT})] for user in receivers()]
 
 

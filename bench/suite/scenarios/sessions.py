@@ -1,4 +1,4 @@
-"""The session list: its first page, and what changed since; by how many sessions the user has."""
+"""The session list: its first page, and changes since a cursor, by the number of the user's sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPICS = (
         "sessions-cold",
         "First page, the user's state not in Redis",
         _GROWS_WITH,
-        "one at a time; nothing is ever in Redis of the baseline",
+        "one at a time; the baseline never has anything in Redis",
     ),
 )
 
@@ -50,7 +50,7 @@ async def run(stage: Stage) -> list[Figures]:
 
 
 class _Size:
-    """Users with so many sessions."""
+    """Users with a number of sessions."""
 
     def __init__(self, stage: Stage, size: int, conversations: dict[str, list[list[str]]]) -> None:
         self._stage = stage
@@ -68,7 +68,7 @@ class _Size:
         return found
 
     async def _plan(self, contestant: Contestant, bodies: list[str], clients: int = _CLIENTS) -> Plan:
-        """Several connections of each owner. bodies: by owner."""
+        """Return a plan with several connections per owner. bodies: by owner."""
         name = f"{contestant.name} owners {self._size}"
         owners = [_owners(self._size)[number % _OWNERS] for number in range(clients)]
         tokens = [contestant.token(user) for user in owners]
@@ -77,7 +77,7 @@ class _Size:
         return Plan(contestant, name, [[bodies[number % _OWNERS]] for number in range(clients)], clients)
 
     async def _change(self, contestant: Contestant) -> list[str]:
-        """Has others write to each owner, who had a cursor before that. Answers what asks for the changes."""
+        """Send messages to each owner after a cursor. Return the requests for the changes."""
         if contestant.name == FLOOR:
             return [body(SYNC, since="c")] * _OWNERS
         asked, ask = [], partial(self._stage.ask, contestant)

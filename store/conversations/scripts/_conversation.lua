@@ -87,7 +87,7 @@ local function is_joining(user, member, pending)
   return false
 end
 
--- Calls visit with seq, n, group change (JSON, or nil) and id of each of the conversation's outbox entries, oldest first.
+-- Calls visit for each of the conversation's outbox entries, oldest first, with seq, n, group change (JSON or nil), id.
 local function each_reserved(conversation, visit)
   for _, row in ipairs(redis.call('XRANGE', OUTBOX, '-', '+')) do
     local entry = entry_of(row)

@@ -59,7 +59,8 @@ apply_change(change)
 local change_text = cjson.encode(change)
 local entry_id = redis.call(
   'XADD', OUTBOX, '*', OUTBOX_SEQ, seq, OUTBOX_N, n,
-  OUTBOX_CONVERSATION, cjson.decode(message)[MESSAGE_CONVERSATION], OUTBOX_MESSAGE, message, OUTBOX_GROUP_CHANGE, change_text
+  OUTBOX_CONVERSATION, cjson.decode(message)[MESSAGE_CONVERSATION],
+  OUTBOX_MESSAGE, message, OUTBOX_GROUP_CHANGE, change_text
 )
 redis.call('HSET', HEAD, HEAD_PENDING_CHANGE, entry_id)
 touch()

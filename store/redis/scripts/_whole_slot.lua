@@ -1,6 +1,8 @@
--- Before every script in a cluster. While a slot is moved key by key, some of its keys are here and some there, and a script would stop at the
--- first that is not here, having changed others. Two keys that never exist tell: both here only where the slot is whole.
+-- Goes before every script in a cluster. While a slot is moved key by key, some of its keys are on this node and some
+-- on the other one. A script would fail at the first key that is not here, after it has changed others. So it first
+-- looks for two keys that never exist: Redis refuses that unless the slot is completely here.
+-- KEYS[1]: any key of the slot. Replies TRYAGAIN, having changed nothing, if the slot is being moved.
 do
-  local here = redis.pcall('EXISTS', KEYS[1] .. '!', KEYS[1] .. '!!')
-  if type(here) == 'table' then return redis.error_reply('TRYAGAIN the slot is being moved') end
+  local found = redis.pcall('EXISTS', KEYS[1] .. '!', KEYS[1] .. '!!')
+  if type(found) == 'table' then return redis.error_reply('TRYAGAIN the slot is being moved') end
 end

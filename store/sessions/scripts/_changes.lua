@@ -159,23 +159,30 @@ function changes.delivered(change)
   return changed_one(change, move)
 end
 
--- ReceiptReceived. s (seq), k (R: read, D: delivered), peer (1: of the peer of a private conversation).
-function changes.receipt(change)
-  local conversation, seq, is_read, is_peer = change.c, change.s, change.k == 'R', change.peer == 1
+-- Notice.
+function changes.notice(change)
+  local conversation = change.c
   local record = get(conversation)
   if record == nil then return UNKNOWN end
   local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
-  local moves_session = false
-  if is_peer then
-    local told = is_read and TOLD_READ_SEQ or TOLD_DELIVERED_SEQ
-    if seq <= math.max(record[TOLD_READ_SEQ] or 0, record[told] or 0) then return unchanged(conversation) end
-    record[told] = seq
-    moves_session = seq > (record[PEER_DELIVERED_SEQ] or 0)
-    record[PEER_DELIVERED_SEQ] = math.max(record[PEER_DELIVERED_SEQ] or 0, seq)
-    if is_read then
-      moves_session = moves_session or seq > (record[PEER_READ_SEQ] or 0)
-      record[PEER_READ_SEQ] = math.max(record[PEER_READ_SEQ] or 0, seq)
-    end
+  move.keeps_tick = true
+  return changed_one(change, move)
+end
+
+-- ReceiptReceived. s (seq), k (R: read, D: delivered).
+function changes.receipt(change)
+  local conversation, seq, is_read = change.c, change.s, change.k == 'R'
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local notified = is_read and NOTIFIED_READ_SEQ or NOTIFIED_DELIVERED_SEQ
+  if seq <= math.max(record[NOTIFIED_READ_SEQ] or 0, record[notified] or 0) then return unchanged(conversation) end
+  record[notified] = seq
+  local moves_session = seq > (record[PEER_DELIVERED_SEQ] or 0)
+  record[PEER_DELIVERED_SEQ] = math.max(record[PEER_DELIVERED_SEQ] or 0, seq)
+  if is_read then
+    moves_session = moves_session or seq > (record[PEER_READ_SEQ] or 0)
+    record[PEER_READ_SEQ] = math.max(record[PEER_READ_SEQ] or 0, seq)
   end
   move.keeps_tick = not moves_session
   return changed_one(change, move)

@@ -164,7 +164,7 @@ class EphemeralEvent:
 
 @dataclass(frozen=True, slots=True)
 class ReplayContent:
-    """The present state of all that the log entries of one replay refer to. A message the user may not read is missing."""
+    """The present state of all that the entries of one replay refer to, without messages the user may not read."""
 
     messages: Mapping[MessagePlace, Message]
     sessions: Mapping[ConversationId, Session]

@@ -254,7 +254,8 @@ class Databases:
         """Start Redis.
 
         Args:
-            contents: "none"; "saved" for what it had when it was killed; "snapshot" for those of `take_snapshot`, if any.
+            contents: "none"; "saved" for what it had when it was killed; "snapshot" for those of `take_snapshot`, if
+            any.
         """
         if contents == "none":
             self._dump.unlink(missing_ok=True)

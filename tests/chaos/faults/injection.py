@@ -51,7 +51,7 @@ class FaultPlan:
     without: tuple[str, ...] = ()
     """Parts of the names of faults to leave out."""
     alone: bool = False
-    """Whether there is only one fault at a time in all."""
+    """True if there is only one fault at a time in all."""
 
     def kinds(self, lane: str) -> dict[str, int]:
         """Return a lane's faults, each with its share of the sum of all."""

@@ -1,7 +1,7 @@
 """A TCP proxy program whose links can be slowed, stalled or cut.
 
-`proxy.py PORT:TARGET…` forwards each port to its target. Each line on standard input is `LINK MODE SECONDS`, where LINK is
-the index of a pair; the proxy answers each with a line. It ends with its standard input.
+`proxy.py PORT:TARGET…` forwards each port to its target. Each line on standard input is `LINK MODE SECONDS`, where
+LINK is the index of a pair; the proxy answers each with a line. It ends with its standard input.
 
 - pass: forwards everything.
 - slow: delays each piece by that many seconds, one after another.

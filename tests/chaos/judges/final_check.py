@@ -1,4 +1,4 @@
-"""The comparison at the end of a run: each device's copy, and MongoDB's rows, with what the API shows a fresh client."""
+"""Compares, at the end of a run, each device's copy and MongoDB's rows with what the API shows a fresh client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.chaos.load.requester import Requester
 from tests.chaos.load.view import Text, text_of
 
 RESET_SECONDS = 2.0
-"""A message sent this soon after a reset that a lost cache caused is missing on a device in about one of 1,000 cases."""
+"""A message that is sent this soon after a reset is missing on a device in about one of 1,000 cases."""
 
 Intervals = dict[str, list[tuple[int, int]]]
 """First and last seq of each membership interval, by `conversation user`; -1 for an open end."""
@@ -84,8 +84,8 @@ class FinalCheck:
     async def settle(self, patience: float) -> float:
         """Wait until every device agrees with a fresh client, and both with MongoDB, all at one time.
 
-        The outboxes have to be empty by then: the messages of a dead server are delivered seconds later. A difference that
-        is left after `patience` seconds is a problem. Returns the seconds it took.
+        The outboxes have to be empty by then: the messages of a dead server are delivered seconds later. A difference
+        that is left after `patience` seconds is a problem. Returns the seconds it took.
         """
         began = time.monotonic()
         wrong: dict[str, list[str]] = {}

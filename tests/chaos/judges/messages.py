@@ -1,8 +1,9 @@
 """Judges what clients were shown of messages: none is lost or doubled, each keeps its seq, and all agree on the order.
 
 - lost: acknowledged, and not stored at the acknowledged seq; or not in the sender's own history at the end.
-- doubled: one message of a client is stored twice, or one key was answered with two messages. If Redis lost data of the
-  sender between the first try and the last answer, the key may be lost too: a known limit, `doubled with the key's loss`.
+- doubled: one message of a client is stored twice, or one key was answered with two messages. If Redis lost data of
+  the sender between the first try and the last answer, the key may be lost too: a known limit, `doubled with the
+  key's loss`.
 - vanished: shown to a client, and not stored.
 - moved: one message at two seqs, or two messages at one seq.
 - disordered: a page out of order; or a message with a lower seq than one that was acknowledged before its first try.
@@ -117,10 +118,8 @@ def disordered(record: Record) -> Iterator[Violation]:
             before = bisect_left(ends, (began, -1, -1))
             if before and highest[before - 1][0] > seq:
                 other = highest[before - 1]
-                yield Violation(
-                    "disordered",
-                    f"{conversation}: try {number}, begun at {began}, got {seq}, after try {other[1]} had got {other[0]}",
-                )
+                text = f"{conversation}: try {number}, begun at {began}, got {seq}; try {other[1]} had got {other[0]}"
+                yield Violation("disordered", text)
 
 
 def missing(record: Record) -> Iterator[Violation]:

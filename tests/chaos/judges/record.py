@@ -1,4 +1,4 @@
-"""A history in the form that the judges need: tries with their answers, and every message and session a client was shown."""
+"""A history in the form that the judges need: tries with answers, and every message and session that was shown."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Record:
     losses: list[tuple[float, str]] = field(default_factory=list)
     """The moments when Redis lost data: of one user, or "all"."""
     disturbed: bool = False
-    """Whether there was any fault besides the loss of cached data."""
+    """True if there was any fault besides the loss of cached data."""
     fresh: dict[str, Json] = field(default_factory=dict)
     stored: dict[str, Json] = field(default_factory=dict)
     """MongoDB's messages by the ids that clients know."""
@@ -137,7 +137,7 @@ class Record:
         return any(began <= at <= ended and owner in ("all", user) for at, owner in self.losses)
 
     def readable(self, user: str, conversation: str, seq: int) -> bool:
-        """Return whether a seq lies in the user's membership. The two people of a private conversation stay for good."""
+        """Return whether a seq lies in the user's membership. A private conversation has no end."""
         people = parse_private(conversation)
         if people is not None:
             return user in people[:2]

@@ -62,7 +62,7 @@ def recoveries(lines: list[Json], record: Record) -> list[Recovery]:
 
 
 def _first_after(ends: list[tuple[float, float]], at: float) -> float | None:
-    """Return the seconds from a time to the first end of something that began after it. ends: (end, begin), in order."""
+    """Return the seconds from a time to the first end of what began after it. ends: (end, begin), in order."""
     for ended, began in ends[bisect_left(ends, (at, 0.0)) :]:
         if began >= at:
             return ended - at

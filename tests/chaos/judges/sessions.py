@@ -3,8 +3,9 @@
 - miscounted: at the end, unreadCount, unreadMentionCount or totalUnread is not what counting the messages gives; at any
   time, an answer with all sessions has another totalUnread than their sum.
 - unshown: a message was acknowledged with a session that does not contain it.
-- backwards: a client was shown a position or a clock, asked afterwards, and was shown an earlier one. This holds for all
-  devices of a user together. An event may be late: later answers must not be behind it, but it may be behind them.
+- backwards: a client was shown a position or a clock, asked afterwards, and was shown an earlier one. This holds for
+  all devices of a user together. An event may be late: later answers must not be behind it, but it may be behind
+  them.
 - delivery backwards: the same for the numbers of users who received or read an own message.
 - ahead: at the end a user is shown that the other one has read or received more than that one is shown.
 

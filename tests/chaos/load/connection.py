@@ -96,7 +96,7 @@ class Connection:
         self._closed_by_device = ""
         self._pong_task: asyncio.Task[None] | None = None
         self.stalled = False
-        """Whether the device stopped reading at any time."""
+        """True if the device stopped reading at any time."""
 
     @classmethod
     async def open(cls, server: ServerProcess, user: str, tally: Tally, *, small_buffer: bool) -> Connection:

@@ -36,7 +36,7 @@ class Subscription:
     cursor: str | None = None
     id: str = ""
     caught_up: bool = False
-    """Whether it has caught up on this connection."""
+    """True if it has caught up on this connection."""
 
 
 class Device(Requester):
@@ -46,7 +46,7 @@ class Device(Requester):
         super().__init__(load, user, f"{user}/{number}", random.Random(seed))
         self.offline_until = 0.0
         self.reinstall = False
-        """Whether it forgets everything before it connects again."""
+        """True if it forgets everything before it connects again."""
         self.mirror = Mirror()
         self._small_buffer = self.rng.random() < 0.5
         self._document = live_messages(delivery=self.rng.random() < 0.5)
@@ -71,7 +71,7 @@ class Device(Requester):
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether the device waits for a connection, for the end of a catch-up, or for answers."""
+        """True while the device waits for a connection, for the end of a catch-up, or for answers."""
         caught_up = all(subscription.caught_up for subscription in self._subscriptions.values())
         return self.connection is None or not caught_up or self._asking or self.view.has_questions
 

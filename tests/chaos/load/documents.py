@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 SESSION = """{
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
-    subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq conversation { id }
+    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
+    categoryId subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq conversation { id }
     lastMessage { id seq content state editCount } }"""
 _TEXT = "id seq content state editCount"
 _COUNTED = "contentType mentionsAll sender { id } mentions { id }"

@@ -3,20 +3,22 @@
 A chain is what a device receives from a moment at which it started over (its first CaughtUp, or one with `reset: true`)
 to the next, over any number of connections and servers, each resumed from the cursor of the last applied event. In it:
 
-- The creation of a message comes once. After a reset it may come again.
-  One exception: where messages were logged out of order, a cursor from the middle of a replay names the events that were
-  replayed ahead of it, up to MOST_AHEAD (subscriptions/realtime/replay.py). Resuming after more than those repeats some.
-  So a repetition after a longer replay that broke off is counted, and is no problem.
+- The creation of a message comes once. After a reset it may come again. One exception: where messages were logged out
+  of order, a cursor from the middle of a replay names the events that were replayed ahead of it, up to MOST_AHEAD
+  (subscriptions/realtime/replay.py). Resuming after more than those repeats some. So a repetition after a longer
+  replay that broke off is counted, and is no problem.
 - Replayed events come before CaughtUp, creations of one conversation in order of seq. Live events come in order of the
   user's clock, which can differ from the order of seq when two servers write at the same time.
 - A message never comes in an older form than before: edits count up, and no content follows a recall. Where the message
   was created within the chain, its creation comes before its revisions.
 - Receipts are high-water marks: one that comes again, or after a further one, changes nothing, and is counted.
-- Idempotency keys and delivery come to the sender alone. Typing is not replayed, and does not come to the user who types.
+- Idempotency keys and delivery come to the sender alone. Typing is not replayed, and does not come to the user who
+  types.
 - Every acknowledged message that was sent after the chain began comes to each member (`missing`). One that was sent
   within RESET_SECONDS of a reset (judges/final_check.py) and is missing is counted, and is no problem yet.
 
-After the loss of a user's state in Redis, whole or in part, a reset ends the chain; a chain that goes on keeps all this.
+After the loss of a user's state in Redis, whole or in part, a reset ends the chain; a chain that goes on keeps all
+this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the devices of a run know together, and which messages were acknowledged to them."""
+"""Knowledge that the devices of a run share: groups, and the messages that were acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The copy that one device of the load keeps: its user's sessions, and the messages of the conversations that it opened.
+"""The copy that one device of the load keeps: its user's sessions, and the messages that it read or received.
 
 The copy says what has to be asked, the device asks and hands over the answers. Each answer carries the `generation` in
 which it was asked: after a reset the device ignores answers to earlier questions.
@@ -135,7 +135,7 @@ class View(NaiveDevice):
         name, seq = message["conversationId"], int(message["seq"])
         newest = max(self.messages[name], default=self.floors.get(name, seq) - 1)
         if name in self._full and seq > newest + 1:
-            # A member who came back to a group with FULL history reads what no event told.
+            # A member who came back to a group with FULL history reads what no event contained.
             self.histories.add(name)
         self._hold(name, message)
         super().apply_created(message)

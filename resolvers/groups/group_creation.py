@@ -1,0 +1,118 @@
+"""Creating groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from resolvers.base.app import Confab
+from resolvers.base.checks import check_avatar_url, check_key, check_name, check_sub_biz
+from resolvers.base.errors import GroupFull, GroupTooSmall, NotFound, Unavailable
+from resolvers.base.rate_limits import check_rate
+from resolvers.conversations.access import Access, access_conversation
+from resolvers.groups.group_rules import MEMBER, OWNER
+from resolvers.users.users import access_users, check_user_ids
+from store.base.ids import ConversationId, UserId, group_id
+from store.conversations.conversation import GroupInfo, Member
+from store.sessions.apply_results import parse_result
+from store.sessions.changes import Invalidate, Join, logged
+from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.outgoing_events import OutgoingEvents
+
+SMALLEST_GROUP = 3
+_MEMBERS_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NewGroup:
+    """A group that a caller wants to create."""
+
+    name: str
+    avatar_url: str | None
+    members: tuple[str, ...]
+    full_history: bool
+    key: str | None
+    sub_biz: str | None = None
+
+
+async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
+    """Create a group. All members have an ACTIVE session at once.
+
+    The same key of the same creator returns the first group. Raises InvalidInput, NotFound, GroupTooSmall, GroupFull
+    and RateLimited: then nothing was stored.
+    """
+    size = _check(app, creator, new)
+    if size > app.limits.max_group_members:
+        raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="memberIds")
+    if new.key is not None and (first := await _find_first(app, creator, new.key)) is not None:
+        return first
+    check_rate(app.store.rate_limits.group_changes, creator)
+    others = await access_users(app, [user for user in new.members if user != creator], "memberIds")
+    now = app.store.clock.now_ms()
+    conversation = group_id(app.store.ids.next())
+    info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now, new.sub_biz)
+    members = [Member(creator, OWNER, ((1, None),), now)] + [Member(u, MEMBER, ((1, None),), now) for u in others]
+    caches_current = False
+    try:
+        if not await app.store.groups.insert(conversation, info, members, new.key):
+            first = await _find_first(app, creator, new.key) if new.key is not None else None
+            if first is None:
+                raise Unavailable("the group could not be stored; please try again")
+            caches_current = True
+            return first
+        await _announce_members(app, conversation, new.sub_biz, [member.user for member in members], now)
+        caches_current = app.store.cache.is_shared
+    finally:
+        if not caches_current:
+            # It may be stored, and no outbox entry makes other servers finish it.
+            app.store.stale_caches.add_conversation(conversation)
+    access = await access_conversation(app, creator, conversation)
+    assert access is not None
+    return access
+
+
+def _check(app: Confab, creator: UserId, new: NewGroup) -> int:
+    """Check the input. Return the number of members."""
+    check_name(new.name, "name")
+    check_avatar_url(new.avatar_url)
+    check_sub_biz(new.sub_biz)
+    check_key(new.key)
+    check_user_ids(new.members, "memberIds")
+    size = len({creator, *new.members})
+    if size < SMALLEST_GROUP:
+        raise GroupTooSmall(f"a new group needs at least {SMALLEST_GROUP} members, you included", field="memberIds")
+    return size
+
+
+async def _find_first(app: Confab, creator: UserId, key: str) -> Access | None:
+    """Return the group that the creator's key stands for, for any input. Raises NotFound if it is dismissed."""
+    group = await app.store.groups.find_claim(creator, key)
+    if group is None:
+        return None
+    access = await access_conversation(app, creator, group)
+    if access is None:
+        raise NotFound("the group created with this idempotencyKey was dismissed", field="idempotencyKey")
+    # The server that created it may have died before it updated the members' cached states.
+    members = [member.user for member in await app.store.conversations.list_members(group)]
+    invalidate = logged(Invalidate(unless_cached=group), 0, "")
+    for start in range(0, len(members), _MEMBERS_AT_ONCE):
+        part = members[start : start + _MEMBERS_AT_ONCE]
+        await app.store.cache.run([app.store.sessions.apply(user, invalidate) for user in part])
+    return access
+
+
+async def _announce_members(
+    app: Confab, conversation: ConversationId, sub_biz: str | None, users: Sequence[UserId], at: int
+) -> None:
+    """Put the new session into the members' cached states, and send the event to their devices."""
+    entry = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
+    join = logged(Join(conversation, 0, 0, sub_biz), at, entry)
+    for start in range(0, len(users), _MEMBERS_AT_ONCE):
+        part = users[start : start + _MEMBERS_AT_ONCE]
+        answers = await app.store.cache.run([app.store.sessions.apply(user, join) for user in part])
+        events = OutgoingEvents()
+        for user, answer in zip(part, answers, strict=True):
+            result = parse_result(user, answer)
+            event = SessionChanged(SyncReason.MEMBERSHIP, result.sessions, result.total_unread)
+            events.add(event, [(user, result)], stored_at=at)
+        app.bus.send(events)

@@ -1,0 +1,54 @@
+"""Writes to heads that follow from messages and go to MongoDB with them. All may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pymongo import UpdateOne
+
+from store.base.ids import ConversationId, parse_private
+from store.conversations.conversation_fields import ConversationField
+from store.messages.message import CommittedMessage, Message, MessageField
+from store.mongo.client import Update
+
+MOST_MENTIONS = 1_000
+"""Unread messages that mention a user, or everybody, that are counted in a conversation."""
+
+_F = ConversationField
+
+
+def head_updates(durable: Sequence[CommittedMessage]) -> list[Update]:
+    """Return the updates that bring heads to their newest messages."""
+    heads: dict[ConversationId, dict[str, int]] = {}
+    for committed in durable:
+        m, at_ms = committed.reserved.message, committed.at_ms
+        head = heads.setdefault(m.conversation, {_F.SEQ: 0, _F.N: 0, _F.MOVED_AT: 0, _F.WRITTEN_AT: 0})
+        head[_F.SEQ], head[_F.N] = max(head[_F.SEQ], m.seq), max(head[_F.N], m.n)
+        head[_F.MOVED_AT] = max(head[_F.MOVED_AT], at_ms)
+        if m.kind.countable:
+            head[_F.WRITTEN_AT] = max(head[_F.WRITTEN_AT], at_ms)
+            people = parse_private(m.conversation)
+            if people is not None:
+                side = 0 if people[0] == m.sender else 1
+                wrote_seq, wrote_n = _F.WROTE_SEQ[side], _F.WROTE_N[side]
+                head[_F.READ[side]] = head[_F.DELIVERED[side]] = head[wrote_seq] = max(m.seq, head.get(wrote_seq, 0))
+                head[wrote_n] = max(m.n, head.get(wrote_n, 0))
+    updates = [Update({"_id": c}, {"$max": head}) for c, head in heads.items()]
+    for committed in durable:
+        m = committed.reserved.message
+        if m.mentions_all:
+            query = {"_id": m.conversation, _F.MENTIONS_ALL: {"$ne": m.seq}}
+            push = {"$each": [m.seq], "$slice": -MOST_MENTIONS}
+            updates.append(Update(query, {"$push": {_F.MENTIONS_ALL: push}}))
+    return updates
+
+
+def unmention_updates(message: Message, occupant: Mapping[str, Any]) -> list[UpdateOne]:
+    """Return the updates of heads that take back a message's mention of everybody.
+
+    occupant: the document of the message that has its place.
+    """
+    if not message.mentions_all or occupant.get(MessageField.MENTIONS_ALL):
+        return []
+    return [UpdateOne({"_id": message.conversation}, {"$pull": {_F.MENTIONS_ALL: message.seq}})]

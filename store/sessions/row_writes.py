@@ -1,0 +1,65 @@
+"""Writes to session rows that follow from messages. All may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pymongo import UpdateOne
+
+from store.base.ids import parse_private
+from store.messages.message import Message, MessageField, ReservedMessage
+from store.mongo.client import Document, Update
+from store.mongo.collections import session_row_id
+from store.sessions.fields import MOST_MENTIONS, SessionFields
+
+_READ_SEQ = SessionFields.acknowledged_seq.stored
+_READ_N = SessionFields.read_n.stored
+_DELIVERED_SEQ = SessionFields.received_seq.stored
+_MENTIONS = SessionFields.mentions.stored
+
+
+def message_updates(reserved: ReservedMessage) -> list[Update]:
+    """Return the updates that a message makes: of its sender's row, and of the mentioned users' rows.
+
+    In a private conversation the head says that the sender has read. The sender's row is written there only if it may
+    have mentions, which sending reads.
+    """
+    m = reserved.message
+    updates = []
+    if m.kind.countable:
+        if reserved.reads_mentions or parse_private(m.conversation) is None:
+            # Sending reads. Guarded, so that a repetition does not undo what was set since.
+            query = {"_id": session_row_id(m.sender, m.conversation), _READ_SEQ: {"$lt": m.seq}}
+            progress = {_READ_SEQ: m.seq, _READ_N: m.n, _DELIVERED_SEQ: m.seq}
+            updates.append(Update(query, {"$max": progress, "$pull": {_MENTIONS: {"$lte": m.seq}}}))
+        for user in m.mentions:
+            if user != m.sender:
+                query = {
+                    "_id": session_row_id(user, m.conversation),
+                    _READ_SEQ: {"$lt": m.seq},
+                    _MENTIONS: {"$ne": m.seq},
+                }
+                updates.append(Update(query, {"$push": {_MENTIONS: {"$each": [m.seq], "$slice": -MOST_MENTIONS}}}))
+    return updates
+
+
+def unmention_updates(message: Message, occupant: Mapping[str, Any]) -> list[UpdateOne]:
+    """Return the updates that take back a message's mentions because another message has its place.
+
+    occupant: the other message's document. Users whom it mentions too keep the mention.
+    """
+    return [
+        UpdateOne({"_id": session_row_id(user, message.conversation)}, {"$pull": {_MENTIONS: message.seq}})
+        for user in set(message.mentions) - set(occupant.get(MessageField.MENTIONS, ()))
+    ]
+
+
+def has_mention(row: Document, seq: int) -> bool:
+    """Return whether a row has a message's mention, or its user has read the message."""
+    return row.get(_READ_SEQ, 0) >= seq or seq in row.get(_MENTIONS, ())
+
+
+def has_read(row: Document, seq: int) -> bool:
+    """Return whether the user of a row has read a message."""
+    return bool(row.get(_READ_SEQ, 0) >= seq)

@@ -1,0 +1,197 @@
+"""Group commit: writes the messages of many requests to MongoDB together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import structlog
+
+from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
+from store.base.tasks import end_tasks
+from store.messages.message import CommittedMessage, ReservedMessage
+from store.messages.outbox_store import Refusal
+from store.redis.request_scope import RequestScope
+from store.store import Store
+from subscriptions.delivery.batch_window import BatchWindow
+from subscriptions.delivery.commit_timestamps import CommitTimestamps
+from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, StageQueue
+
+_log = structlog.get_logger()
+
+T = TypeVar("T")
+
+BATCH = 500
+"""Messages that share one write at most."""
+
+_COMMIT_SECONDS = 15.0
+_SLOW_SECONDS = 1.0
+"""After this long the next batch is written too: a locked row holds up only its own batch."""
+
+_RETRY_SECONDS = (0.05, 1.0)
+
+
+class CommitStage:
+    """Makes messages durable and hands them to the next stage.
+
+    A batch is written again until it is confirmed, for up to 15 s: MongoDB may be electing a primary. Writes are
+    idempotent.
+    """
+
+    def __init__(self, store: Store, in_flight: InFlightMessages, next_queue: StageQueue) -> None:
+        self._store = store
+        self._in_flight = in_flight
+        self._next_queue = next_queue
+        self.queue = StageQueue()
+        self.batch_window = BatchWindow()
+        self._timestamps = CommitTimestamps(store.clock)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Commit batches, one after the other."""
+        while True:
+            batch = await self.queue.take(BATCH)
+            await self.batch_window.wait()
+            batch += self.queue.take_waiting(BATCH - len(batch))
+            await asyncio.wait({self._start(self._commit(batch))}, timeout=_SLOW_SECONDS)
+
+    async def close(self) -> None:
+        """Stop the commits that are not confirmed. Their messages stay in the outbox."""
+        await end_tasks(self._tasks)
+
+    async def _commit(self, batch: list[InFlightMessage]) -> None:
+        """Write messages together. A change of a group has its own transaction, which the others do not wait for."""
+        for message in batch:
+            if message.reserved.change is not None:
+                self._start(self._commit_change(message))
+        messages = [message for message in batch if message.reserved.change is None]
+        if messages:
+            await self._commit_messages(messages)
+
+    async def _commit_messages(self, batch: list[InFlightMessage]) -> None:
+        # Messages of one batch get their timestamps, and are fanned out, in the order of history.
+        batch.sort(key=lambda message: message.reserved.message.seq)
+        store = self._store
+        # A server that died may have stored them, or Redis may have given a place that is taken.
+        careful = store.deployment.may_redis_lag or any(message.recovered for message in batch)
+
+        async def write(again: bool) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
+            reserved = [message.reserved for message in batch]
+            return await store.commits.commit(
+                reserved, self._timestamps.take(len(batch)), messages_first=careful or again
+            )
+
+        try:
+            written = await self._retry_until_confirmed(batch, write)
+        except Exception as error:
+            await self._commit_each(batch, error)
+            return
+        if written is not None:
+            self._sort_out(batch, *written)
+
+    async def _commit_each(self, batch: list[InFlightMessage], error: Exception) -> None:
+        """Write each message alone, so that one that cannot be stored does not fail the others."""
+        if len(batch) > 1:
+            for message in batch:
+                await self._commit_messages([message])
+            return
+        _log.exception("message_not_stored", message=batch[0].reserved.message.id, exc_info=error)
+        self._in_flight.give_up(batch[0], Unreachable(str(error)))
+
+    def _sort_out(
+        self,
+        batch: Sequence[InFlightMessage],
+        durable: Sequence[CommittedMessage],
+        displaced: Sequence[ReservedMessage],
+    ) -> None:
+        """Hand durable messages on, and reserve another seq for those whose seq was taken."""
+        by_id = {message.reserved.message.id: message for message in batch}
+        ready = []
+        for committed in durable:
+            message = by_id[committed.reserved.message.id]
+            message.reserved, message.committed = committed.reserved, committed
+            ready.append(message)
+        self._next_queue.push(ready)
+        for reserved in displaced:
+            self._start(self._reserve_again(by_id[reserved.message.id]))
+
+    async def _commit_change(self, message: InFlightMessage) -> None:
+        """Write a change of a group with its SYSTEM message."""
+        store, reserved = self._store, message.reserved
+        (timestamp,) = self._timestamps.take(1)
+
+        async def write(_again: bool) -> tuple[int | None]:
+            return (await store.groups.commit(reserved, timestamp),)
+
+        try:
+            written = await self._retry_until_confirmed([message], write)
+            if written is None:
+                return
+            (at_ms,) = written
+            if at_ms is not None:
+                message.committed = CommittedMessage(reserved, at_ms)
+                self._next_queue.push([message])
+                return
+            # Redis was behind MongoDB, so the decision was based on an old group. The caller decides again.
+            await store.cache.run([store.outbox.clear_call(reserved)])
+            await store.conversations.drop(reserved.message.conversation)
+            self._in_flight.give_up(message, Superseded("the group was changed meanwhile"))
+        except Exception as error:
+            if not isinstance(error, StoreError):
+                _log.exception("group_change_failed", group=reserved.message.conversation)
+            self._in_flight.give_up(message, Unreachable(str(error)))
+
+    async def _retry_until_confirmed(
+        self, batch: Sequence[InFlightMessage], write: Callable[[bool], Awaitable[T]]
+    ) -> T | None:
+        """Return what `write` returns; None if the batch was given up at the deadline.
+
+        The argument of `write` says whether it is a retry.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _COMMIT_SECONDS
+        pause, longest = _RETRY_SECONDS
+        again = False
+        while True:
+            try:
+                return await write(again)
+            except StoreError as error:
+                if isinstance(error, NotAttempted) or loop.time() + pause > deadline:
+                    for message in batch:
+                        self._in_flight.give_up(message, error)
+                    return None
+                _log.warning("commit_not_confirmed_yet", messages=len(batch), reason=str(error))
+                again = True
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
+
+    async def _reserve_again(self, message: InFlightMessage) -> None:
+        """Reserve another seq for a message: MongoDB has another message at its seq, so Redis was behind."""
+        store, old = self._store, message.reserved
+        conversation = old.message.conversation
+        try:
+            with RequestScope():
+                await store.conversations.drop(conversation, old.message.seq)
+                await store.conversations.load((conversation,), with_members=True)
+                reserved = await store.outbox.reserve(old.message.with_place(0, 0), replaces_taken_place=True)
+            if isinstance(reserved, Refusal):
+                if reserved is not Refusal.NOT_LOADED:
+                    # The group has ended: no server is to try again.
+                    await store.cache.one(store.outbox.clear_call(old))
+                raise Unreachable(f"no place for a message: {reserved.value}")
+            await store.cache.one(store.outbox.clear_call(old))
+        except Exception as error:
+            if not isinstance(error, StoreError):
+                _log.exception("message_not_reserved_again", message=old.message.id)
+            self._in_flight.give_up(message, Unreachable(str(error)))
+            return
+        _log.info("message_reserved_again", conversation=conversation, was=old.message.seq, seq=reserved.message.seq)
+        message.reserved = reserved
+        self.queue.push([message])
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

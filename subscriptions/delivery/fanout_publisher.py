@@ -1,0 +1,71 @@
+"""The last step of a fan-out: events for the recipients' devices, and the end of the delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from store.base.ids import UserId
+from store.sessions.apply_messages import FanoutResult
+from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_result
+from store.store import Store
+from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages
+from subscriptions.delivery.recipients import RecipientSlice
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.outgoing_events import OutgoingEvents
+
+
+class FanoutPublisher:
+    """Publishes fanned-out messages."""
+
+    def __init__(self, store: Store, bus: Bus, in_flight: InFlightMessages) -> None:
+        self._store = store
+        self._bus = bus
+        self._in_flight = in_flight
+
+    def publish(self, outgoing: OutgoingEvents, complete: Sequence[InFlightMessage]) -> None:
+        """Send events. Messages whose delivery is complete then leave the outbox."""
+        for message in complete:
+            self._in_flight.remove(message)
+        self._bus.send(outgoing, [self._store.outbox.clear_call(message.reserved) for message in complete])
+
+    def leave_incomplete(self, message: InFlightMessage) -> None:
+        """Leave a durable message to the outbox, or to the stale caches if the outbox was lost."""
+        self._in_flight.remove(message)
+        self._store.stale_caches.add_conversation(message.reserved.message.conversation)
+
+
+def add_fanout(
+    outgoing: OutgoingEvents,
+    message: InFlightMessage,
+    recipients: RecipientSlice,
+    answers: Sequence[Any],
+    result: FanoutResult,
+) -> ApplyResult:
+    """Add the events of one slice of recipients.
+
+    Args:
+        outgoing: Gets the events.
+        message: The message.
+        recipients: The slice.
+        answers: Redis's answers to the slice's membership updates.
+        result: What the message changed.
+
+    Returns:
+        What the message changed for its sender; NOT_CACHED if the sender is not in the slice.
+    """
+    at_ms = recipients.committed.at_ms
+    outcomes: list[tuple[UserId, ApplyResult]] = []
+    for update, answer in zip(recipients.updates, answers, strict=True):
+        outcome = parse_result(update.user, answer)
+        outcomes.append((update.user, outcome))
+        event = update.session_event(outcome)
+        outgoing.add(event, [(update.user, outcome)], stored_at=at_ms, has_own_write_ts=not update.ends_group)
+    assert message.event is not None
+    outgoing.add_message(message.event, result, at_ms)
+    outcomes += result.others
+    if message.recovered:
+        # The server that died may have applied the message without publishing it: hubs compare their users' clocks.
+        outgoing.add_positions([pair for pair in outcomes if not pair[1].changed])
+    sender = message.reserved.message.sender
+    return next((outcome for user, outcome in result.others if user == sender), NOT_CACHED)

@@ -1,0 +1,131 @@
+"""Compares the events that a device received, live or replayed, with those of the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.invariants.machine.reading import plain
+from tests.invariants.model.conversation import DISMISSED, Json
+from tests.invariants.model.sessions import ModelEvent, SessionModel
+
+_CHANGING = {"content", "state", "replyTo", "editCount", "editedAt", "recalledAt", "delivery"}
+
+
+def _may_be_left_out(model: SessionModel, told: ModelEvent) -> bool:
+    """Return whether an event need not arrive: of a group dismissed meanwhile, or an edit before a recall."""
+    what, name, seq, _ = told
+    conversation = model.conversations[name]
+    return conversation.ended == DISMISSED or (what == "MessageUpdated" and conversation.messages[seq - 1].recalled)
+
+
+class ReceivedEvents:
+    """The events that one device received since it last agreed with the model.
+
+    `replaying` is the model at the moment when the device came back, until it has caught up. `bursts` is True if
+    operations ran concurrently since then: the number of receipts then depends on their order.
+    """
+
+    def __init__(self, user: str) -> None:
+        self.bursts = False
+        self.replaying: SessionModel | None = None
+        self._user = user
+        self._since = 0
+        self.skipped = False
+        self._synced_since = 0
+        self._caught_up = False
+        self._heard: Counter[ModelEvent] = Counter()
+        self._synced: Counter[tuple[str, str]] = Counter()
+        self._messages: list[Json] = []
+        self._recalled: set[tuple[str, int]] = set()
+
+    def begin(self, model: SessionModel) -> None:
+        """Begin to expect the events after this moment."""
+        self._since = len(model.events[self._user])
+        self._synced_since = len(model.session_events[self._user])
+        self.skipped = self._caught_up = self.bursts = False
+        self._heard.clear()
+        self._synced.clear()
+        self._messages.clear()
+
+    def missed(self, model: SessionModel, since: int, bursts: bool) -> None:
+        """Expect the events since a position in the model's events, by a replay."""
+        self.begin(model)
+        self.replaying, self.bursts, self._caught_up, self._since = model, bursts, True, since
+
+    def hear_sync(self, event: Json) -> None:
+        """Note the reason and the sessions of a syncSession event. A gateway comes with the session inside it."""
+        if event["reason"] == "CATCH_UP":
+            self._caught_up = True
+            return
+        names = [session["conversation"]["id"] for session in event["sessions"]]
+        assert names and not event["reset"] and not event["hasMore"], event
+        for name in [name for name in names if not name.startswith("b_")] or names:
+            self._synced[event["reason"], name] += 1
+
+    def hear(self, event: Json) -> None:
+        match event["__typename"]:
+            case "CaughtUp":
+                self.replaying = None
+                self.skipped = self.skipped or event["reset"]
+            case "ReceiptAdvanced":
+                self._heard[event["status"], event["conversationId"], event["seq"], event["user"]["id"]] += 1
+            case what:
+                message = event["message"]
+                name, seq = message["conversationId"], message["seq"]
+                assert message["content"] is None or (name, seq) not in self._recalled, (
+                    f"told after its recall: {event}"
+                )
+                if message["state"] == "RECALLED":
+                    self._recalled.add((name, seq))
+                self._heard[what, name, seq, message["sender"]["id"]] += 1
+                if self.replaying:
+                    self._check_replayed(self.replaying, message)
+                else:
+                    self._messages.append(message)
+
+    def _check_replayed(self, model: SessionModel, message: Json) -> None:
+        """Check that a replayed message has its present form."""
+        conversation = model.conversations[message["conversationId"]]
+        assert conversation.ended != DISMISSED, f"{self._user} is told of a dismissed group: {message}"
+        expected = model.message_for(self._user, message["conversationId"], conversation.messages[message["seq"] - 1])
+        got = plain(message)
+        assert got == expected, f"{self._user} missed {expected} and is told {got}"
+
+    def wrong(self, model: SessionModel, only: str | None = None) -> str:
+        """Return the difference between received and expected events as text, in one conversation or in all."""
+        told = model.events[self._user][self._since :]
+        expected = Counter(what for what in told if only is None or what[1] == only)
+        more, missing = self._heard - expected, expected - self._heard
+        if self.bursts:
+            more, missing = (
+                Counter({t: n for t, n in c.items() if t[0] not in ("READ", "DELIVERED")}) for c in (more, missing)
+            )
+        missing = Counter({t: n for t, n in missing.items() if not _may_be_left_out(model, t)})
+        if more or (missing and not self.skipped):
+            return f"heard without need {dict(more)}, did not hear {dict(missing)}"
+        if not self.bursts and not self._caught_up:
+            why = Counter(model.session_events[self._user][self._synced_since :])
+            if why != self._synced:
+                return f"of sessions expected {dict(why - self._synced)}, heard {dict(self._synced - why)}"
+        for message in self._messages:
+            self._check_live(model, message)
+        return ""
+
+    def _check_live(self, model: SessionModel, message: Json) -> None:
+        """Check that a live message has the form of its event, or a later one."""
+        name, seq = message["conversationId"], message["seq"]
+        conversation, got = model.conversations[name], plain(message)
+        sent, expected = conversation.messages[seq - 1], model.event_messages[self._user, name, seq]
+        for field in expected.keys() - _CHANGING:
+            assert got[field] == expected[field], f"{self._user} {name}: expected {expected}, told {got}"
+        assert (got["delivery"] is None) == (expected["delivery"] is None), f"{self._user} {name}: {got}"
+        assert got["editCount"] < len(sent.texts) or sent.system, f"{self._user} {name}: {got}"
+        assert (got["state"] == "RECALLED") == got["recalledAt"] == (got["content"] is None and not sent.system), got
+        assert got["content"] in (*sent.texts, None) and (got["content"] is not None or sent.recalled or sent.system), (
+            got
+        )
+        readings = (expected["replyTo"], conversation.message_for(self._user, sent)["replyTo"])
+        answers = {reading["seq"] if reading else None for reading in readings}
+        assert (got["replyTo"]["seq"] if got["replyTo"] else None) in answers, (
+            f"{self._user} {name}: {expected}, told {got}"
+        )
