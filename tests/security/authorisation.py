@@ -111,7 +111,7 @@ ROOT_FIELDS = [
     mutation("transferOwner", "transferOwner(groupId: $id, userId: $user) { id }", OWNER, True, user="@other_member", **_G),
     mutation("dismissGroup", "dismissGroup(groupId: $id)", OWNER, True, **_G),
     mutation("deleteConversation", "deleteConversation(conversationId: $id)", OWNER, True, **_G),
-    # On a WebSocket, for oneself: tests/server/test_renewing.py.
+    # On a WebSocket, for oneself: tests/server/test_token_renewal.py.
     mutation("renewAuth", 'renewAuth(token: "x")', row(*["INVALID_INPUT"] * 5)),
 ]  # fmt: skip
 

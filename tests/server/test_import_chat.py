@@ -1,4 +1,4 @@
-"""Chat logs replayed into a group, against real servers."""
+"""Chat logs are imported into a group, against real databases."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ class DaysLater(SystemClock):
 
 @dataclass(frozen=True)
 class Deployment:
-    """A database and a key prefix of this test's own, and what they hold, read past the server."""
+    """A database and a key prefix for one test, and direct access to them."""
 
     settings: Settings
     rows: Any
     keys: Redis
 
     async def run(
-        self, path: Path, tell: Callable[[int], None] = lambda _: None, *, later: bool = False, **changed: Any
+        self, path: Path, report: Callable[[int], None] = lambda _: None, *, later: bool = False, **changed: Any
     ) -> ImportSummary:
-        """An import in a server of its own."""
+        """Run an import with its own services."""
         chat = read_chat(path)
         settings = self.settings.model_copy(update=changed)
         async with open_services(settings, DaysLater() if later else None) as services:
-            return await import_chat(services, chat, make_plan(chat), GROUP, tell)
+            return await import_chat(services, chat, make_plan(chat), GROUP, report)
 
     def texts(self) -> list[str]:
-        """What was said, in order."""
+        """Return the texts of all messages in order."""
         return [row["t"] for row in self.messages()]
 
     def messages(self) -> list[dict[str, Any]]:
@@ -74,11 +74,11 @@ class Deployment:
         return {row["_id"].split(" ")[1] for row in self.rows["members"].find()}
 
     def forget_keys(self) -> None:
-        """Redis loses the idempotency keys: a day went by."""
+        """Delete the idempotency keys, as after a day."""
         self._delete("*:key:*")
 
     def forget_all(self) -> None:
-        """Redis loses everything."""
+        """Delete all keys of the deployment in Redis."""
         self._delete("*")
 
     def _delete(self, pattern: str) -> None:
@@ -95,7 +95,7 @@ def deployment(settings: Settings) -> Iterator[Deployment]:
 
 @dataclass(frozen=True)
 class Imported(Deployment):
-    """What the sample became, for tests that only read."""
+    """The imported sample, for tests that only read."""
 
     summary: ImportSummary
 
@@ -111,7 +111,7 @@ async def imported(
 
 @pytest.fixture
 def long_log(tmp_path: Path) -> Path:
-    """160 lines by 12 people, one of whom comes in with every 16th line; some go by another name for a while."""
+    """160 lines by 12 people. Every 16th line is a join, and some people change their nick for a while."""
     chance = random.Random(7)
     rows: list[dict[str, Any]] = []
     here = ["ann_", "ben", "cy"]
@@ -130,24 +130,24 @@ def long_log(tmp_path: Path) -> Path:
     return path
 
 
-def said(path: Path) -> list[str]:
-    """The texts of a log, read without any of our code."""
+def expected_texts(path: Path) -> list[str]:
+    """Return the texts of a log, read without product code."""
     rows = map(json.loads, path.read_text().splitlines())
     return [row["text"] for row in rows if row["kind"] == "message" and row["text"].strip()]
 
 
-# --- what an import makes
+# Results of an import
 
 
-async def test_messages_are_those_of_the_file_in_its_order(imported: Imported) -> None:
+async def test_messages_have_the_order_of_the_file(imported: Imported) -> None:
     summary = imported.summary
-    assert imported.texts() == said(SAMPLE)
+    assert imported.texts() == expected_texts(SAMPLE)
     assert {row["c"] for row in imported.messages()} == {summary.group}
-    assert summary.counts.messages == summary.messages == len(said(SAMPLE))
+    assert summary.counts.messages == summary.messages == len(expected_texts(SAMPLE))
     assert (summary.counts.joins, summary.counts.renames, summary.plan.skipped) == (8, 6, 1)
 
 
-async def test_everybody_is_called_by_their_last_nick(imported: Imported) -> None:
+async def test_users_have_their_last_nick_as_name(imported: Imported) -> None:
     assert Counter(imported.names().values()) == Counter(
         [
             "mia_",
@@ -169,7 +169,7 @@ async def test_everybody_is_called_by_their_last_nick(imported: Imported) -> Non
     )
 
 
-async def test_who_goes_by_several_nicks_is_one_sender(imported: Imported) -> None:
+async def test_person_with_several_nicks_is_one_sender(imported: Imported) -> None:
     senders = {row["t"]: row["u"] for row in imported.messages()}
     ned = senders["evening"]
     assert ned == senders["zzz"] == senders["|ned|: thief!"] == senders["good night"] == user_id_for("|ned|")
@@ -179,7 +179,7 @@ async def test_who_goes_by_several_nicks_is_one_sender(imported: Imported) -> No
     assert senders["I am a person and no program, honestly"] != IMPORTER
 
 
-async def test_mentions_are_of_whom_a_message_is_to(imported: Imported) -> None:
+async def test_addressed_people_are_mentioned(imported: Imported) -> None:
     mentions = {row["t"]: row.get("m", []) for row in imported.messages()}
     assert mentions["hi all, anybody awake?"] == []
     assert mentions["|ned|: good evening! How is the boat?"] == [user_id_for("|ned|")]
@@ -189,21 +189,25 @@ async def test_mentions_are_of_whom_a_message_is_to(imported: Imported) -> None:
     assert mentions["nobody: hello?"] == []
 
 
-async def test_the_importer_owns_the_group_and_invites_who_joins(imported: Imported) -> None:
+async def test_importer_owns_the_group_and_invites_joiners(imported: Imported) -> None:
     summary = imported.summary
     group = imported.rows["conversations"].find_one({"_id": summary.group})
     assert (group["name"], group["own"], group["mc"]) == (GROUP, IMPORTER, len(summary.plan.names) + 1)
     assert imported.members() == {IMPORTER, *summary.plan.names}
-    told = list(imported.rows["messages"].find({"k": "S"}).sort("s", 1))
-    assert [row["t"] for row in told][:3] == ["Import added |ned|", "Import added `tess", "Import added x[1]"]
-    assert {row["u"] for row in told} == {IMPORTER}
+    system_messages = list(imported.rows["messages"].find({"k": "S"}).sort("s", 1))
+    assert [row["t"] for row in system_messages][:3] == [
+        "Import added |ned|",
+        "Import added `tess",
+        "Import added x[1]",
+    ]
+    assert {row["u"] for row in system_messages} == {IMPORTER}
     first_words = {row["u"]: row["s"] for row in reversed(imported.messages())}
-    for row in told:
+    for row in system_messages:
         (user,) = row["m"]
         assert row["s"] < first_words.get(user, 1 << 53)
 
 
-async def test_texts_that_no_message_may_hold_are_cleaned(deployment: Deployment, tmp_path: Path) -> None:
+async def test_invalid_texts_are_cleaned(deployment: Deployment, tmp_path: Path) -> None:
     texts = ["nul \0 in the middle", "half \ud83d a pair", "x" * 5_000, "\0", "fine"]
     path = tmp_path / "odd.jsonl"
     rows = [{"kind": "message", "nick": f"n{i % 2}", "text": text} for i, text in enumerate(texts)]
@@ -213,7 +217,7 @@ async def test_texts_that_no_message_may_hold_are_cleaned(deployment: Deployment
     assert (summary.plan.skipped, summary.plan.cut) == (1, 1)
 
 
-async def test_another_log_goes_on_in_the_same_group(deployment: Deployment, tmp_path: Path) -> None:
+async def test_second_log_continues_in_the_same_group(deployment: Deployment, tmp_path: Path) -> None:
     first = await deployment.run(SAMPLE)
     path = tmp_path / "next-day.jsonl"
     path.write_text(
@@ -224,13 +228,13 @@ async def test_another_log_goes_on_in_the_same_group(deployment: Deployment, tmp
     )
     second = await deployment.run(path)
     assert second.group == first.group
-    assert deployment.texts() == said(SAMPLE) + said(path)
+    assert deployment.texts() == expected_texts(SAMPLE) + expected_texts(path)
     assert deployment.members() == {IMPORTER, "neu", *first.plan.names}
-    assert second.counts.joins == 0, "zoé is a member since the day before"
-    assert deployment.names()[user_id_for("|ned|")] == "|ned|", "the log says so"
+    assert second.counts.joins == 0, "zoé is a member since the first log"
+    assert deployment.names()[user_id_for("|ned|")] == "|ned|", "the second log has this nick"
 
 
-async def test_who_came_by_themselves_keeps_their_name(deployment: Deployment) -> None:
+async def test_existing_users_keep_their_names(deployment: Deployment) -> None:
     async with open_services(deployment.settings) as services:
         for user, name in (("captain", "Cap Tain"), (IMPORTER, "My Importer")):
             await services.sign_in(Caller(UserId(user), CallerRole.USER, time.time() + 60, name=name))
@@ -240,28 +244,28 @@ async def test_who_came_by_themselves_keeps_their_name(deployment: Deployment) -
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the real logs are not at hand")
-async def test_the_morning_of_a_real_day_is_all_there_in_order(deployment: Deployment, tmp_path: Path) -> None:
+async def test_real_chat_log_is_imported_completely_in_order(deployment: Deployment, tmp_path: Path) -> None:
     lines = REAL.read_text().splitlines()[:200]
     path = tmp_path / REAL.name
     path.write_text("\n".join(lines))
     summary = await deployment.run(path)
     rows = list(map(json.loads, lines))
-    assert deployment.texts() == said(path)
+    assert deployment.texts() == expected_texts(path)
     assert len(summary.plan.names) > 25
     renamed = {nick for row in rows if row["kind"] == "rename" for nick in (row["nick"], row["to"])}
     names = deployment.names()
-    shown = [names[row["u"]] for row in deployment.messages()]
-    for row, name in zip((row for row in rows if row["kind"] == "message"), shown, strict=True):
+    displayed_names = [names[row["u"]] for row in deployment.messages()]
+    for row, name in zip((row for row in rows if row["kind"] == "message"), displayed_names, strict=True):
         assert name == row["nick"] or row["nick"] in renamed
 
 
-# --- once more
+# Repeated imports
 
 
 @pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
-async def test_twice_gives_the_same(deployment: Deployment, loss: str) -> None:
+async def test_second_import_changes_nothing(deployment: Deployment, loss: str) -> None:
     first = await deployment.run(SAMPLE)
-    _lose(deployment, loss)
+    _delete_keys(deployment, loss)
     before = list(deployment.rows["messages"].find())
     again = await deployment.run(SAMPLE, later=True)
     assert list(deployment.rows["messages"].find()) == before
@@ -270,13 +274,13 @@ async def test_twice_gives_the_same(deployment: Deployment, loss: str) -> None:
 
 
 @pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
-async def test_lines_past_the_mark_are_recognised(deployment: Deployment, loss: str) -> None:
-    """As after a kill: all is stored, but word of it is not. However long ago that was."""
+async def test_lines_after_the_saved_progress_are_not_repeated(deployment: Deployment, loss: str) -> None:
+    """The saved progress is behind the stored messages, as after a kill, also days later."""
     await deployment.run(SAMPLE)
     before = list(deployment.rows["messages"].find())
     for done in (0, 20, 54):
         assert deployment.rows["imports"].update_one({"done": 55}, {"$set": {"done": done}}).modified_count == 1
-        _lose(deployment, loss)
+        _delete_keys(deployment, loss)
         again = await deployment.run(SAMPLE, later=loss != "nothing")
         assert list(deployment.rows["messages"].find()) == before
         assert again.counts.messages == 0
@@ -284,58 +288,56 @@ async def test_lines_past_the_mark_are_recognised(deployment: Deployment, loss: 
 
 
 @pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
-async def test_an_import_that_is_cancelled_again_and_again_goes_on_where_it_stopped(
-    deployment: Deployment, long_log: Path, loss: str
-) -> None:
+async def test_import_continues_after_several_cancellations(deployment: Deployment, long_log: Path, loss: str) -> None:
     stopped: list[str] = []
     for at in (1, 50, 110):
         done = await _cancelled(deployment, long_log, at, later=stopped != [] and loss != "nothing")
         before, stopped = stopped, deployment.texts()
-        assert stopped == said(long_log)[: len(stopped)]
+        assert stopped == expected_texts(long_log)[: len(stopped)]
         assert len(before) < len(stopped)
         assert at <= done < LONG
         assert deployment.rows["imports"].find_one({"done": done}) is not None
-        _lose(deployment, loss)
+        _delete_keys(deployment, loss)
     summary = await deployment.run(long_log, later=loss != "nothing")
-    assert deployment.texts() == said(long_log)
-    assert summary.counts.messages == len(said(long_log)) - len(stopped)
+    assert deployment.texts() == expected_texts(long_log)
+    assert summary.counts.messages == len(expected_texts(long_log)) - len(stopped)
 
 
 async def _cancelled(deployment: Deployment, log: Path, at: int, *, later: bool) -> int:
-    """An import that is cancelled as soon as so many lines are done. How many were when it ended."""
+    """Cancel an import after `at` lines, and return how many were done at its end."""
     seen: list[int] = []
 
-    def tell(done: int) -> None:
+    def report(done: int) -> None:
         seen.append(done)
-        if done >= at and not under_way.cancelling():
-            under_way.cancel()
+        if done >= at and not running.cancelling():
+            running.cancel()
 
-    under_way = asyncio.create_task(deployment.run(log, tell, later=later))
+    running = asyncio.create_task(deployment.run(log, report, later=later))
     with pytest.raises(asyncio.CancelledError):
-        await under_way
+        await running
     return seen[-1]
 
 
-async def test_a_group_that_is_full_stops_the_import_and_a_larger_one_lets_it_go_on(deployment: Deployment) -> None:
+async def test_import_continues_after_the_group_limit_is_raised(deployment: Deployment) -> None:
     with pytest.raises(GroupFull):
         await deployment.run(SAMPLE, max_group_members=9)
-    # Six from the start and the importer; the third to come in, in line 8, is one too many.
-    assert deployment.texts() == said(SAMPLE)[:5]
+    # The group starts with six people and the importer. The third join, in line 8, exceeds the limit.
+    assert deployment.texts() == expected_texts(SAMPLE)[:5]
     await deployment.run(SAMPLE)
-    assert deployment.texts() == said(SAMPLE)
+    assert deployment.texts() == expected_texts(SAMPLE)
 
 
-async def test_two_imports_of_one_log_at_once_make_one(deployment: Deployment, long_log: Path) -> None:
+async def test_two_concurrent_imports_of_a_log_have_the_effect_of_one(deployment: Deployment, long_log: Path) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(deployment.run(long_log)) for _ in range(2)]
     summaries = [task.result() for task in tasks]
     assert summaries[0].group == summaries[1].group
-    assert deployment.texts() == said(long_log)
-    assert sum(summary.counts.messages for summary in summaries) == len(said(long_log))
+    assert deployment.texts() == expected_texts(long_log)
+    assert sum(summary.counts.messages for summary in summaries) == len(expected_texts(long_log))
     assert deployment.rows["conversations"].count_documents({}) == 1
 
 
-async def test_what_people_write_meanwhile_is_no_hindrance(deployment: Deployment, long_log: Path) -> None:
+async def test_import_continues_if_members_write_meanwhile(deployment: Deployment, long_log: Path) -> None:
     await _cancelled(deployment, long_log, 60, later=False)
     async with open_services(deployment.settings) as services:
         group = deployment.rows["conversations"].find_one()["_id"]
@@ -343,12 +345,12 @@ async def test_what_people_write_meanwhile_is_no_hindrance(deployment: Deploymen
     await deployment.run(long_log)
     texts = deployment.texts()
     texts.remove("live")
-    assert texts == said(long_log)
+    assert texts == expected_texts(long_log)
 
 
 @pytest.fixture
 def short_transactions(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[None]:
-    """Rows that a dead process has locked are free again after a second or two, and not after the usual fifteen."""
+    """Release rows that a dead process has locked after one or two seconds, instead of fifteen."""
     name = "transactionLifetimeLimitSeconds"
     usual = _mongo_janitor.admin.command({"getParameter": 1, name: 1})[name]
     _mongo_janitor.admin.command({"setParameter": 1, name: 1})
@@ -357,25 +359,25 @@ def short_transactions(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[
 
 
 @pytest.mark.usefixtures("short_transactions")
-@pytest.mark.parametrize(("stop", "code", "at"), [(signal.SIGKILL, -9, 60), (signal.SIGINT, 130, 60)])
-async def test_a_killed_import_goes_on_where_it_stopped(
-    deployment: Deployment, long_log: Path, stop: signal.Signals, code: int, at: int
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+async def test_repeated_import_continues_after_a_kill(
+    deployment: Deployment, long_log: Path, stop: signal.Signals, code: int
 ) -> None:
-    process = _start(deployment.settings, "import-chat", str(long_log), "--group", GROUP)
-    while deployment.rows["messages"].count_documents({}) < at:
+    process = _start_pausing_import(deployment.settings, long_log, pause_line=120)
+    while deployment.rows["messages"].count_documents({}) < 60:
         assert process.poll() is None
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.01)
     process.send_signal(stop)
-    out, trouble = await asyncio.to_thread(process.communicate)
+    out, errors = await asyncio.to_thread(process.communicate)
     assert process.returncode == code
     assert out == ""
-    assert ("The same command goes on from there." in trouble) == (stop is signal.SIGINT)
+    assert ("Repeat the command to continue." in errors) == (stop is signal.SIGINT)
     await deployment.run(long_log)
-    assert deployment.texts() == said(long_log)
+    assert deployment.texts() == expected_texts(long_log)
     assert deployment.rows["conversations"].count_documents({}) == 1
 
 
-def _lose(deployment: Deployment, loss: str) -> None:
+def _delete_keys(deployment: Deployment, loss: str) -> None:
     {"nothing": lambda: None, "keys": deployment.forget_keys, "everything": deployment.forget_all}[loss]()
 
 
@@ -384,8 +386,34 @@ def _environment(settings: Settings) -> dict[str, str]:
     return {f"CONFAB_{name.upper()}": getattr(settings, name) for name in names}
 
 
-def _start(settings: Settings, *words: str) -> subprocess.Popen[str]:
-    program = [sys.executable, "-c", "from server.cli.commands import main; main()", *words]
+PAUSING_IMPORT = """
+import asyncio
+
+from server.chat_import.runner import ImportRunner
+from server.cli.commands import main
+
+start_step = ImportRunner._start
+
+
+async def start_or_pause(runner, step):
+    if step.line >= {pause_line}:
+        await asyncio.Event().wait()
+    await start_step(runner, step)
+
+
+ImportRunner._start = start_or_pause
+main()
+"""
+"""The command line, with imports that stop at a line until they are cancelled."""
+
+
+def _start_pausing_import(settings: Settings, log: Path, pause_line: int) -> subprocess.Popen[str]:
+    """Start an import that cannot end before it gets a signal."""
+    program = PAUSING_IMPORT.format(pause_line=pause_line)
     return subprocess.Popen(
-        program, env=os.environ | _environment(settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, "import-chat", str(log), "--group", GROUP],
+        env=os.environ | _environment(settings),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
