@@ -71,7 +71,7 @@ class Watch(CommandListener):
             if not _is_targeted(collection, event.command_name, statement) and not command_text.startswith(
                 tuple(EXCEPTIONS)
             ):
-                self.untargeted.append(f"{event.command_name} {told}")
+                self.untargeted.append(f"{event.command_name} {command_text}")
             if "autocommit" in command:
                 number = (command["lsid"]["id"], command["txnNumber"])
                 self.transactions[number].append((collection, _owner(collection, statement)))
