@@ -27,6 +27,7 @@ from store.mongo.migrations import Migrator, NewerData
 from store.redis.cache import Cache
 from store.store import Store, build_store
 from store.users.rate_limits import RatesPerMinute
+from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
@@ -119,14 +120,15 @@ async def open_services(
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.granted)
     revocations = Revocations(store.revocations, bus)
-    receipts = ReceiptNotifier(store, bus)
+    publisher = EventPublisher(store, bus)
+    receipts = ReceiptNotifier(store, publisher)
     delivery = MessageDelivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
     ephemeral = EphemeralDelivery(store, hub, bus)
     typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, limits)
+    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
@@ -180,7 +182,7 @@ async def _open(
     while True:
         try:
             await store.deployment.open()
-            await store.deployment.lease(store.ids, data_center)
+            await store.deployment.worker_numbers.lease(store.ids, data_center)
             await store.cache.load_scripts()
             opened.set()
             if migrator is not None:
@@ -200,6 +202,6 @@ async def _open(
 async def _release(store: Store, data_center: int) -> None:
     try:
         async with asyncio.timeout(_RELEASE_SECONDS):
-            await store.deployment.release(store.ids, data_center)
+            await store.deployment.worker_numbers.release(store.ids, data_center)
     except (StoreError, TimeoutError):
         _log.info("worker_number_not_released")

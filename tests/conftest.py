@@ -140,7 +140,7 @@ of_one_redis = pytest.mark.skipif(ON_CLUSTER, reason="about one Redis, not a clu
 def redis_client(url: str) -> Redis | RedisCluster:
     """Return a client for one Redis or for a Redis Cluster."""
     cluster = parse_cluster_url(url)
-    return Redis.from_url(url) if cluster is None else RedisCluster.from_url(cluster.of(cluster.seeds[0]))
+    return Redis.from_url(url) if cluster is None else RedisCluster.from_url(cluster.node_url(cluster.seeds[0]))
 
 
 _dropper = ThreadPoolExecutor(1, thread_name_prefix="dropper")

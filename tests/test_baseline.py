@@ -1,4 +1,4 @@
-"""The chat that Confab is measured beside (bench/baseline) does what is asked of it there."""
+"""The chat server that Confab is compared with (bench/baseline) does what the benchmarks need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import serving
 
 PAGE = """query ($after: String, $since: Cursor) {
-    sessions(first: 2, after: $after) { totalUnread cursor pageInfo { hasNextPage endCursor } edges { node { ...Shown } } }
+    sessions(first: 2, after: $after) { totalUnread cursor
+        pageInfo { hasNextPage endCursor } edges { node { ...Shown } } }
     syncSessions(since: $since, first: 100) { hasMore cursor sessions { ...Shown } } }
     fragment Shown on Session { unreadCount readSeq writeSeq conversation { id title }
         lastMessage { content sender { displayName } } }"""
@@ -35,7 +36,7 @@ READ = "mutation ($id: ID!) { markRead(conversationId: $id) { readSeq unreadCoun
 
 
 class Chat:
-    """The baseline at work, on an empty database."""
+    """The baseline, running on an empty database."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -55,7 +56,7 @@ class Chat:
 
     @asynccontextmanager
     async def listening(self, bearer: str, *subscriptions: str) -> AsyncIterator[Peer]:
-        """A connection whose subscriptions have caught up."""
+        """Open a connection whose subscriptions have caught up."""
         async with open_socket(f"ws://127.0.0.1:{self.port}/graphql", proxy=None) as socket:
             peer = Peer(socket)
             await peer.init({"Authorization": f"Bearer {bearer}"})
@@ -66,7 +67,7 @@ class Chat:
 
 
 async def heard(peer: Peer) -> Any:
-    """The value of the next event's one field."""
+    """Return the value of the next event's one field."""
     frame = await peer.receive()
     assert frame["type"] == "next", frame
     (value,) = frame["payload"]["data"].values()
@@ -111,7 +112,7 @@ async def test_the_baseline_stores_counts_and_delivers_messages(chat: Chat) -> N
         assert await carol.receive() == {"type": "complete", "id": "0"}
         read = (await chat.ask("bob", READ, id=group["id"]))["markRead"]
         assert read == {"readSeq": 1, "unreadCount": 0}
-        # Two subscriptions, in either order.
+        # The two subscriptions may deliver in any order.
         events = [await heard(bob), await heard(bob)]
         assert {event.get("reason", event.get("__typename")) for event in events} == {"READ", "ReceiptAdvanced"}
     found = await chat.ask("alice", PAGE)

@@ -1,4 +1,4 @@
-"""The benchmark suite measures what it says: what is asked is understood, waiting counts, and budgets are held."""
+"""The benchmarks measure what they claim: requests are valid, waiting counts, and budgets are enforced."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from graphql import parse, validate
 
 from bench.baseline.schema import schema as baseline_schema
 from bench.budgets import BUDGETS, judge
-from bench.suite.driving import Asker, opened
 from bench.suite.figures import Figures
 from bench.suite.plot import draw
 from bench.suite.queries import ALL, MESSAGE_EVENTS
 from bench.suite.report import read_results, table_of, write_results
+from bench.suite.request_rates import Asker, opened
 from bench.suite.run import Result
 from schema.root import SCHEMA
 
 
 class SlowClient:
-    """Answers after so long."""
+    """A client that answers after a fixed delay."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -41,7 +41,7 @@ def test_confab_and_the_baseline_accept_the_same_requests(name: str) -> None:
 
 async def test_a_request_without_a_free_worker_has_waited() -> None:
     report = await opened([Asker(SlowClient(0.02), ["{}"])], 0.2, 100.0)
-    # Twice as many come as can be answered: the last ones wait for about half of the time.
+    # Twice as many requests come as can be answered: the last ones wait for about half of the time.
     assert report["p99"] > 0.06 > 0.02
 
 

@@ -39,10 +39,9 @@ from server.settings import UNLIMITED, Settings
 from store.base.clock import SystemClock
 from store.base.ids import ConversationId, UserId, message_id, private_id
 from store.deployment.chat_imports import ImportStore
-from store.deployment.redis_generations import DEPLOYMENT
 from store.messages.message import Message, MessageKind
 from store.mongo.client import Mongo
-from store.mongo.collections import CONVERSATIONS
+from store.mongo.collections import CONVERSATIONS, DEPLOYMENT
 
 _START_WAIT_SECONDS = 60.0
 """A new MongoDB may take long to create its indexes on a busy machine."""
@@ -116,7 +115,7 @@ class _DemoBuilder:
         for number, (minutes_ago, steps) in enumerate(MOMENTS):
             self.clock.set_back(minutes_ago)
             # A lease covers the ids of some seconds, and the clock has jumped.
-            await self.app.store.deployment.lease(self.app.store.ids, self.data_center)
+            await self.app.store.deployment.worker_numbers.lease(self.app.store.ids, self.data_center)
             if number == 1:
                 await self._add_late_members()
             steps_by_place: dict[ConversationId, list[Dialogue | ReadUpTo]] = defaultdict(list)

@@ -1,18 +1,11 @@
-"""State of the deployment as a whole: its name, indexes, time, worker numbers, and losses of Redis.
+"""The deployment as a whole: its name, and losses of Redis. The way to its indexes, generations and worker numbers.
 
-Fields of the row `deployment` {_id 1}, besides those of `redis_generations.py`:
+Fields of the row `deployment` {_id 1}, besides those of `redis_generations.py` and `deployment_time.py`:
     name   random, part of every cursor
-    time   ms: the latest time that any server has reported
     epoch  the epoch of Redis: a mark in it that is lost with its contents
     egen   the generation that the epoch belongs to
     lost   ms: when Redis last lost its contents
     mend   ms: messages stored since then have to be checked by loss recovery; absent if there is nothing to check
-
-Fields of a row of `leases` {_id worker number}:
-    owner  the process that has the number
-    until  ms by MongoDB's clock: when the lease ends
-    from   ms of the deployment's time: the owner makes ids of later times only
-    used   ms of the deployment's time: the owner makes ids of earlier times only
 """
 
 from __future__ import annotations
@@ -20,38 +13,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 
-import structlog
-from pymongo.errors import DuplicateKeyError
-
 from store.base.clock import DeploymentClock
 from store.base.errors import Unreachable
-from store.base.snowflakes import WORKERS, Snowflakes
-from store.deployment.redis_generations import DEPLOYMENT, FallbackServer, Generations
-from store.mongo.client import Document, Mongo
+from store.deployment.deployment_time import DeploymentTime
+from store.deployment.redis_generations import FallbackServer, Generations
+from store.deployment.worker_numbers import WorkerNumbers
+from store.mongo.client import Mongo
+from store.mongo.collections import DEPLOYMENT
 from store.mongo.indexes import Indexes
 from store.mongo.migrations import check_version, known_version
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
-_log = structlog.get_logger()
-
-LEASE_MS = 60_000
-"""Duration of the lease of a worker number, unless it is renewed."""
-
-VALID_MS = LEASE_MS * 2 // 3
-"""Duration for which a lease allows to make ids. It ends well before another process may take the number."""
-
-FAR_AHEAD_MS = 24 * 3600 * 1000
-"""The clock of a server that is further ahead of both the deployment's time and MongoDB's is ignored."""
-
 _MAX_DELIVERY_MS = 30_000
 """A delivery that was not finished when Redis was last seen had begun at most so long before."""
 
 _RECENTLY_LOST_MS = 60_000
-
-_MONGO_NOW = {"$toLong": "$$NOW"}
-
-LEASES = "leases"
 
 
 class Deployment:
@@ -68,6 +45,9 @@ class Deployment:
         self.generations = Generations(mongo, cache, fallback)
         self.indexes = Indexes(mongo)
         self.owner = secrets.token_hex(8)
+        """This process, among all servers."""
+        self._time = DeploymentTime(mongo, clock)
+        self.worker_numbers = WorkerNumbers(mongo, clock, self._time, self.owner)
         self.name = ""
         self._check_lock = asyncio.Lock()
         self.redis_epoch = ""
@@ -95,7 +75,7 @@ class Deployment:
             {"$setOnInsert": {"name": secrets.token_hex(4), "version": known_version()}},
             upsert=True,
         )
-        row = await self._report_time()
+        row = await self._time.report()
         self._clock.advance_to(row["time"])
         self.name = row["name"]
         try:
@@ -103,24 +83,6 @@ class Deployment:
         except Unreachable:
             if self._cache.is_shared:
                 raise
-
-    async def _report_time(self) -> Document:
-        """Report this server's time, and return the deployment's row with the latest time that any server has reported.
-
-        A clock that is absurdly far ahead would take all others along, for ever: it is ignored and logged. It must be
-        ahead of two other clocks, because a deployment may have been stopped for long, and MongoDB's clock may be the
-        wrong one. The first time ever reported has nothing to be compared with and is taken as it is.
-        """
-        now = self._clock.now_ms()
-        latest = {"$ifNull": ["$time", now]}
-        is_absurd = {"$and": [{"$gt": [now, {"$add": [time, FAR_AHEAD_MS]}]} for time in (latest, _MONGO_NOW)]}
-        change = {"time": {"$cond": [is_absurd, "$time", {"$max": ["$time", now]}]}}
-        row = await self._mongo.find_one_and_update(DEPLOYMENT, {"_id": 1}, [{"$set": change}], after=True)
-        if row is None:
-            raise Unreachable("the deployment was not opened yet")
-        if row["time"] < now:
-            _log.error("clock_far_ahead", ahead_ms=now - row["time"])
-        return row
 
     async def check_redis(self) -> None:
         """Find out whether the contents of Redis were lost or became invalid: `redis_epoch` changes then.
@@ -175,63 +137,3 @@ class Deployment:
             epoch = f"{self._clock.now_ms()}-{secrets.token_hex(4)}"
             if await self._cache.one(Call("SET", (self._keys.epoch,), (epoch, "NX"))):
                 return epoch
-
-    async def lease(self, ids: Snowflakes, data_center: int) -> None:
-        """Take or renew a worker number for the id maker, and compare clocks. Raises Unreachable if all are taken.
-
-        A clock that is behind is advanced to the deployment's time as soon as the number is leased for that time.
-        """
-        latest: int = (await self._report_time())["time"]
-        first = data_center * WORKERS
-        mine = first + ids.worker if ids.valid_until_ms else None
-        for number in [mine] if mine is not None else range(first, first + WORKERS):
-            now = max(self._clock.now_ms(), latest)
-            begin = await self._take(number, now + VALID_MS)
-            if begin is not None and begin > now:
-                # The process that had the number before may have made ids up to then.
-                now = begin
-                begin = await self._take(number, now + VALID_MS)
-            if begin is not None:
-                ids.worker, ids.valid_until_ms = number - first, now + VALID_MS
-                self._clock.advance_to(now)
-                return
-        if mine is not None:
-            ids.valid_until_ms = 0
-        self._clock.advance_to(latest)
-        raise Unreachable("all worker numbers of this data centre are taken")
-
-    async def _take(self, number: int, valid_until_ms: int) -> int | None:
-        """Take a worker number, if it is ours or free, for ids of times before valid_until_ms.
-
-        Returns the time from which on ids may be made with it, or None if it is taken. MongoDB's own clock decides
-        whether it is free: the clocks of servers differ, and to one that is far ahead every number would seem free.
-        """
-        mine = {"$eq": ["$owner", self.owner]}
-        free = {"$or": [mine, {"$lt": ["$until", _MONGO_NOW]}]}
-        begin = {"$cond": [mine, "$from", {"$ifNull": ["$used", 0]}]}
-        fields = {
-            "owner": self.owner,
-            "until": {"$add": [_MONGO_NOW, LEASE_MS]},
-            "from": begin,
-            "used": valid_until_ms,
-        }
-        change = {name: {"$cond": [free, value, f"${name}"]} for name, value in fields.items()}
-        try:
-            row = await self._mongo.find_one_and_update(
-                LEASES, {"_id": number}, [{"$set": change}], upsert=True, after=True
-            )
-        except DuplicateKeyError:
-            return None
-        assert row is not None
-        return int(row["from"]) if row["owner"] == self.owner else None
-
-    async def release(self, ids: Snowflakes, data_center: int) -> None:
-        """Give the worker number back, and report the time for the last time."""
-        if ids.valid_until_ms:
-            number, used = data_center * WORKERS + ids.worker, ids.stop()
-            await self._mongo.update_one(
-                LEASES,
-                {"_id": number, "owner": self.owner},
-                [{"$set": {"until": 0, "used": {"$max": ["$from", used]}}}],
-            )
-        await self._report_time()

@@ -112,7 +112,7 @@ class Housekeeper:
         await self.sweep(range(first, first + size), TAKEOVER_MS)
 
     async def _lease(self) -> None:
-        await self._store.deployment.lease(self._store.ids, self._data_center)
+        await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)
 
     async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do some work every so many seconds. Of failures in a row only the first is logged."""

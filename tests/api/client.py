@@ -265,7 +265,7 @@ class Api(SessionCalls, GroupCalls):
         """Advance the clock, and renew the server's lease as housekeeping does."""
         clock.ms += round(days * DAY_MS)
         store = self.services.app.store
-        await store.deployment.lease(store.ids, 0)
+        await store.deployment.worker_numbers.lease(store.ids, 0)
 
     async def remaining_hours(self, *keys: str) -> list[float]:
         """Return the time to live of unused keys in hours. Redis uses real time, whatever the clock says."""

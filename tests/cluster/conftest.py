@@ -1,4 +1,4 @@
-"""A cluster of the module's own: its slots move, and its nodes die."""
+"""A Redis Cluster of the test module: its slots move, and its nodes die."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cluster.nodes import OwnCluster, redis_cluster
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OwnCluster]:
-    """Three primaries. The first has a replica."""
+    """Three primaries, the first of them with a replica."""
     with redis_cluster(primaries=3, replicas=1, node_timeout_ms=800) as cluster:
         yield cluster
 

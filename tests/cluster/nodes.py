@@ -1,4 +1,4 @@
-"""A Redis Cluster of embedded servers: real nodes, slots that can be moved, nodes that can be ended."""
+"""A Redis Cluster of embedded servers: real nodes, with slots that move and nodes that end."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from server.embedded.ports import pick_free
 SLOTS = 16_384
 _PATIENCE_SECONDS = 20.0
 _BUSY_MACHINE_MS = 30_000
-"""How long nodes wait for each other: none is to be given up because the machine is busy."""
+"""Milliseconds that nodes wait for each other: long enough that a busy machine costs no node."""
 
 
 class ClusterNode:
-    """One server process."""
+    """One server process of a cluster."""
 
     def __init__(self, folder: Path, taken: Sequence[int], node_timeout_ms: int) -> None:
         self.port = pick_free(*taken)
@@ -38,7 +38,7 @@ class ClusterNode:
         command += ["--save", "", "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-port", str(bus)]
         command += ["--cluster-node-timeout", str(node_timeout_ms), "--repl-diskless-sync-delay", "0"]
         self.bus = bus
-        # What ends it where these tests are ended.
+        # This ends the process when the tests end.
         command = [sys.executable, launch.__file__, str(os.getpid()), *command]
         with (home / "log").open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -62,7 +62,7 @@ class ClusterNode:
 
 
 class OwnCluster:
-    """Primaries with equal shares of the slots; the replicas, if there are any, follow the first."""
+    """Primaries with equal shares of the slots; replicas, if any, follow the first one."""
 
     def __init__(self, folder: Path, primaries: int, replicas: int, node_timeout_ms: int) -> None:
         self.nodes: list[ClusterNode] = []
@@ -75,7 +75,7 @@ class OwnCluster:
         for node in self.nodes:
             until(lambda node=node: _answers(node))
         for i, node in enumerate(self.primaries):
-            # Every node begins in an epoch of its own: they need not settle whose slots are whose.
+            # Every node begins in an epoch of its own, so they need not agree on the owners of slots first.
             node.run("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
             share = range(i * SLOTS // len(self.primaries), (i + 1) * SLOTS // len(self.primaries))
             node.run("CLUSTER", "ADDSLOTSRANGE", share[0], share[-1])
@@ -93,14 +93,14 @@ class OwnCluster:
         return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.primaries)
 
     def owner(self, slot: int) -> ClusterNode:
-        """The primary that has a slot, as the first living one says."""
+        """Return the primary of a slot, as the first living primary says."""
         for first, last, (_, port, *_), *_ in self.nodes[-1].client.execute_command("CLUSTER SLOTS"):
             if first <= slot <= last:
                 return next(node for node in self.nodes if node.port == port)
         raise AssertionError("nobody has it")
 
     def begin_move(self, slot: int) -> tuple[ClusterNode, ClusterNode]:
-        """A slot begins to move. From where, and to where."""
+        """Begin to move a slot. Returns the source and the target."""
         source = self.owner(slot)
         target = next(node for node in self.primaries if node is not source)
         target.run("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
@@ -108,7 +108,7 @@ class OwnCluster:
         return source, target
 
     def move_keys(self, slot: int, source: ClusterNode, target: ClusterNode, most: int = 1_000) -> int:
-        """Moves keys of a slot that moves. Answers how many."""
+        """Move keys of a moving slot, and return their number."""
         keys = source.run("CLUSTER", "GETKEYSINSLOT", slot, most)
         assert isinstance(keys, list)
         if keys:
@@ -130,7 +130,7 @@ class OwnCluster:
 def redis_cluster(
     primaries: int = 3, replicas: int = 0, node_timeout_ms: int = _BUSY_MACHINE_MS
 ) -> Iterator[OwnCluster]:
-    """A cluster that is nobody else's. node_timeout_ms: after which a node that doesn't answer is replaced."""
+    """Start a cluster. node_timeout_ms: time after which a silent node is replaced."""
     folder = Path(tempfile.mkdtemp(prefix="confab-cluster-"))
     cluster = OwnCluster(folder, primaries, replicas, node_timeout_ms)
     try:
@@ -142,7 +142,7 @@ def redis_cluster(
 
 
 def until(check: object) -> None:
-    """Waits for something to be so."""
+    """Wait until a condition holds."""
     assert callable(check)
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not check():

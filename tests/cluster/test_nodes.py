@@ -1,4 +1,4 @@
-"""On a Redis Cluster callers notice nothing of nodes: not of which holds what, nor that slots move, nor that one dies and is replaced."""
+"""On a Redis Cluster, callers do not notice which node has a key, that slots move, or that a node is replaced."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def slot_of(key: str) -> int:
 
 
 def lock(keys: Keys, user: str) -> Call:
-    """A script on keys of a user, of which one is named."""
+    """Run a script that uses several keys of a user and declares one."""
     return Call("lock", keys.user(UserId(user)), (1, "owner", "server", 60_000))
 
 
@@ -66,7 +66,7 @@ async def test_a_script_on_a_moving_slot_waits_and_runs_as_a_whole(cluster: OwnC
     source, target = cluster.begin_move(slot)
     source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", there)
     held = [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)]
-    # What has one key is asked where that is, and what is new is made where the slot goes.
+    # A call with one key follows it; a new key is created at the slot's target.
     assert await cache.run([Call("INCR", (key,)) for key in (there, here, f"{user}new")]) == [2, 2, 1]
     held[1] = sorted([*held[1], f"{user}new".encode()])
     script = asyncio.create_task(cache.one(lock(cache.keys, "u")))
@@ -129,7 +129,7 @@ async def test_messages_are_sent_and_received_while_their_slots_move(cluster: Ow
         page = await list_messages(one.app, ANNA, conversation, first=100, after=None, last=None, before=None)
         assert page is not None
         assert [edge.node.text for edge in page.edges] == [f"{number}" for number in range(1, min(sent, 100) + 1)]
-        # It hears again at the node that its channel went to.
+        # It receives events again from the node to which its channel moved.
         await send_message(one.app, ANNA, NewMessage(BEN, None, "last"))
         async with asyncio.timeout(5):
             while True:
@@ -149,13 +149,13 @@ async def test_a_dead_node_is_replaced_and_its_data_does_not_count(cluster: OwnC
             await services.sign_in(Caller(user, CallerRole.USER, 2e9))
         first, *others = cluster.primaries
         for number in range(40):
-            # Each shard makes itself known.
+            # Each shard registers itself.
             await store.cache.one(Call("SET", (f"{store.keys.namespace}{number}",), (1,)))
         generation = store.deployment.generations.number
         await send_message(services.app, ANNA, NewMessage(BEN, None, "before"))
         first.kill()
         began = time.monotonic()
-        # Another node is asked as ever.
+        # Other nodes answer as before.
         kept = next(
             f"{store.keys.namespace}{n}"
             for n in range(9999)
@@ -193,7 +193,7 @@ async def test_without_any_node_calls_fail_at_once() -> None:
 @of_one_redis
 async def test_a_redis_that_is_no_cluster_is_reported(redis_url: str) -> None:
     cache = Cache(redis_url.replace("redis://", "redis+cluster://"))
-    with pytest.raises(Unreachable, match="is of no cluster"):
+    with pytest.raises(Unreachable, match="is not part of a cluster"):
         await cache.one(Call("PING", ()))
     await cache.close()
 
@@ -210,7 +210,7 @@ async def test_a_redis_that_is_no_cluster_is_reported(redis_url: str) -> None:
 def test_the_address_of_a_cluster_names_some_of_its_nodes(url: str, first: str) -> None:
     cluster = parse_cluster_url(url)
     assert cluster is not None
-    assert cluster.of(cluster.seeds[0]) == first
+    assert cluster.node_url(cluster.seeds[0]) == first
     assert parse_cluster_url("redis://a:1/0") is None
 
 

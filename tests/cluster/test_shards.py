@@ -1,4 +1,4 @@
-"""Shards of a cluster come and are replaced: what they hold counts, or does not."""
+"""Shards join a cluster and are replaced: the data of a new one counts, that of a replaced one does not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_new_shard_changes_nothing_and_a_replaced_one_starts_over(
     assert (one.number, two.number) == (1, 1)
     await one.admit("run c", "second")
     assert one.number == 2
-    # What this process knows of the first one was of the generation before.
+    # This process knows the first shard from the former generation.
     await one.admit("run a", "first")
     await two.admit("run c", "second")
     assert (one.number, two.number) == (2, 2)

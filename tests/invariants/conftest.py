@@ -1,4 +1,4 @@
-"""Servers that a test may flush, kill and step down, and people who write to each other through whole processes' parts."""
+"""Databases that a test may flush, kill and step down, and users who write through server parts of their own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from store.messages.message import Message
 
 @contextmanager
 def servers_to_hurt(**parts: bool) -> Iterator[EmbeddedServers]:
-    """A MongoDB and a Redis of one's own, without what `parts` says False of."""
+    """Start a MongoDB and a Redis, without those for which `parts` is False."""
     folder = Path(tempfile.mkdtemp(prefix="confab-loss-"))
     try:
         with EmbeddedServers(folder, **parts) as servers:  # type: ignore[arg-type]  # ports are numbers, and not given here
@@ -41,14 +41,14 @@ def servers_to_hurt(**parts: bool) -> Iterator[EmbeddedServers]:
 
 @pytest.fixture(scope="module")
 def own_servers() -> Iterator[EmbeddedServers]:
-    """Of this module's own."""
+    """Databases of this test module."""
     with servers_to_hurt() as servers:
         yield servers
 
 
 @dataclass
 class World:
-    """Databases that may be hurt, and what was acknowledged on them."""
+    """Databases that a test may harm, and the messages that were acknowledged on them."""
 
     servers: EmbeddedServers
     settings: Settings
@@ -56,7 +56,7 @@ class World:
     unknown: int = 0
 
     def open(self) -> AbstractAsyncContextManager[Services]:
-        """One more server process's parts."""
+        """Open the parts of one more server process."""
         return open_services(self.settings)
 
     async def sign_in(self, services: Services, *users: str) -> None:
@@ -64,7 +64,7 @@ class World:
             await services.sign_in(Caller(UserId(user), CallerRole.USER, 2e9))
 
     async def send(self, services: Services, sender: str, new: NewMessage, *, tries: int = 40) -> Message:
-        """Sends as a good client does: the same key until there is an answer. Notes what was acknowledged."""
+        """Send with the same key until it is answered, and note the acknowledged message."""
         for _ in range(tries):
             try:
                 answer = await send_message(services.app, UserId(sender), new)
@@ -77,23 +77,23 @@ class World:
         raise AssertionError("no answer in time")
 
     def flush_redis(self) -> None:
-        """Everything in Redis is gone."""
+        """Delete everything in Redis."""
         with Redis.from_url(self.servers.redis_url) as client:
             client.flushall()
 
     def step_down(self) -> None:
-        """The primary gives up its place; without others it takes it back after a second or so."""
+        """Make the primary step down; without other members it becomes primary again after about a second."""
         with MongoClient[dict[str, Any]](self.servers.mongo_url) as client:
             client.admin.command({"replSetStepDown": 1, "force": True})
 
     def stored(self) -> list[dict[str, Any]]:
-        """Every message MongoDB holds, in order of conversation and seq."""
+        """Return every stored message, in order of conversation and seq."""
         with MongoClient[dict[str, Any]](self.servers.mongo_url) as client:
             messages = client[self.settings.mongo_database]["messages"]
             return list(messages.find().sort([("c", 1), ("s", 1)]))
 
     def check(self) -> None:
-        """I1 and I2: what was acknowledged is stored, once, where it was said to be; every place holds one message."""
+        """Check I1 and I2: each acknowledged message is stored once, at its seq, and each seq has one message."""
         rows = self.stored()
         by_id = {row["_id"]: row for row in rows}
         assert len(by_id) == len(rows)
@@ -109,7 +109,7 @@ class World:
 
 @pytest.fixture
 async def world(own_servers: EmbeddedServers) -> AsyncIterator[World]:
-    """A fresh database on servers that may be hurt."""
+    """A fresh database on servers that a test may harm."""
     name = f"loss_{secrets.token_hex(4)}"
     yield World(
         own_servers,
@@ -124,7 +124,7 @@ async def world(own_servers: EmbeddedServers) -> AsyncIterator[World]:
 
 
 async def counted_unread(services: Services, user: str, conversation: ConversationId) -> int:
-    """What counting the messages gives: after readSeq, by others, not SYSTEM."""
+    """Return the unread count by counting: messages after readSeq, by others, not SYSTEM."""
     session = await services.app.store.sessions.find(UserId(user), conversation)
     assert session is not None
     rows = await services.app.store.mongo.find(

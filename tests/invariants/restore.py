@@ -1,7 +1,7 @@
-"""`python -m tests.invariants.restore`: a backup is taken while people write, more is written, all is restored, and compared.
+"""`python -m tests.invariants.restore`: back up while people write, write more, restore, and compare everything.
 
-The backup is MongoDB's files, copied while it holds back writes (fsyncLock), as a snapshot of a disk is. Redis is not backed up, and goes on with
-all that it holds: it knows more than the data that is restored. Takes about fifteen seconds.
+The backup is MongoDB's files, copied while it withholds writes (fsyncLock), like a snapshot of a disk. Redis is not
+backed up and keeps its data: it knows more than the restored database. The drill takes about fifteen seconds.
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ from tests.server.tokens import SECRET
 PEOPLE = [f"p{number}" for number in range(6)]
 SECONDS = 2.0
 _SEND = """mutation ($to: ID!, $text: String!, $key: String!) {
-    sendMessage(input: {toUserId: $to, content: $text, idempotencyKey: $key}) { message { id conversationId seq content } } }"""
-_SYNC = "query ($since: Cursor) { syncSessions(since: $since, first: 100) { cursor reset totalUnread sessions { id unreadCount writeSeq } } }"
-_HISTORY = "query ($id: ID!, $after: String) { messages(conversationId: $id, first: 100, after: $after) { pageInfo { hasNextPage endCursor } edges { node { id seq content } } } }"
+    sendMessage(input: {toUserId: $to, content: $text, idempotencyKey: $key}) {
+        message { id conversationId seq content } } }"""
+_SYNC = """query ($since: Cursor) { syncSessions(since: $since, first: 100) {
+    cursor reset totalUnread sessions { id unreadCount writeSeq } } }"""
+_HISTORY = """query ($id: ID!, $after: String) { messages(conversationId: $id, first: 100, after: $after) {
+    pageInfo { hasNextPage endCursor } edges { node { id seq content } } } }"""
 
 Row = dict[str, Any]
 
 
 class Talk:
-    """Everybody writes to their neighbour all the time, and remembers what was acknowledged, and when."""
+    """Each user writes to the next one all the time, and notes each acknowledged message with its time."""
 
     def __init__(self, askers: list[InsideAsker]) -> None:
         self._askers = askers
@@ -59,7 +62,7 @@ class Talk:
 
 @asynccontextmanager
 async def asking(settings: Settings) -> AsyncIterator[list[InsideAsker]]:
-    """A server, and clients of it."""
+    """Open a server, and yield one client for each user."""
     async with open_services(settings) as services:
         await asyncio.wait_for(services.opened.wait(), 30)
         askers = [InsideAsker(services, user) for user in PEOPLE]
@@ -69,7 +72,7 @@ async def asking(settings: Settings) -> AsyncIterator[list[InsideAsker]]:
 
 
 def back_up(mongo_url: str, source: Path, target: Path) -> tuple[float, float]:
-    """Copies MongoDB's files. Answers when it began and ended to hold back writes."""
+    """Copy MongoDB's files. Returns the times at which it began and ended to withhold writes."""
     with MongoClient[Row](mongo_url) as mongo:
         mongo.admin.command("fsync", lock=True)
         locked = time.monotonic()
@@ -94,8 +97,11 @@ async def history(asker: InsideAsker, conversation: str) -> list[Row]:
 
 
 async def compare(askers: list[InsideAsker], kept: list[Row], lost: list[Row], cursors: list[str]) -> None:
-    """Everything acknowledged before the backup is there, once and in its place; counters agree with it; whoever knows more is told to
-    begin anew; and writing goes on."""
+    """Compare the restored data with what was acknowledged.
+
+    Everything acknowledged before the backup is stored once, at its seq; counters agree with it; newer cursors lead
+    to a reset; and writing goes on.
+    """
     there: dict[str, list[Row]] = {}
     for number, asker in enumerate(askers):
         delta = await asker.ask(_SYNC, since=cursors[number])
@@ -133,7 +139,7 @@ def _settings(mongo_url: str, redis_url: str) -> Settings:
 
 
 async def drill(folder: Path) -> None:
-    """Raises AssertionError."""
+    """Carry out the drill. Raises AssertionError."""
     old, copy, redis_only = folder / "old", folder / "copy", folder / "redis"
     for each in (old, copy, redis_only):
         each.mkdir()

@@ -1,4 +1,4 @@
-"""I1, I2, I3, I7: whatever dies while messages are being sent, none that was acknowledged is lost or stored twice."""
+"""I1, I2, I3, I7: whatever dies while messages are sent, no acknowledged one is lost or stored twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDS = 40
 
 
 async def _talk(world: World, services: Services, sender: str) -> None:
-    """Several devices of a sender at once, so that every conversation always has messages under way."""
+    """Send from several devices of each user, so that every conversation always has messages under way."""
 
     async def device(name: int) -> None:
         for number in range(ROUNDS):
@@ -39,7 +39,7 @@ async def _talk(world: World, services: Services, sender: str) -> None:
 
 
 async def _while_talking(world: World, servers: Sequence[Services], harm: Callable[[], None], times: int) -> None:
-    """Everybody talks, each by way of the server whose turn it is, and meanwhile harm is done."""
+    """Send from all users, through the servers in turn, and inject a fault meanwhile."""
     talk = asyncio.gather(
         *(_talk(world, server, sender) for server, sender in zip(cycle(servers), PEOPLE, strict=False))
     )
@@ -55,7 +55,7 @@ async def _while_talking(world: World, servers: Sequence[Services], harm: Callab
 
 
 async def _check_counts(world: World, services: Services) -> None:
-    """I3, with what is in the cache and with an empty one."""
+    """Check I3 with the present cache and with an empty one."""
     for _ in range(2):
         for user in PEOPLE:
             total = 0
@@ -118,7 +118,7 @@ def _message(services: Services, sender: str, receiver: str, text: str) -> Messa
 
 
 async def _leave_behind(dead: Services, reserved: ReservedMessage, how_far: str) -> None:
-    """What a server does of a message's way before it dies."""
+    """Carry out a part of a message's delivery, as a server does that dies after it."""
     if how_far == "committed":
         await dead.app.store.commits.commit([reserved], [dead.app.store.clock.now_ms()], messages_first=False)
     elif how_far == "shown":
@@ -129,7 +129,7 @@ async def _leave_behind(dead: Services, reserved: ReservedMessage, how_far: str)
 @pytest.mark.parametrize("in_use", [True, False], ids=["reader in use", "reader loaded later"])
 @pytest.mark.parametrize("how_far", ["reserved", "committed", "shown"])
 async def test_another_server_finishes_the_outbox_of_a_dead_one(world: World, how_far: str, in_use: bool) -> None:
-    """The server dies between giving a message its place and telling anybody. Whoever listens hears of it, once."""
+    """The server dies between the reservation and the fan-out. A subscriber receives the message once."""
     async with world.open() as dead, world.open() as living:
         await world.sign_in(living, "anna", "ben")
         await send_message(living.app, UserId("anna"), NewMessage("ben", None, "first"))
@@ -171,7 +171,7 @@ async def test_housekeeping_finishes_the_outbox_and_detects_a_lost_redis(
 
 
 async def test_a_redis_behind_mongodb_gives_no_seq_twice(world: World) -> None:
-    """As after a restore from an old snapshot: the cached head says less than MongoDB holds."""
+    """The cached head is behind MongoDB, as after the restore of an old snapshot."""
     async with world.open() as services:
         store = services.app.store
         await world.sign_in(services, "anna", "ben")

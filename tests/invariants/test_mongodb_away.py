@@ -1,4 +1,4 @@
-"""While MongoDB is away what the cache holds is still answered, what is to be stored is refused at once, and the same key is safe."""
+"""Without MongoDB, cached data is still answered, writes are refused at once, and keys stay safe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.invariants.conftest import servers_to_hurt
 
 @pytest.fixture(scope="module")
 def mongod() -> Iterator[EmbeddedServers]:
-    """A MongoDB of this module's own."""
+    """A MongoDB of this test module."""
     with servers_to_hurt(redis=False) as servers:
         yield servers
 
@@ -54,7 +54,7 @@ async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mon
     listening = await api.listen(bob)
     child = mongod._child("mongo")
     child.kill()
-    # A primary is waited for at first: that is how elections pass without errors.
+    # At first writes wait for a primary: so elections pass without errors.
     await until(lambda: api.services.app.store.mongo._primary.is_lost)
     began = time.monotonic()
     refusals = await asyncio.gather(
@@ -66,7 +66,7 @@ async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mon
     )
     assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)
     assert time.monotonic() - began < 2
-    # Nothing is left behind by those who try for hours.
+    # Requests that are repeated for hours leave nothing behind.
     for _ in range(3):
         assert (await api.expect_send_refusal(alice, bob, "without a key")).code == "UNAVAILABLE"
     assert (await api.expect_refusal(carol, LEAVE, id=group)).code == "UNAVAILABLE"
@@ -75,7 +75,7 @@ async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mon
     await asyncio.to_thread(child.launch)
     await asyncio.to_thread(child.await_ready)
     await until(lambda: not api.services.app.store.mongo._primary.is_lost)
-    # What it does of itself a few seconds later.
+    # The housekeeper does this by itself a few seconds later.
     await api.services.housekeeper.sweep(range(PARTITIONS), 0)
     for _ in range(2):
         sent = await asyncio.gather(*(api.send(alice, bob, f"message {n}", idempotencyKey=f"k{n}") for n in range(20)))

@@ -1,4 +1,4 @@
-"""While Redis is away the API answers from MongoDB, on every server; when it is back, nobody was left with what isn't so."""
+"""Without Redis the API answers from MongoDB on every server; once Redis is back, no stale state is left."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from tests.invariants.conftest import servers_to_hurt
 
 @pytest.fixture(scope="module")
 def redis() -> Iterator[EmbeddedServers]:
-    """A Redis of this module's own."""
+    """A Redis of this test module."""
     with servers_to_hurt(mongo=False) as servers:
         yield servers
 
 
 @dataclass
 class Deployment:
-    """Two servers, and the Redis that they share."""
+    """Two servers and the Redis that they share."""
 
     one: Api
     other: Api
     redis: EmbeddedServers
 
     async def lose_redis(self) -> None:
-        """It is away, and both servers know."""
+        """Stop Redis, and let both servers notice it."""
         self.redis._child("redis").kill()
         await self.until(lambda api: api.services.app.uses_fallback)
 
     async def bring_redis_back(self) -> None:
-        """As a restart does, empty, and both servers know."""
+        """Start Redis empty, and let both servers notice it."""
         await self.start_redis()
         await self.until(lambda api: api.services.app.store.cache.is_shared)
 
@@ -104,7 +104,7 @@ async def test_without_redis_everything_but_live_events_goes_on(deployment: Depl
     await one.mute(bob, group)
     seen, there = await other.all_sessions(alice), await one.all_sessions(alice)
     for conversation, session in seen.items():
-        # Nothing is kept between requests, so each finds the user's clock a little later.
+        # The fallback is empty in each request, so each finds the user's clock a little later.
         assert there[conversation].pop("activeTs") > session.pop("activeTs")
     assert seen == there
     assert seen[group]["unreadCount"] == 0 and seen[group]["priority"] == 1
@@ -129,7 +129,7 @@ async def test_without_redis_concurrent_sends_to_one_conversation_get_a_seq_each
     seqs = sorted(int(each["message"]["seq"]) for each in sent)
     assert len(set(seqs)) == 20
     assert len(await one.history(alice, group)) == len(await other.history(bob, group)) == 20
-    # What oneself wrote is read; what came between is too.
+    # Sending reads up to the own message, so an earlier one counts as read too.
     counted = {user: await api.unread(user, group) for api, user in ((one, alice), (other, bob))}
     assert 0 in counted.values()
 
@@ -169,7 +169,7 @@ async def test_a_late_write_without_redis_is_visible_after_redis_is_back(
     await deployment.until(lambda api: api is other or api.services.app.store.cache.is_shared)
     assert await one.unread(bob, talk) == 1
     await other.send(alice, bob, "from who was late")
-    # At once: who is answered by one server may ask another.
+    # Immediately: a client that one server answered may ask another server.
     assert await one.unread(bob, talk) == 2
     await other.pin(bob, talk)
     assert (await one.own_session(bob, talk))["priority"] == 1

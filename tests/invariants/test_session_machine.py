@@ -1,5 +1,7 @@
-"""I1 to I7: whatever people do to messages, groups and sessions, on two processes with clocks that disagree and a Redis that
-forgets."""
+"""I1 to I7: random operations on messages, groups and sessions, compared with a model.
+
+They run on two processes whose clocks disagree, and on a Redis that loses data.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from pymongo import MongoClient
 from redis import Redis
 
 from tests.api.client import gather_all, parse_refusal
-from tests.invariants.session_acts import BAD, BURST, GROUP_BURST
-from tests.invariants.session_model import Json
-from tests.invariants.session_walk import ANY, HOUR_MS, PROCESS, WHO, Walk
-from tests.invariants.session_watch import FOLDERS, SUB_BIZ
-from tests.invariants.session_world import CREATE_GROUP, World
+from tests.invariants.machine.actions import BAD, BURST, GROUP_BURST
+from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
+from tests.invariants.machine.deployment import CREATE_GROUP, TwoProcesses
+from tests.invariants.machine.walk import ANY, HOUR_MS, PROCESS, WHO, Walk
+from tests.invariants.model.sessions import Json
 
 LONG = int(os.environ.get("CONFAB_TEST_MACHINE_EXAMPLES", "0"))
-"""How many examples to run, each another one every time. Without it: a few, always the same."""
+"""The number of random examples. 0: a few examples that are always the same."""
 
 MUTES = st.sampled_from((None, False, 2_000, HOUR_MS, 30 * HOUR_MS))
 PRIORITIES = st.sampled_from((0, 1, 5, 1000))
@@ -31,16 +33,20 @@ FOLDER = st.sampled_from((None, *FOLDERS))
 UP_TO = st.none() | st.integers(0, 9) | st.just(1000)
 
 
-class SessionMachine(Walk):
-    """What people do to their sessions, to groups and to messages."""
+def _three_of(kinds: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(kinds), min_size=3, max_size=3)
 
-    @rule(who=WHO, to=ANY, mention=st.booleans(), everybody=st.booleans(), process=PROCESS)
-    def send(self, who: int, to: int, mention: bool, everybody: bool, process: int) -> None:
-        self.do(self.acts.send(self.model, self.users[who], to, mention, everybody), process)
+
+class SessionMachine(Walk):
+    """Operations of people on their sessions, groups and messages."""
+
+    @rule(who=WHO, to=ANY, mention=st.booleans(), mentions_all=st.booleans(), process=PROCESS)
+    def send(self, who: int, to: int, mention: bool, mentions_all: bool, process: int) -> None:
+        self.do(self.acts.send(self.model, self.users[who], to, mention, mentions_all), process)
 
     @rule(people=st.lists(WHO, min_size=2, max_size=5), which=ANY, mention=st.booleans(), process=PROCESS)
     def talk(self, people: list[int], which: int, mention: bool, process: int) -> None:
-        """Several messages in a row, to one group if there is any."""
+        """Send several messages in a row, to one group if there is any."""
         for left, who in zip(range(len(people), 0, -1), people, strict=True):
             op = self.acts.send(self.model, self.users[who], 8 + which % 2, mention)
             self.do(op, process, review=left == 1)
@@ -90,7 +96,7 @@ class SessionMachine(Walk):
 
     @rule(kind=st.sampled_from(("dismiss", "dissolve")), who=WHO, which=ANY, sure=st.integers(0, 4), process=PROCESS)
     def end_group(self, kind: str, who: int, which: int, sure: int, process: int) -> None:
-        """Not often, for little happens afterwards."""
+        """End a group; rarely, because little can happen after it."""
         if sure == 0:
             self.do(self.acts.group(self.model, kind, self.users[who], which, []), process)
 
@@ -108,43 +114,45 @@ class SessionMachine(Walk):
 
         async def act() -> None:
             fields = {"name": "Group", "memberIds": others, "subBiz": sub_biz}
-            made = await self.world.apis[process].data(owner, CREATE_GROUP, input=fields)
+            made = await self.processes.apis[process].data(owner, CREATE_GROUP, input=fields)
             group = made["createGroup"]["id"]
             self.groups[group] = f"g_{len(self.groups)}"
-            self.model.found(group, owner, others, sub_biz)
-            await self.world.quiet()
+            self.model.create_group(group, owner, others, sub_biz)
+            await self.processes.quiet()
             await self.watch.check(self.watch.touched(), 1 - process)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
     @rule(
         people=st.lists(WHO, min_size=2, max_size=3),
-        kinds=st.lists(st.sampled_from(BURST), min_size=3, max_size=3) | st.lists(st.sampled_from(GROUP_BURST), min_size=3, max_size=3),
-        which=ANY, value=st.integers(0, 3), process=PROCESS,
-    )  # fmt: skip
+        kinds=_three_of(BURST) | _three_of(GROUP_BURST),
+        which=ANY,
+        value=st.integers(0, 3),
+        process=PROCESS,
+    )
     def burst(self, people: list[int], kinds: list[str], which: int, value: int, process: int) -> None:
-        """Several devices at once: what comes of it is what would have come of some order."""
+        """Run operations concurrently: some order of them has to explain the outcome."""
         pairs = zip(people, kinds, strict=False)
         done = [self.acts.any(self.model, kind, self.users[who], which, value) for who, kind in pairs]
         self.step("burst")
         self.watch.bursts += 1
         for device in self.devices:
-            device.ears.bursts = True
+            device.received.bursts = True
         note(f"{done}".replace(self.tag, ""))
 
         async def act() -> None:
-            answers = await gather_all(*(self.world.call(op, (process + n) % 2) for n, op in enumerate(done)))
+            answers = await gather_all(*(self.processes.call(op, (process + n) % 2) for n, op in enumerate(done)))
             models = self.watch.orders(list(zip(done, answers, strict=True)))
-            await self.world.quiet()
+            await self.processes.quiet()
             places = {(op.user, op.target) for op in done if op.target[:2] in ("p_", "g_")}
-            models = await self.reading.those_that_fit(models, sorted(places), process)
+            models = await self.reading.models_that_agree(models, sorted(places), process)
             touched = {user for model in models for user, _ in model.changed} | {op.user for op in done}
             await self.watch.check_any(models, touched, process)
-            for name in {op.target for op in done} & set(self.model.rooms):
+            for name in {op.target for op in done} & set(self.model.conversations):
                 await self.review(name, done[0].user, process)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
     @rule(who=WHO, which=ANY, bad=st.integers(0, BAD - 1), process=PROCESS)
@@ -157,18 +165,20 @@ class SessionMachine(Walk):
         note(f"{variables} {expected}".replace(self.tag, ""))
 
         async def act() -> None:
-            response = await self.world.apis[process].run(user, document, **variables)
+            response = await self.processes.apis[process].run(user, document, **variables)
             assert parse_refusal(response["errors"][0]) == expected, response
-            await self.world.quiet()
+            await self.processes.quiet()
             await self.watch.check([user], process)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
 
 @pytest.fixture
-def world(mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _redis_janitor: Redis) -> Iterator[World]:
-    opened = World(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
+def processes(
+    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _redis_janitor: Redis
+) -> Iterator[TwoProcesses]:
+    opened = TwoProcesses(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
     try:
         opened.open()
         yield opened
@@ -177,9 +187,9 @@ def world(mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _re
 
 
 def test_sessions_equal_what_counting_messages_gives_after_any_operations(
-    world: World, capsys: pytest.CaptureFixture[str]
+    processes: TwoProcesses, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    SessionMachine.world = world
+    SessionMachine.processes = processes
     try:
         run_state_machine_as_test(
             SessionMachine,
@@ -187,7 +197,7 @@ def test_sessions_equal_what_counting_messages_gives_after_any_operations(
                 max_examples=LONG or 6,
                 stateful_step_count=50,
                 deadline=None,
-                # The same walk on every run, so that a red test means that something changed; the long mode explores.
+                # Without LONG each run walks the same way, so that a failure is caused by a change of the code.
                 derandomize=not LONG,
                 database=None,
                 phases=(Phase.generate, Phase.shrink) if LONG else (Phase.generate,),
@@ -197,4 +207,4 @@ def test_sessions_equal_what_counting_messages_gives_after_any_operations(
     finally:
         if LONG:
             with capsys.disabled():
-                print(f"\n{world.steps.total()} steps: {dict(world.steps.most_common())}")
+                print(f"\n{processes.steps.total()} steps: {dict(processes.steps.most_common())}")

@@ -1,4 +1,4 @@
-"""A real server on a free loopback port, a real WebSocket client, and an engine that does as it is told."""
+"""A real server on a free loopback port, a real WebSocket client, and a scripted engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ScriptedOperation:
 
 @dataclass
 class ScriptedEngine:
-    """Knows the documents it was given; the first word of each is its kind."""
+    """An engine that knows the given documents; the first word of each is its kind."""
 
     executions: dict[str, Execute] = field(default_factory=dict)
     streams: dict[str, Stream] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class ScriptedEngine:
 
 
 class ScriptedStream:
-    """An async generator as a stream of events: the next one is asked for when the one before was taken."""
+    """An async generator as an event stream: each event is requested after the one before was taken."""
 
     def __init__(self, events: AsyncIterator[Json]) -> None:
         self._events: Any = events
@@ -115,7 +115,7 @@ class ScriptedStream:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], object]], Awaitable[None]]:
-    """`await eventually(condition)` returns once that holds, and fails if it never does."""
+    """Wait until a condition holds; fail if it never does."""
     return until
 
 
@@ -128,7 +128,7 @@ class Running:
     clients: contextlib.AsyncExitStack
 
     async def connect(self, subprotocols: list[str] | None = None, *, init: bool = True, **options: Any) -> Peer:
-        """A new socket, with the connection initialised unless told otherwise."""
+        """Open a socket, and initialise the connection unless `init` is False."""
         socket = open_socket(self.url, subprotocols, **options)
         peer = Peer(await self.clients.enter_async_context(socket))
         if init:
@@ -178,7 +178,7 @@ async def uvicorn_port_and_routes() -> AsyncIterator[tuple[int, Routes]]:
 async def start(
     engine: ScriptedEngine, uvicorn_port_and_routes: tuple[int, Routes]
 ) -> AsyncIterator[Callable[..., Awaitable[Running]]]:
-    """Start servers: `await start(TransportLimits(...), authenticate=..., clock=...)`.
+    """Yield a function that starts servers, such as `await start(TransportLimits(...), clock=...)`.
 
     Afterwards clients are closed, and every server must be rid of its connections by itself.
     """

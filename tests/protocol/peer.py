@@ -14,7 +14,10 @@ from tests.protocol.serving import PATIENCE
 
 
 def open_socket(url: str, subprotocols: list[str] | None = None, **options: Any) -> connect:
-    """A client's socket to be entered, for the modern subprotocol unless told otherwise. It sends nothing by itself."""
+    """Return a client's socket as a context manager, by default for the modern subprotocol.
+
+    It sends nothing by itself.
+    """
     return connect(
         url,
         subprotocols=(["graphql-transport-ws"] if subprotocols is None else subprotocols) or None,
@@ -27,7 +30,7 @@ def open_socket(url: str, subprotocols: list[str] | None = None, **options: Any)
 
 
 class Peer:
-    """A client that says what the script says, and nothing else."""
+    """A client that sends only what the test sends."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -46,7 +49,7 @@ class Peer:
         return message
 
     async def nothing_comes(self, seconds: float = 0.15) -> bool:
-        """Whether the server stays silent for so long."""
+        """Return whether the server stays silent for that many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self.socket.recv()
@@ -65,12 +68,12 @@ class Peer:
         await self.send({"id": id, "type": "complete"})
 
     async def is_alive(self) -> bool:
-        """Whether the server answers a ping, with nothing sent before the answer."""
+        """Return whether the server answers a ping, with no other frame before the answer."""
         await self.send({"type": "ping"})
         return await self.receive() == {"type": "pong"}
 
     async def closed(self) -> tuple[int, str]:
-        """How the server closes the connection. No other frame may come before."""
+        """Return the close code and the reason of the server. No other frame may come before."""
         async with asyncio.timeout(PATIENCE):
             try:
                 frame = await self.socket.recv()

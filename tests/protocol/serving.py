@@ -1,4 +1,4 @@
-"""uvicorn within the test's own loop."""
+"""A uvicorn server in the test's own event loop."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import uvicorn
 
 PATIENCE = 5.0
-"""Seconds after which a test takes what it waits for as not happening."""
+"""Seconds after which a test fails because what it waits for did not happen."""
 
 
 class QuietServer(uvicorn.Server):
-    """Signals stay the test runner's."""
+    """A uvicorn that leaves signals to the test runner."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -24,12 +24,12 @@ class QuietServer(uvicorn.Server):
 
 @dataclass
 class Served:
-    """A uvicorn at work on a free loopback port."""
+    """A running uvicorn on a free loopback port."""
 
     server: QuietServer
     port: int
     ended: asyncio.Task[None]
-    """Done when the server has stopped."""
+    """The task that ends when the server has stopped."""
 
     def tell_to_stop(self) -> None:
         self.server.should_exit = True
@@ -44,9 +44,9 @@ async def until(condition: Callable[[], object]) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(config: uvicorn.Config) -> AsyncIterator[Served]:
-    """Serve for the time of the block. Who fails to start, or to stop, fails the test."""
+    """Serve for the time of the block. A server that does not start or stop fails the test."""
     listener = socket.create_server(("127.0.0.1", 0))
-    # asyncio does so only for sockets that it opened itself; without it every second small frame waits for 40 ms.
+    # asyncio sets it only on sockets that it opened itself. Without it every second small frame waits 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     server = QuietServer(config)
     served = Served(server, listener.getsockname()[1], asyncio.create_task(server.serve(sockets=[listener])))

@@ -1,4 +1,4 @@
-"""Peers that fall silent, peers that stop reading, and the server's own end."""
+"""Silent peers, peers that stop reading, and the shutdown of the server."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_silent_peer_is_closed_with_a_code_that_clients_retry(start):
 def test_by_default_a_dead_peer_is_removed_within_45_seconds():
     limits = TransportLimits()
     to_the_close = limits.ping_interval_seconds + limits.pong_timeout_seconds + keep_alive.GRACE_SECONDS
-    # A close frame that finds no room, and then the connection without it.
+    # The close frame cannot be written, and then the connection is dropped without it.
     assert to_the_close + 2 * limits.close_timeout_seconds <= 45
 
 
@@ -106,7 +106,7 @@ class Firehose:
             self.closed.set()
 
     async def stalled(self):
-        """Return when nothing more is being taken."""
+        """Wait until no more events are taken."""
         taken = -1
         while taken != self.taken:
             taken = self.taken
@@ -119,7 +119,7 @@ def firehose(engine):
 
 
 async def lazy_reader(server):
-    """A peer with room for little, that reads only when told to."""
+    """A peer with a small buffer, which reads only when the test makes it."""
     small = socket.socket()
     small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
     small.setblocking(False)
@@ -134,7 +134,7 @@ async def test_a_stream_is_not_advanced_while_its_peer_does_not_read(start, fire
     await peer.subscribe("s", "subscription flood")
     await firehose.stalled()
     taken = firehose.taken
-    # What the kernel and uvicorn hold between them; an unbounded queue would have taken all the loop had time for.
+    # The buffers of the kernel and of uvicorn. An unbounded queue would have taken far more events.
     assert 0 < taken < 200
     for _ in range(taken):
         assert (await peer.receive())["payload"] == EVENT
@@ -172,7 +172,7 @@ async def test_a_peer_that_reads_again_in_time_gets_the_too_slow_close_frame(sta
 @pytest.mark.parametrize("catches_up", [True, False])
 async def test_a_peer_that_had_events_dropped_is_closed_unless_it_catches_up(start, engine, catches_up):
     async def stream(request, context):
-        # As the hub does it where a connection has no room for another event.
+        # As the hub does when a connection's queue budget is used up.
         context.queue_budget.reserve()
         context.queue_budget.mark_behind()
         if catches_up:
@@ -188,7 +188,7 @@ async def test_a_peer_that_had_events_dropped_is_closed_unless_it_catches_up(sta
     began = loop.time()
 
     async def read_slowly():
-        """It never stalls, and never is done."""
+        """Read slowly: never stall, and never finish."""
         while loop.time() - began < (0.7 if catches_up else 3):
             await peer.receive()
             await asyncio.sleep(0.01)
@@ -214,7 +214,7 @@ async def test_a_peer_that_pings_without_reading_the_pongs_is_dropped(start):
 
 
 class RecordedRandom(random.Random):
-    """Shuffles by turning the order round. At each pause it asks how many are still `connected`."""
+    """A random source that shuffles by reversing, and counts the connected peers at each pause."""
 
     def __init__(self):
         super().__init__(1)
@@ -230,7 +230,7 @@ class RecordedRandom(random.Random):
 
 
 def restart_hint(closed):
-    """After how many milliseconds a client that was closed like this should come back."""
+    """Return the milliseconds after which the close frame asks a client to come back."""
     code, reason = closed
     assert code == 1012
     hint = re.fullmatch(r"Service restart; retry in (\d+) ms", reason)

@@ -1,4 +1,4 @@
-"""Operations that are refused, and operations that fail: the socket outlives both."""
+"""Operations that are refused, and operations that fail: the socket stays open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client may send, and what closes the socket."""
+"""The frames that a client may send, and those that close the socket."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ async def test_junk_does_not_accumulate(server):
     junk = [orjson.dumps({"id": f"junk {n}", "type": "complete", "more": "x" * 100}).decode() for n in range(4_000)]
 
     async def send(frames):
-        # Asked often, so that the server never has more to catch up with than it is waited for.
+        # Pings in between, so that the server never has too much to catch up with.
         for start in range(0, len(frames), 500):
             for frame in frames[start : start + 500]:
                 await peer.send(frame)

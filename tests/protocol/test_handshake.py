@@ -1,4 +1,4 @@
-"""From the opening of the socket to the acknowledgement, and what the token means for the connection's life."""
+"""The handshake, and the effect of the token's expiry on the connection."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ async def test_a_live_connection_is_closed_4403_when_its_token_expires(start):
 
 @pytest.fixture
 def connection_of(engine):
-    """The server's own object of a peer's connection, as resolvers get it."""
+    """Return the server's object of a peer's connection, as resolvers get it."""
 
     async def connection(peer):
         caught = []
@@ -268,7 +268,7 @@ async def test_renewing_a_closed_connection_does_nothing(start, connection_of):
     await server.idle()
     context = connection._context
     connection.renew(time.time() + 60, "alice, renewed")
-    # A timer would hold on to the connection until the token expires.
+    # A timer would keep the connection alive until the token expires.
     assert (connection._context, connection._timers) == (context, {})
     connection.close(FORBIDDEN)
     assert connection._close_frame is None

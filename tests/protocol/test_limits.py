@@ -20,7 +20,7 @@ async def by_name(payload):
 
 @pytest.fixture
 def crowded(start):
-    """A server with room for three connections, two of each user."""
+    """A server that takes three connections, two of each user."""
 
     async def connect():
         server = await start(TransportLimits(max_connections=3, max_connections_per_user=2), authenticate=by_name)
@@ -104,7 +104,7 @@ async def test_ten_thousand_operations_on_one_connection_harm_no_other(start, en
             await asyncio.sleep(0.01)
 
     await asyncio.gather(flood(), count_refusals(), watch())
-    # The hundred that are at work, each in a task at the most.
+    # At most the hundred running operations, each in a task.
     assert len(asyncio.all_tasks()) <= tasks + 100
     assert slowest < 0.5
     for n in range(100):

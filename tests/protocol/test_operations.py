@@ -1,4 +1,4 @@
-"""Operations over the socket: their frames, their order, their ends."""
+"""Operations over the socket: their frames, their order, and their ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ticks(n):
 
 
 class Script:
-    """What happened to an operation on the server, step by step, and the gate it waits at."""
+    """The steps of an operation on the server, and the gate at which it waits."""
 
     def __init__(self):
         self.steps = []
@@ -170,7 +170,7 @@ async def test_operations_begin_before_later_frames_of_the_same_burst_are_read(s
 
 
 class Handmade:
-    """A source of events that is no generator: cancelling a step of it doesn't close it."""
+    """An event source that is no generator: cancelling one of its steps does not close it."""
 
     def __init__(self, failing=False):
         self.failing = failing
@@ -288,7 +288,7 @@ async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine,
     host = Host(engine, None, TransportLimits(), time.time, str, ConnectionLimits(1, 1), set())
     request = GraphQLRequest("mutation wait")
     pages = Pages()
-    # Over a socket the operation gets its first turn before the next frame is read.
+    # Over a socket the operation has its first step before the next frame is read.
     operation = ClientOperation("m", engine.prepare(request), request, ConnectionContext(None, "r"), host, pages, print)
     task = operation.task
     operation.abandon()

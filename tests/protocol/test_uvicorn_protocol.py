@@ -1,4 +1,4 @@
-"""uvicorn's WebSocket protocol lets go of peers that have stopped reading."""
+"""uvicorn's WebSocket protocol drops peers that have stopped reading."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Impatient(DirectWebSocketProtocol):
 
 
 async def fill_up(websocket):
-    """Write what the peer doesn't read, until some of it is stuck in the server."""
+    """Write until the peer, which does not read, leaves some of it in the server's buffers."""
     while not websocket.scope["extensions"][SOCKET_EXTENSION].buffered_bytes:
         await websocket.send_text("x" * 10_000)
 

@@ -1,4 +1,4 @@
-"""What breaks the WebSocket protocol itself, below any message of ours."""
+"""Violations of the WebSocket protocol itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FINAL = 0x80
 
 
 def frame(head, payload=b"", *, length=None, mask=True):
-    """A frame as it is on the wire, masked with nulls."""
+    """Return the bytes of a frame, masked with nulls."""
     length = len(payload) if length is None else length
     if length < 126:
         size = bytes([length | 0x80 * mask])
@@ -32,7 +32,7 @@ def frame(head, payload=b"", *, length=None, mask=True):
 
 @contextlib.asynccontextmanager
 async def wire(url):
-    """An open WebSocket as a stream of bytes."""
+    """Open a WebSocket as a stream of bytes."""
     address, path = url.removeprefix("ws://").split("/")
     host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))

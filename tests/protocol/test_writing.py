@@ -1,4 +1,4 @@
-"""Whose turn it is to write, and who is behind, on a socket whose peer reads as the test says."""
+"""Turns of writers, and slow peers, on a socket whose peer reads as the test decides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOON = 0.02
 
 
 class PeersSocket:
-    """What uvicorn's protocol offers. The peer's part is played by `fall_behind` and `take`."""
+    """A stand-in for uvicorn's protocol. The test plays the peer with `fall_behind` and `take`."""
 
     is_open = True
 
@@ -42,7 +42,7 @@ class PeersSocket:
 
 
 class Written:
-    """A writer on such a socket, and how often it took the peer for stalled."""
+    """A writer on such a socket. It counts how often it found the peer stalled."""
 
     def __init__(self) -> None:
         self.socket = PeersSocket()
@@ -97,7 +97,7 @@ async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> N
     assert since is not None
     await asyncio.sleep(0.005)
     for _ in range(3):
-        # It reads, slower than it is written to.
+        # It reads more slowly than the server writes.
         assert isinstance(mailbox.take(), Lagged)
         put(3)
         assert room.behind_since == since

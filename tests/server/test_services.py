@@ -14,6 +14,7 @@ from server.services import Services, open_services
 from server.settings import Settings
 from store.base.errors import Unreachable
 from store.deployment.deployment import Deployment
+from store.deployment.worker_numbers import WorkerNumbers
 from store.redis.cache import Call
 from store.redis.scripts import read_scripts
 
@@ -80,14 +81,14 @@ async def test_services_stop_if_a_driver_turns_a_cancellation_into_an_error(
 async def test_process_is_ready_after_scripts_and_indexes_exist(
     settings: Settings, short_start: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leasing, gate, lease = asyncio.Event(), asyncio.Event(), Deployment.lease
+    leasing, gate, lease = asyncio.Event(), asyncio.Event(), WorkerNumbers.lease
 
-    async def late_lease(self: Deployment, *args: Any) -> None:
+    async def late_lease(self: WorkerNumbers, *args: Any) -> None:
         leasing.set()
         await gate.wait()
         await lease(self, *args)
 
-    monkeypatch.setattr(Deployment, "lease", late_lease)
+    monkeypatch.setattr(WorkerNumbers, "lease", late_lease)
     async with asyncio.timeout(TIMEOUT_SECONDS), open_services(settings) as services:
         await leasing.wait()
         await until_failing(services, "start")

@@ -1,4 +1,4 @@
-"""A store of a test's own."""
+"""A store for each test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def store(mongo_url: str, mongo_database_name: str, redis_url: str, redis_
     cache = Cache(redis_url, prefix=redis_prefix)
     built = build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0)
     await built.deployment.open()
-    await built.deployment.lease(built.ids, 0)
+    await built.deployment.worker_numbers.lease(built.ids, 0)
     yield built
     await cache.close()
     await mongo.close()

@@ -1,4 +1,4 @@
-"""The servers of a deployment go by one time, which never goes back, whatever their machines' clocks do."""
+"""The servers of a deployment share one time, which never goes back, whatever their machines' clocks do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from structlog.testing import capture_logs
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.snowflakes import WORKERS, Snowflakes
-from store.deployment.deployment import DEPLOYMENT, LEASE_MS, LEASES, VALID_MS, Deployment
+from store.deployment.deployment import Deployment
+from store.deployment.worker_numbers import LEASE_MS, LEASES, VALID_MS
+from store.mongo.collections import DEPLOYMENT
 from store.store import Store
 from tests.clock import DAY_MS, START_MS, ManualClock
 
@@ -19,7 +21,7 @@ HOUR_MS = 3_600_000
 
 
 class Server:
-    """What one server has of a deployment."""
+    """One server's view of a deployment."""
 
     def __init__(self, store: Store, machine: ManualClock) -> None:
         self.clock = DeploymentClock(machine)
@@ -31,15 +33,15 @@ class Server:
         await self.renew()
 
     async def renew(self) -> None:
-        await self._deployment.lease(self.ids, 5)
+        await self._deployment.worker_numbers.lease(self.ids, 5)
 
     async def close(self) -> None:
-        await self._deployment.release(self.ids, 5)
+        await self._deployment.worker_numbers.release(self.ids, 5)
 
 
 @pytest.fixture
 async def blank(store: Store) -> Store:
-    """A deployment in which no time was told yet."""
+    """A deployment in which no server has recorded a time yet."""
     await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$unset": {"time": ""}})
     return store
 
@@ -144,7 +146,7 @@ async def test_ids_are_made_while_a_lease_renewal_advances_the_time(
     assert made == sorted(set(made))
 
 
-# --- clocks that are absurd
+# --- absurd clocks
 
 
 async def test_a_server_days_ahead_does_not_advance_the_others_and_logs_it(store: Store) -> None:
@@ -193,7 +195,7 @@ async def test_a_reused_number_makes_no_id_of_its_last_holder_again(blank: Store
     else:
         number = {"_id": 5 * WORKERS + first.ids.worker}
         assert await blank.mongo.update_one(LEASES, number, {"$inc": {"until": -LEASE_MS - 1}})
-    # The second goes again without having made any, and the third goes after it has.
+    # The second server ends without having made an id, the third one after it has.
     for makes in (False, True, True):
         next_one, _ = await _opened(blank, START_MS - HOUR_MS)
         assert next_one.ids.worker == first.ids.worker

@@ -1,4 +1,4 @@
-"""Storing messages again, and at places that are taken: what follows from them follows once, and where they are."""
+"""Messages that are stored again, or at a seq that is taken: their effects happen once, at the right seq."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TALK = private_id(ALICE, BOB)
 
 @pytest.fixture
 async def talk(store: Store) -> ConversationId:
-    """A conversation in which nothing was said yet."""
+    """A conversation without messages."""
     await store.conversations.open_private(TALK, 1)
     await store.conversations.find(TALK)
     return TALK
@@ -64,7 +64,7 @@ async def test_a_message_whose_seq_is_taken_changes_no_mention_count(
     store: Store, talk: ConversationId, mentioned: bool, messages_first: bool
 ) -> None:
     await _commit(store, await _reserved(store, talk, *[BOB] * mentioned))
-    # Redis is behind MongoDB, and gives the place out once more.
+    # Redis is behind MongoDB, and gives the seq out once more.
     head = store.keys.conversation(talk)[0]
     await store.cache.one(Call("HSET", (head,), ("s", 0, "n", 0)))
     late = await _reserved(store, talk, BOB)
@@ -74,7 +74,7 @@ async def test_a_message_whose_seq_is_taken_changes_no_mention_count(
 
 
 async def test_a_delivery_finished_after_the_recall_shows_the_recall(store: Store, talk: ConversationId) -> None:
-    """An older snapshot of Redis brings its entry in the outbox back, with the content that was recalled."""
+    """An older snapshot of Redis restores the message's outbox entry with the recalled content."""
     reserved = await _reserved(store, talk)
     await _commit(store, reserved)
     recalled = await store.revisions.recall(reserved.message, 1)

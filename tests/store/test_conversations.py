@@ -1,4 +1,4 @@
-"""Heads and memberships: read from MongoDB on a miss, and by whom they are kept."""
+"""Heads and memberships: loaded from MongoDB on a miss, and which copies of them stay valid."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_missing_group_does_not_hide_uncached_memberships(store: Store) 
     found = await store.conversations.find_with_member(ALICE, wanted)
     assert set(found) == {private, *groups}
     assert [found[group][1] is not None for group in groups] == [True, True]
-    # What was not there is not looked for again: once for the heads without members, and once for each group.
+    # A missing row is not looked up again: one query for the heads without members, and one for each group.
     assert store.mongo.trips - trips == 1 + 3
 
 
@@ -109,7 +109,7 @@ async def test_a_change_of_a_group_that_is_not_in_mongodb_stores_nothing(store: 
     messages = [Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, name) for name in "ab"]
     ahead = await _reserve_join(store, messages[0], DAVE)
     assert isinstance(ahead, ReservedMessage)
-    # Redis forgets, and gives the same place and version for another change.
+    # Redis loses its data, and gives the same seq and version to another change.
     tell_redis(store.cache.url, "FLUSHALL")
     behind = await _reserve_join(store, messages[1], UserId("erin"))
     assert isinstance(behind, ReservedMessage)
@@ -117,7 +117,7 @@ async def test_a_change_of_a_group_that_is_not_in_mongodb_stores_nothing(store: 
     before = await store.mongo.find(MEMBERS, {}), await store.mongo.find(CONVERSATIONS, {})
     assert await store.groups.commit(ahead, NOW + 1) is None
     assert (await store.mongo.find(MEMBERS, {}), await store.mongo.find(CONVERSATIONS, {})) == before
-    # Repeating one that was made changes nothing, and tells when it was.
+    # Repeating a change that was made changes nothing, and returns the time when it was made.
     assert await store.groups.commit(behind, NOW + 2) == NOW
     assert [row["u"] for row in await store.mongo.find("messages", {"c": group})] == [ALICE]
 
@@ -173,7 +173,7 @@ async def test_a_message_committed_during_a_head_load_restarts_it(
 async def test_seqs_in_the_outbox_count_unless_mongodb_has_other_messages(
     store: Store, stored: tuple[int, int], expected: tuple[int, int]
 ) -> None:
-    """What is in the outbox at a place that is taken gets another one, and counts there."""
+    """An outbox message at a seq that is taken gets another seq, and counts there."""
     conversation = private_id(ALICE, BOB)
     await store.conversations.open_private(conversation, NOW)
     await store.conversations.find(conversation)
@@ -206,7 +206,7 @@ async def test_a_user_who_left_during_the_member_load_is_no_member(store: Store)
         reads += 1
         found = await read(*args)
         if reads == 1:
-            # What was read is older than what becomes durable, is shown and leaves the outbox meanwhile.
+            # The loaded head is older than a message that is committed, applied and removed from the outbox meanwhile.
             assert await store.groups.commit(left, NOW) == NOW
             await store.cache.run(
                 [store.commits.newest_message_call(CommittedMessage(left, NOW)), store.outbox.clear_call(left)]

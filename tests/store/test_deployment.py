@@ -1,4 +1,4 @@
-"""Worker numbers are held by one process at a time; a Redis that lost what it held is noticed."""
+"""A worker number belongs to one process at a time, and a Redis that lost its data is detected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from store.base.clock import DeploymentClock
 from store.base.errors import Unreachable
 from store.base.snowflakes import WORKERS, Snowflakes
-from store.deployment.deployment import LEASE_MS, LEASES, Deployment
+from store.deployment.deployment import Deployment
+from store.deployment.worker_numbers import LEASE_MS, LEASES
 from store.redis.cache import Call
 from store.store import Store
 from tests.clock import ManualClock
@@ -21,7 +22,7 @@ def _process(store: Store, clock: ManualClock) -> tuple[Deployment, Snowflakes]:
 
 
 async def _outlast_lease(store: Store, number: int) -> None:
-    """As when a holder did not renew it for so long. That is counted in MongoDB's own time."""
+    """Let the lease of a process end, by MongoDB's own time."""
     assert await store.mongo.update_one(LEASES, {"_id": 5 * WORKERS + number}, {"$inc": {"until": -LEASE_MS - 1}})
 
 
@@ -29,42 +30,42 @@ async def test_every_process_gets_its_own_number_and_keeps_it(store: Store) -> N
     clock = ManualClock(1_795_000_000_000)
     processes = [_process(store, clock) for _ in range(WORKERS)]
     for deployment, ids in processes:
-        await deployment.lease(ids, 5)
+        await deployment.worker_numbers.lease(ids, 5)
     assert {ids.worker for _, ids in processes} == set(range(WORKERS))
     late, late_ids = _process(store, clock)
     with pytest.raises(Unreachable):
-        await late.lease(late_ids, 5)
+        await late.worker_numbers.lease(late_ids, 5)
     for deployment, ids in processes:
         held = ids.worker
-        await deployment.lease(ids, 5)
+        await deployment.worker_numbers.lease(ids, 5)
         assert ids.worker == held
 
 
 async def test_a_number_that_was_not_renewed_goes_to_another_process(store: Store) -> None:
     clock = ManualClock(1_795_000_000_000)
     paused, paused_ids = _process(store, clock)
-    await paused.lease(paused_ids, 5)
+    await paused.worker_numbers.lease(paused_ids, 5)
     paused_ids.next()
     clock.ms += LEASE_MS + 1
     await _outlast_lease(store, paused_ids.worker)
     other, other_ids = _process(store, clock)
-    await other.lease(other_ids, 5)
+    await other.worker_numbers.lease(other_ids, 5)
     assert other_ids.worker == paused_ids.worker
     with pytest.raises(Unreachable):
         paused_ids.next()
     with pytest.raises(Unreachable):
-        await paused.lease(paused_ids, 5)
-    await paused.lease(paused_ids, 5)
+        await paused.worker_numbers.lease(paused_ids, 5)
+    await paused.worker_numbers.lease(paused_ids, 5)
     assert paused_ids.worker != other_ids.worker
 
 
 async def test_a_returned_number_is_free_at_once(store: Store) -> None:
     clock = ManualClock(1_795_000_000_000)
     one, one_ids = _process(store, clock)
-    await one.lease(one_ids, 5)
-    await one.release(one_ids, 5)
+    await one.worker_numbers.lease(one_ids, 5)
+    await one.worker_numbers.release(one_ids, 5)
     two, two_ids = _process(store, clock)
-    await two.lease(two_ids, 5)
+    await two.worker_numbers.lease(two_ids, 5)
     assert two_ids.worker == one_ids.worker
 
 

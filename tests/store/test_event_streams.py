@@ -1,4 +1,4 @@
-"""Tokens of event streams: reserved, opened once, kept by who holds the stream, forgotten."""
+"""Tokens of event streams are reserved, opened once, kept by the server that has the stream, and forgotten."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def token() -> str:
 
 
 async def lifetimes(cache: Cache, redis: Any) -> set[int]:
-    """How long what Redis holds will last, in whole seconds, rounded up."""
+    """Return the remaining lifetimes of the keys in Redis, in whole seconds, rounded up."""
     keys = [key.decode() for key in redis.scan_iter(match=f"{cache.keys.namespace}*")]
     return {-(-milliseconds // 1000) for milliseconds in await cache.run([Call("PTTL", (key,)) for key in keys])}
 

@@ -1,4 +1,4 @@
-"""A holder of a user's lock that lost it without noticing changes nothing behind a later holder's back."""
+"""A former holder of a user's lock, which did not notice the loss, cannot overwrite a later holder's change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONVERSATION = private_id(ANNA, BEN)
 
 @pytest.fixture
 async def services(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
-    """Three messages wait for ben. A lock ends by itself soon."""
+    """A server on which ben has three unread messages, and locks end soon."""
     monkeypatch.setattr(locks, "LOCK_MS", 150)
     async with open_services(settings) as opened:
         for user in (ANNA, BEN):
@@ -39,7 +39,7 @@ async def services(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Async
 
 @pytest.fixture
 async def other(services: Services, settings: Settings) -> AsyncIterator[Services]:
-    """Another server of the same deployment."""
+    """Another server of the deployment."""
     async with open_services(settings) as opened:
         yield opened
 
@@ -62,7 +62,7 @@ async def test_a_write_behind_a_later_fence_is_refused(services: Services, other
 async def _pause_once(
     monkeypatch: pytest.MonkeyPatch, store: Store, pause: Callable[[], Awaitable[object]], *, written: bool
 ) -> list[bool]:
-    """The first holder stops for longer than its lock lasts, before or after it wrote to MongoDB, and wakes up again."""
+    """Pause the first holder for longer than its lock lasts, before or after its write to MongoDB."""
     write = store.session_rows.write
     attempts: list[bool] = []
 
@@ -90,7 +90,7 @@ async def test_a_server_that_lost_its_lock_retries_and_both_changes_hold(
 
     attempts = await _pause_once(monkeypatch, store, while_another_changes_it, written=written)
     session = await mark_read(services.app, BEN, CONVERSATION, None)
-    # What the paused one wrote was found by the other server, which loaded the state anew; or it wrote a second time.
+    # Either the other server found the paused one's write and loaded the state again, or the paused one wrote twice.
     assert len(attempts) == (2 if written else 3)
     assert (session.read_seq, session.unread_count, session.priority) == (3, 0, 7)
     found = await other.app.store.sessions.find(BEN, CONVERSATION)

@@ -1,4 +1,4 @@
-"""What another Redis holds, or an older one, is never read: its first use begins a generation of keys."""
+"""Data of another Redis, or of an older one, is never read: its first use begins a generation of keys."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.errors import Unreachable
-from store.deployment.redis_generations import DEPLOYMENT
 from store.mongo.client import Mongo
+from store.mongo.collections import DEPLOYMENT
 from store.redis.backends import FallbackBackend
 from store.redis.cache import Cache, Call
 from store.redis.request_scope import RequestScope, discard_request_cache
@@ -40,7 +40,7 @@ async def tell(store: Store, word: str) -> None:
 
 
 async def restart_redis(store: Store) -> None:
-    """As the deployment sees it: another run id, and all that it held still there."""
+    """Give Redis another run id, as a restart does; its data stays."""
     assert await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"run": "the one before"}})
 
 
@@ -103,7 +103,7 @@ async def test_redis_is_not_used_before_mongodb_has_named_its_generation(
 
 
 class _FallbackServer:
-    """The server of a Redis fallback: for this test, the Redis of the tests."""
+    """A stand-in for the server of a Redis fallback: the Redis of the tests."""
 
     def __init__(self, url: str) -> None:
         self._url = url

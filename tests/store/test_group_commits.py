@@ -1,4 +1,4 @@
-"""Changes of groups that are finished late, lost on the way, or overtaken by a Redis that forgot them."""
+"""Group changes that finish late, get lost, or are overtaken by a Redis that lost them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def _reserved(
 
 
 async def _lose(store: Store, group: ConversationId, *which: int) -> None:
-    """What evictions do: 0 head, 1 members, 2 outbox."""
+    """Delete keys as an eviction does: 0 head, 1 members, 2 outbox."""
     keys = store.keys.conversation(group)
     await store.cache.one(Call("DEL", tuple(keys[i] for i in which)))
 
@@ -63,7 +63,7 @@ async def _lose(store: Store, group: ConversationId, *which: int) -> None:
 async def test_a_change_is_known_as_made_after_any_later_change(store: Store, group: ConversationId) -> None:
     first = await _reserved(store, group, DAVE_JOINS)
     assert await store.groups.commit(first, NOW + 1) == NOW + 1
-    # Who made it died before anybody was told, and the head that had the next one wait for that was evicted.
+    # Its server died before the fan-out, and the head that made the next change wait was evicted.
     await _lose(store, group, 0, 1)
     second = await _reserved(store, group, BOB_LEAVES)
     assert await store.groups.commit(second, NOW + 2) == NOW + 2
@@ -82,7 +82,7 @@ async def test_a_change_lost_from_the_outbox_blocks_nothing_and_does_not_count(
     assert standing is not None and set(standing.members) == {BOB}
     made = await _reserved(store, group, BOB_LEAVES)
     assert await store.groups.commit(made, NOW + 1) == NOW + 1
-    # Whoever was about to make it is told that it is to be decided anew.
+    # The pending change is refused, so that it is decided again.
     assert await store.groups.commit(lost, NOW + 2) is None
     assert await store.mongo.find(MEMBERS, {"_id": f"{group} {DAVE}"}) == []
 
@@ -101,7 +101,7 @@ async def test_a_group_does_not_end_before_an_acknowledged_message(
     store: Store, group: ConversationId, how: GroupEnd
 ) -> None:
     end = await _reserved(store, group, ProposedChange(fields={"end": how}), announced=False)
-    # Redis forgets that it is about to end.
+    # Redis loses the mark that the group is about to end.
     await _lose(store, group, 0, 1, 2)
     await store.conversations.load((group,), with_members=True)
     message = await store.outbox.reserve(Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "hello"))

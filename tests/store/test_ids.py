@@ -1,4 +1,4 @@
-"""Identifiers that clients spell."""
+"""Ids that clients send."""
 
 from __future__ import annotations
 

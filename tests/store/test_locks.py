@@ -1,4 +1,4 @@
-"""The user's lock: everybody has their turn, in order, soon, and without asking over and over."""
+"""The user's lock: holders take turns, in order, soon, and without polling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONVERSATION = private_id(ANNA, BEN)
 
 @pytest.fixture
 async def servers(settings: Settings) -> AsyncIterator[list[Services]]:
-    """Three servers of one deployment. A message waits for ben."""
+    """Three servers of one deployment. ben has one unread message."""
     async with AsyncExitStack() as stack:
         opened = [await stack.enter_async_context(open_services(settings)) for _ in range(3)]
         for user in (ANNA, BEN):
@@ -40,7 +40,7 @@ async def servers(settings: Settings) -> AsyncIterator[list[Services]]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often which script was called."""
+    """Count the calls of each script."""
     count: Counter[str] = Counter()
     attempt = Cache.attempt
 
@@ -82,13 +82,13 @@ async def test_changes_from_twenty_devices_on_three_servers_take_turns(
     answers = await asyncio.gather(*(device(number) for number in range(20)))
     for ticks in answers:
         assert ticks == sorted(ticks)
-    # Who waits is told when it is their turn: once to stand in line, once to take it.
+    # A waiter calls twice: once to queue, and once to take the lock when it is notified.
     assert asked["lock"] <= 2 * 20 * rounds + 10
     assert asked["unlock"] <= 20 * rounds
 
 
 async def test_servers_take_turns(servers: list[Services]) -> None:
-    """One with many devices of the user does not keep another waiting for all of them."""
+    """A server with many devices of a user does not make another server wait for all of them."""
     order: list[int] = []
 
     async def device(server: int) -> None:
@@ -192,7 +192,7 @@ async def test_locks_of_different_users_do_not_wait_for_each_other(servers: list
 async def test_a_holder_that_died_after_its_write_leaves_no_stale_state(
     servers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lock ends by itself; from then on every reader sees what MongoDB holds."""
+    """The lock ends by itself; from then on every reader sees MongoDB's state."""
     monkeypatch.setattr(locks, "LOCK_MS", 200)
     store = servers[0].app.store
     await store.sessions.load(BEN)

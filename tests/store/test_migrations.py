@@ -1,4 +1,7 @@
-"""Bringing stored data to a newer form while it is in use, and refusing data that is too new. The migration is the tests' own."""
+"""Migrations of stored data while it is in use, and the refusal of data that is too new.
+
+The migration is the tests' own.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ ROWS, SIZE = 25, 10
 
 
 async def _double(mongo: Mongo, at: Any) -> Batch:
-    """Things had a `one`, and get a `two`."""
+    """Add a `two` to things that have a `one`."""
     rows = await mongo.find("things", {"_id": {"$gt": at if at is not None else -1}}, sort=[("_id", 1)], limit=SIZE)
     for row in rows:
         await mongo.update_one("things", {"_id": row["_id"]}, [{"$set": {"two": {"$multiply": ["$one", 2]}}}])
@@ -66,7 +69,7 @@ async def test_a_migration_resumes_where_the_last_one_died(mongo: Mongo) -> None
     with pytest.raises(Unreachable):
         await migrator.run()
     assert await twos(mongo) == SIZE
-    # Another one, once the lease of the first is over.
+    # Another process, after the lease of the first one.
     await mongo.update_one("migrations", {"_id": 2}, {"$set": {"until": 0}})
     told: list[int] = []
     other = Migrator(mongo, migrations, rest=0)
@@ -92,7 +95,7 @@ async def test_one_process_at_a_time_migrates(mongo: Mongo) -> None:
     second = Migrator(mongo, migrations, rest=0)
     assert not await second.run()
     assert [progress.at_work for progress in await second.list_progress()] == [True]
-    # Taken over while the first one is in the middle of a step: it notices, and stops.
+    # It is taken over in the middle of a step of the first one, which notices it and stops.
     await mongo.update_one("migrations", {"_id": 2}, {"$set": {"owner": "somebody", "until": 1 << 52}})
     gate.set()
     assert not await first
@@ -119,7 +122,7 @@ async def test_data_of_a_newer_version_is_refused_and_left_untouched(mongo: Mong
 async def test_a_server_that_meets_a_newer_version_late_ends_without_a_write(
     mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MongoDB was away when it started."""
+    """MongoDB was away when the server started."""
     there, stopped = asyncio.Event(), asyncio.Event()
     open_at_once = Deployment.open
 
@@ -199,7 +202,7 @@ async def test_a_server_waits_only_for_the_unique_index_of_messages(
         gates["messages"].set()
         async with asyncio.timeout(5):
             await services.opened.wait()
-        # Asked for once, however often one looked.
+        # The index is requested once, for any number of checks.
         assert built == [("c", "b", "s"), ("u", "ik")]
         gates["claims"].set()
         assert deployment.indexes._optional_build is not None

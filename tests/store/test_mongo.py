@@ -1,4 +1,4 @@
-"""The one module that calls MongoDB's driver does the same with either."""
+"""The one module that calls MongoDB's driver behaves the same with both drivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way that most messages take through a user's state (`_plain.lua`): it ends where the long one does."""
+"""The short path of most messages through a user's state (`_plain.lua`) has the effects of the long one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _examples = st.tuples(
 
 
 def _whole(rec: dict[str, Any], conversation: str) -> dict[str, Any]:
-    """A record that can be: all messages so far count."""
+    """Return a consistent record: all messages so far count."""
     s = rec["s"]
     whole = rec | {"n": s, "r": min(rec["r"], s), "rn": min(rec["r"], s), "d": min(rec["d"], s), "a": NOW}
     if "mu" in rec:
@@ -84,7 +84,7 @@ async def _loaded(store: Store, records: dict[str, dict[str, Any]], *, heard: bo
 
 
 async def _contents(store: Store, user: UserId) -> list[Any]:
-    """All that is kept of a user; all of it ends some day."""
+    """Return all keys of a user, each of which has to expire."""
     key = {name: store.keys.of_user(user, name) for name in USER_KEYS}
     calls = [Call("HGETALL", (key[name],)) for name in ("sessions", "meta")]
     calls += [Call("ZRANGE", (key[name],), (0, -1, "WITHSCORES")) for name in ("index", "list", "mutes")]
@@ -103,7 +103,7 @@ def _args(conversation: str, seq: int, kind: str) -> tuple[Any, ...]:
 
 
 def _outcome(answer: Any) -> Any:
-    """What `apply` answered, in the form that says least."""
+    """Return the result of `apply` in its shortest form."""
     if answer == 1:
         return "epoch", LATER, []
     if answer[0] == b"told":
@@ -142,7 +142,7 @@ async def _both_ways(
     if evicted is not None:
         await store.cache.run([Call("DEL", (store.keys.of_user(user, evicted),)) for user in (short, long)])
     seq = records[conversation]["s"]
-    # A change that finds nothing to do: whatever comes with another takes the long way.
+    # A change without effect: anything that comes together with another message takes the long path.
     nothing = ("invalidate", orjson.dumps({"c": conversation}))
     for ahead, kind in messages:
         seq = max(1, seq + ahead)
@@ -158,7 +158,7 @@ PLAIN = {"s": 3, "n": 3, "r": 1, "rn": 1, "d": 2, "p": 0, "a": NOW, "w": NOW}
 
 @pytest.mark.parametrize("extra", [{}, {"m": 1}, {"g": [1, 2]}, {"ms": [2]}, {"us": 2}, {"mu": str(NOW * 2), "m": 1}])
 async def test_a_plain_message_returns_only_the_servers_that_listen(store: Store, extra: dict[str, Any]) -> None:
-    """Whatever is answered otherwise has taken the long way."""
+    """Every other result comes from the long path."""
     group = ConversationId("g_1")
     users = [await _loaded(store, {group: PLAIN | extra}, heard=heard) for heard in (False, True)]
     showing = ApplyMessages(store.keys, LATER, [MessageDelta(group, 4, 4, True, LATER, "an event", users, {})])
@@ -168,7 +168,7 @@ async def test_a_plain_message_returns_only_the_servers_that_listen(store: Store
 
 
 async def test_messages_applied_together_keep_their_order_in_the_events(store: Store) -> None:
-    """To one who wrote one of them, to one who missed one, and to one who has heard one already."""
+    """The recipients: one who wrote one of the messages, one who missed one, and one who has received one already."""
     group, kept = ConversationId("g_1"), dict(PLAIN)
     users = [await _loaded(store, {group: dict(kept)}, heard=heard) for heard in (True, True, True, True, False)]
     plain, writer, late, ahead, silent = users

@@ -1,4 +1,4 @@
-"""Marks: what they say, and that looking for them costs what is found and not what there is."""
+"""Receipts are found by their marks, and a search costs what it finds, not what is stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_recipients_are_the_members_at_the_time_of_the_message(store: Stor
 
 
 async def test_other_conversations_and_members_are_unaffected(store: Store) -> None:
-    # Ids that begin alike.
+    # Ids with the same beginning.
     await _group(store, ("ben", [[1, -1]]), ("ben.b", [[1, -1]]))
     await store.mongo.insert_many(MEMBERS, [{"_id": "g_12 ben", "r": "MEMBER", "i": [[1, -1]], "j": 1, "v": 0}])
     await store.receipts.save_marks([ReceiptMark(GROUP, BEN, ReceiptKind.READ, 3)], 100)
@@ -95,5 +95,5 @@ async def test_a_page_of_receipts_reads_only_its_own_marks(
     for stage in lookups:
         assert stage["indexesUsed"] == ["_id_"]
         assert stage["collectionScans"] == 0
-        # One mark a recipient, of those there are.
+        # One mark for each recipient on the page.
         assert stage["totalDocsExamined"] <= 2 * 20

@@ -1,4 +1,4 @@
-"""What `confab restored` is for: MongoDB is older than what Redis and clients know."""
+"""`confab restored`: MongoDB is older than the data of Redis and of clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_redis_data_and_cursors_from_the_lost_time_are_ignored(settings: S
         await alice.ask(SEND)
         first = await bob.ask(SYNC, since=None)
     with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
-        # As a restore would: what was stored is gone, and the deployment's row is that of the backup.
+        # As after a restore: stored messages are gone, and the deployment's row is that of the backup.
         for name in ("messages", "conversations", "sessions", "receipts"):
             mongo[settings.mongo_database][name].delete_many({})
     await mark_restored(settings)

@@ -1,4 +1,4 @@
-"""Dividing collections among shards."""
+"""Sharding of collections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def test_sharding_creates_its_indexes_and_may_be_repeated(
         return {"ok": 1}
 
     monkeypatch.setattr(Mongo, "is_sharded", True)
-    # No mongos is at hand: what it would be told is what counts here.
+    # There is no mongos in the tests: only the commands to it count here.
     monkeypatch.setattr(Mongo, "run_admin", tell)
     await mongo.insert_many(MESSAGES, [{"_id": number, "c": "p_a_b", "b": 0, "s": number} for number in range(3)])
     assert [await shard(mongo, mongo_database_name) for _ in range(2)] == [3, 0]

@@ -1,4 +1,4 @@
-"""Ids are unique and increasing, whatever the clock does."""
+"""Ids are unique and increase, whatever the clock does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts on a user's keys, against a naive model: counts, total, order, clock, log."""
+"""The scripts on a user's keys, compared with a naive model: counts, total, order, clock, log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _names = itertools.count()
 
 
 async def _member_of(store: Store, *groups: ConversationId) -> UserId:
-    """A user whose state is loaded, fresh in each."""
+    """Return a new user, whose state is loaded."""
     user = UserId(f"{USER}{next(_names)}")
     await store.sessions.load(user)
     for group in groups:
@@ -96,7 +96,7 @@ async def test_own_messages_read_and_system_messages_never_count(store: Store) -
 
 
 async def test_a_repeated_membership_update_removes_nothing(store: Store) -> None:
-    """A server that finishes what a dead one left tells it once more, after messages have come."""
+    """A server that takes over a dead server's message repeats the update, after other messages have come."""
     user = await _member_of(store)
     joining = Join(GROUP, 1, 0, None)
     assert (await _apply(store, user, joining, START)).changed
@@ -116,7 +116,7 @@ async def test_mentions_are_counted_up_to_the_stored_limit(store: Store) -> None
     session = parse_result(user, answer).session
     assert session is not None
     assert (session.unread_count, session.unread_mention_count) == (len(seqs), MOST_MENTIONS)
-    # The newest ones are kept.
+    # The newest ones stay.
     await _apply(store, user, Read(GROUP, 105, 105), START + 20)
     session = await store.sessions.find(user, GROUP)
     assert session is not None and session.unread_mention_count == MOST_MENTIONS - 100
@@ -150,7 +150,7 @@ async def test_a_partly_evicted_state_counts_as_not_loaded(store: Store) -> None
 
 
 async def test_every_key_of_a_user_expires(store: Store) -> None:
-    """Keys come into being at different times, some of them again and again."""
+    """Keys are created at different times, some of them several times."""
     user, keys = await _member_of(store, GROUP), USER_KEYS[:7]
 
     async def check(*there: str) -> None:

@@ -1,4 +1,4 @@
-"""Servers hear each other again after their subscription was lost, and what was said meanwhile is not."""
+"""Servers receive each other's frames again after a lost subscription, and lost frames cause no gap."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_lost_subscription_is_resumed_and_a_broken_frame_does_not_end_it
 async def test_events_in_several_parts_are_the_same_for_all_recipients(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is one object is executed once."""
+    """Events that are one object are executed once."""
     async with open_services(settings) as services:
         heard: dict[UserId, list[Event]] = {}
 

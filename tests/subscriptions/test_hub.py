@@ -1,4 +1,4 @@
-"""The hub makes a whole, ordered stream out of frames that are late, lost, repeated or out of order."""
+"""The hub makes a complete, ordered stream of frames that are late, lost, repeated or out of order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def services(module_settings: Settings) -> AsyncIterator[Services]:
 
 @dataclass(frozen=True)
 class Frame:
-    """One event as a server would publish it."""
+    """One event as a server publishes it."""
 
     epoch: str
     tick: int
@@ -47,7 +47,7 @@ class Frame:
 
 
 class Somebody:
-    """A user with messages coming in whose frames the test delivers by hand, to a hub of its own."""
+    """A user whose frames the test delivers by hand to a hub of its own."""
 
     def __init__(self, services: Services) -> None:
         self.store = services.app.store
@@ -63,11 +63,11 @@ class Somebody:
         self.mailbox = await self.hub.attach(self.user, QueueBudget(limit))
 
     async def send(self, text: str) -> Message:
-        """A message to the user, stored."""
+        """Store a message to the user."""
         return (await send_message(self.services.app, UserId("writer"), NewMessage(self.user, None, text))).message
 
     async def receive_message(self, text: str) -> Frame:
-        """A message to the user, stored and in their log; the frame that tells of it is the test's to deliver."""
+        """Store and log a message to the user. Returns its frame, which the test delivers."""
         return await self.frame_of(await self.send(text))
 
     async def frame_of(self, message: Message) -> Frame:
@@ -84,7 +84,7 @@ class Somebody:
             self.hub.receive(self.user, frame.epoch, frame.tick, frame.previous, frame.event)
 
     async def hears(self, count: int) -> list[str]:
-        """The texts of the next events."""
+        """Return the texts of the next events."""
         return [_text(item) for item in [await self.next() for _ in range(count)]]
 
     async def next(self) -> Item:
@@ -324,7 +324,7 @@ async def test_a_change_names_its_position_in_the_chain(somebody: Somebody) -> N
 
 
 async def test_a_frame_of_a_former_epoch_does_not_count_for_the_loaded_state(somebody: Somebody) -> None:
-    """The cache was lost: what another server still sends has ticks of a clock that may have been ahead."""
+    """After a loss of the cache, frames of another server may have later ticks of the former epoch."""
     before = await somebody.receive_message("before")
     somebody.hub.detach(somebody.mailbox)
     attaching = asyncio.create_task(somebody.hub.attach(somebody.user, QueueBudget(10)))

@@ -1,4 +1,4 @@
-"""What was missed, put in order: by seq in each conversation, revisions after their messages, every cursor exact."""
+"""A replay is ordered by seq in each conversation, with revisions after their messages and exact cursors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = Position("epoch", 100)
 
 
 def logged(*events: str) -> list[Delivered]:
-    """Events such as C5, a creation, in the order of the log."""
+    """Return events such as C5, a creation, in the order of the log."""
     items = []
     for tick, event in enumerate(events, start=101):
         seq = int(event[1:])

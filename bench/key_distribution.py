@@ -3,9 +3,9 @@
 Conversations over partitions, partitions and users over slots and nodes of Redis, rows over chunks and shards of
 MongoDB.
 
-`python -m bench.keys [--chat day.jsonl …]` simulates a deployment with a fixed seed: names as in real chats (those
-of the files, if given), activity with a heavy tail, new groups more active than old ones. *max/mean* is the load of
-the busiest one, divided by the mean.
+`python -m bench.key_distribution [--chat day.jsonl …]` simulates a deployment with a fixed seed: names as in real
+chats (those of the files, if given), activity with a heavy tail, new groups more active than old ones. *max/mean* is
+the load of the busiest one, divided by the mean.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def conversations(users: Sequence[str], rng: random.Random) -> list[Conversation
     weights = list(accumulate(1 / (rank + 10) ** 0.8 for rank in range(len(users))))
     total = weights[-1]
 
-    def somebody() -> str:
+    def pick_user() -> str:
         return users[bisect_right(weights, rng.random() * total)]
 
     found = []
@@ -73,7 +73,7 @@ def conversations(users: Sequence[str], rng: random.Random) -> list[Conversation
         size = min(5_000, int(3 * rng.paretovariate(1.3))) if is_group else 2
         chosen: dict[str, None] = {}
         while len(chosen) < size:
-            chosen[somebody()] = None
+            chosen[pick_user()] = None
         age_days = rng.uniform(0.1, 730)
         born = min(20_000.0, rng.paretovariate(1.1))
         # Activity halves every month.
@@ -84,7 +84,7 @@ def conversations(users: Sequence[str], rng: random.Random) -> list[Conversation
     return found
 
 
-def uneven(loads: Iterable[float], parts: int) -> float:
+def max_over_mean(loads: Iterable[float], parts: int) -> float:
     """Return max/mean over a number of parts, including empty ones."""
     present = list(loads)
     return max(present) * parts / sum(present)
@@ -112,7 +112,7 @@ def redis_table(users: Sequence[str], talk: Sequence[Conversation]) -> list[str]
     users_by_slot = [(key_slot(f"{{u:{user}}}".encode()), load) for user, load in at_user.items()]
     all_commands = sum(load for _, load in by_slot) + sum(at_user.values())
     lines = [
-        f"{PARTITIONS} partitions of conversations: max/mean {uneven(_sums(by_partition), PARTITIONS):.2f}; "
+        f"{PARTITIONS} partitions of conversations: max/mean {max_over_mean(_sums(by_partition), PARTITIONS):.2f}; "
         f"the busiest conversation has {max(c.rate for c in talk) / sum(c.rate for c in talk):.2%} of all messages, "
         f"the busiest user {max(at_user.values()) / all_commands:.2%} of all commands",
         "",
@@ -121,7 +121,7 @@ def redis_table(users: Sequence[str], talk: Sequence[Conversation]) -> list[str]
     ]
     alone = [(key_slot(c.name(lambda made: group_id(made)).encode()), 2 * c.rate) for c in talk]
     for nodes in NODES:
-        spread = [uneven(_sums((slot * nodes // _SLOTS, load) for slot, load in loads), nodes)
+        spread = [max_over_mean(_sums((slot * nodes // _SLOTS, load) for slot, load in loads), nodes)
                   for loads in (by_slot, alone, users_by_slot, [*by_slot, *users_by_slot])]  # fmt: skip
         lines.append(f"| {nodes} | " + " | ".join(f"{value:.2f}" for value in spread) + " |")
     return lines
@@ -159,7 +159,7 @@ def shard_table(talk: Sequence[Conversation], rng: random.Random) -> list[str]:
                 young.add(chunk)
         on_shards = _sums((owner[chunk], load) for chunk, load in loads.items())
         lines.append(
-            f"| {title} | {uneven(loads.values(), chunks):.2f} | {uneven(on_shards, SHARDS):.2f} "
+            f"| {title} | {max_over_mean(loads.values(), chunks):.2f} | {max_over_mean(on_shards, SHARDS):.2f} "
             f"| {len(young)} of {chunks} chunks |"
         )
     return lines
@@ -182,7 +182,7 @@ def simulate(chats: Sequence[Path], seed: int = 1) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.keys", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.key_distribution", description=__doc__)
     parser.add_argument("--chat", type=Path, nargs="*", default=[], help="chat logs to take names from (JSON lines)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

@@ -16,11 +16,11 @@ from typing import Any
 import orjson
 import uvloop
 
-from bench.command_loop import obey, some_at_a_time
-from bench.subscriber import PATIENCE_SECONDS, Heard, Opening, Subscriber, ends_of
-from bench.suite.bare import Bare
+from bench.command_loop import gather_limited, run_command_loop
+from bench.subscriber import PATIENCE_SECONDS, Deliveries, Opening, Subscriber, count_endings
+from bench.suite.bare_drivers import BareDrivers
 from bench.suite.clients import HttpClient, SocketClient
-from bench.suite.driving import Asker, closed, once, opened, quantile
+from bench.suite.request_rates import Asker, closed, once, opened, quantile
 
 _AT_ONCE = 64
 
@@ -36,8 +36,8 @@ class Load:
     def __init__(self) -> None:
         self._clients: dict[str, list[HttpClient | SocketClient]] = {}
         self._listeners: dict[str, list[Subscriber]] = {}
-        self._heard: dict[str, Heard] = {}
-        self._bare: Bare | None = None
+        self._heard: dict[str, Deliveries] = {}
+        self._bare: BareDrivers | None = None
 
     # Clients.
 
@@ -49,7 +49,7 @@ class Load:
             if transport == "http":
                 clients.append(HttpClient(port, token))
                 continue
-            socket = SocketClient(opening_of(port, token, ()), Heard())
+            socket = SocketClient(opening_of(port, token, ()), Deliveries())
             await loop.create_connection(partial(_itself, socket), "127.0.0.1", port)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await socket.ready
@@ -89,7 +89,7 @@ class Load:
         self, *, name: str, port: int, tokens: list[str], subscriptions: list[str], in_flight: int = _AT_ONCE
     ) -> Answer:
         """Open one connection per token, ready once its subscriptions have caught up."""
-        heard = self._heard[name] = Heard()
+        heard = self._heard[name] = Deliveries()
         loop, began = asyncio.get_running_loop(), time.perf_counter()
         seconds: list[float] = []
 
@@ -102,7 +102,7 @@ class Load:
             seconds.append(time.perf_counter() - since)
             return subscriber
 
-        self._listeners[name] = await some_at_a_time((one(token) for token in tokens), in_flight)
+        self._listeners[name] = await gather_limited((one(token) for token in tokens), in_flight)
         seconds.sort()
         return {
             "elapsed": time.perf_counter() - began,
@@ -115,13 +115,13 @@ class Load:
         try:
             await self._heard[name].until(count)
         except RuntimeError as error:
-            ends = dict(ends_of(self._listeners[name]))
+            ends = dict(count_endings(self._listeners[name]))
             raise RuntimeError(f"{name}: {error}; closed: {ends or 'none'}") from None
         return {}
 
     async def report(self, *, name: str) -> Answer:
         """Return the deliveries since the last report."""
-        heard, fresh = self._heard[name], Heard()
+        heard, fresh = self._heard[name], Deliveries()
         self._heard[name] = fresh
         for subscriber in self._listeners[name]:
             subscriber.heard = fresh
@@ -134,7 +134,7 @@ class Load:
             "p95": quantile(seconds, 0.95),
             "p99": quantile(seconds, 0.99),
             "last": quantile(last, 0.5),
-            "closed": ends_of(self._listeners[name]),
+            "closed": count_endings(self._listeners[name]),
         }
 
     async def close(self, *, name: str) -> Answer:
@@ -142,12 +142,12 @@ class Load:
             subscriber.close()
         return {}
 
-    # Bare drivers.
+    # BareDrivers drivers.
 
     async def bare(self, *, mongo_url: str, redis_url: str) -> Answer:
         """Return the duration of an insert and two round trips to Redis from this process."""
         if self._bare is None:
-            self._bare = await Bare.open(mongo_url, redis_url)
+            self._bare = await BareDrivers.open(mongo_url, redis_url)
         return await self._bare.act()
 
 
@@ -165,7 +165,7 @@ async def _main() -> None:
     load = Load()
     # A garbage collection would delay answers that arrive meanwhile.
     gc.freeze()
-    await obey(load)
+    await run_command_loop(load)
 
 
 if __name__ == "__main__":

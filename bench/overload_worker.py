@@ -20,11 +20,11 @@ from typing import Any
 
 import uvloop
 
-from bench.command_loop import obey, some_at_a_time
-from bench.subscriber import PATIENCE_SECONDS, Heard, Opening, Subscriber, client_frame
+from bench.command_loop import gather_limited, run_command_loop
+from bench.subscriber import PATIENCE_SECONDS, Deliveries, Opening, Subscriber, client_frame
 from bench.suite.clients import HttpClient
-from bench.suite.driving import quantile
-from bench.suite.load_process import opening_of
+from bench.suite.load_worker import opening_of
+from bench.suite.request_rates import quantile
 
 Answer = dict[str, Any]
 
@@ -80,7 +80,7 @@ class Socket(Subscriber):
     """A WebSocket with any number of running operations."""
 
     def __init__(self, opening: Opening) -> None:
-        super().__init__(opening, Heard())
+        super().__init__(opening, Deliveries())
         self._asked = 0
         self._waiting: dict[int, Any] = {}
 
@@ -124,7 +124,7 @@ class Load:
             client = HttpClient(port, tokens[number % len(tokens)])
             self._http.append(client)
             self._free.append((client, bodies[number % len(tokens)].encode()))
-        await some_at_a_time((client.open() for client in self._http), _AT_ONCE)
+        await gather_limited((client.open() for client in self._http), _AT_ONCE)
 
         async def one(token: str, body: str) -> None:
             socket = Socket(opening_of(port, token, ()))
@@ -133,7 +133,7 @@ class Load:
                 await socket.ready
             self._sockets.append((socket, body.encode()))
 
-        await some_at_a_time((one(token, body) for token, body in zip(tokens, bodies, strict=True)), _AT_ONCE)
+        await gather_limited((one(token, body) for token, body in zip(tokens, bodies, strict=True)), _AT_ONCE)
         return {}
 
     async def drive(self, *, rate: float, seconds: float, over_http: float) -> Answer:
@@ -180,7 +180,7 @@ class Load:
         waited: list[float] = []
 
         async def one() -> None:
-            socket = Subscriber(opening_of(self._port, token, ()), Heard())
+            socket = Subscriber(opening_of(self._port, token, ()), Deliveries())
             try:
                 await asyncio.get_running_loop().create_connection(lambda: socket, "127.0.0.1", self._port)
                 async with asyncio.timeout(PATIENCE_SECONDS):
@@ -199,7 +199,7 @@ class Load:
 async def _main() -> None:
     load = Load()
     gc.freeze()
-    await obey(load)
+    await run_command_loop(load)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 _DATABASE = "bench_bare"
 
 
-class Bare:
+class BareDrivers:
     """One connection to each database."""
 
     def __init__(self, messages: Any, redis: Redis) -> None:
@@ -24,7 +24,7 @@ class Bare:
         self._number = 0
 
     @classmethod
-    async def open(cls, mongo_url: str, redis_url: str) -> Bare:
+    async def open(cls, mongo_url: str, redis_url: str) -> BareDrivers:
         client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(mongo_url)
         database = client.get_database(_DATABASE, write_concern=WriteConcern(w="majority", j=True))
         messages = database["messages"]

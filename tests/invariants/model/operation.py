@@ -1,4 +1,4 @@
-"""What people do, as values: what a model and an API are both told."""
+"""Mutations as values, for the model and for the API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Op:
-    """One mutation. `value` is what the kind needs beside user and target."""
+    """One mutation. `value` holds the arguments of its kind other than user and target."""
 
     kind: str
     user: str

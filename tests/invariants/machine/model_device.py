@@ -7,10 +7,10 @@ import time
 
 from tests.api.client import TIMEOUT_SECONDS, Api
 from tests.api.device import ApiDevice
-from tests.invariants.session_model import SessionModel
-from tests.invariants.session_reading import MESSAGE
-from tests.invariants.session_told import Ears
-from tests.invariants.session_world import SESSION, SYNC
+from tests.invariants.machine.deployment import SESSION, SYNC
+from tests.invariants.machine.reading import MESSAGE
+from tests.invariants.machine.received_events import ReceivedEvents
+from tests.invariants.model.sessions import SessionModel
 from tests.naive_device import GATEWAY_PREFIX, Json
 
 LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) {{
@@ -35,28 +35,28 @@ class ModelDevice(ApiDevice):
 
     def __init__(self, api: Api, user: str) -> None:
         super().__init__(api, user)
-        self.ears = Ears(user)
+        self.received = ReceivedEvents(user)
         self._furthest: dict[tuple[str, str, str], int] = {}
 
     async def appear(self, model: SessionModel) -> None:
         """Subscribe for the first time, and take a snapshot."""
-        self.ears.begin(model)
-        self.ears.replaying = model
+        self.received.begin(model)
+        self.received.replaying = model
         await self.start()
 
     async def come_back(self, api: Api, model: SessionModel) -> None:
         """Subscribe at any process, at a quiet moment, from the last cursors."""
-        self.ears.replaying = model
+        self.received.replaying = model
         await self.resume(api)
 
     async def hear_sync(self, event: Json) -> None:
         """Note the event, then apply it."""
-        self.ears.hear_sync(event)
+        self.received.hear_sync(event)
         await super().hear_sync(event)
 
     async def hear(self, event: Json) -> None:
         """Note the event, then apply it; fail where a receipt says nothing new."""
-        self.ears.hear(event)
+        self.received.hear(event)
         if event["__typename"] == "ReceiptAdvanced":
             name, reader, status = event["conversationId"], event["user"]["id"], event["status"]
             before = max(self._furthest.get((name, reader, known), 0) for known in ("READ", status))
@@ -80,15 +80,15 @@ class ModelDevice(ApiDevice):
 
     async def agrees_with(self, model: SessionModel) -> None:
         """Wait until the copy and the events are those of the model; fail if it does not come to that."""
-        names = [name for name in model.names(self.user) if model.valid(self.user, name)]
-        expected = {name: model.session(self.user, name) for name in names}
+        names = [name for name in model.names(self.user) if model.is_valid(self.user, name)]
+        expected = {name: model.session_for(self.user, name) for name in names}
         deadline = time.monotonic() + TIMEOUT_SECONDS
         await self.apply()
-        while wrong := self._wrong_sessions(expected) or self.ears.wrong(model):
+        while wrong := self._wrong_sessions(expected) or self.received.wrong(model):
             assert time.monotonic() < deadline, f"{self.user}: {wrong}"
             await asyncio.sleep(0.005)
             await self.apply()
-        self.ears.begin(model)
+        self.received.begin(model)
 
     def _wrong_sessions(self, expected: dict[str, Json]) -> str:
         held = self._modelled_sessions()

@@ -1,4 +1,4 @@
-"""The process of `bench.crowd`: reads commands as JSON lines, answers each with one line, and ends with its input."""
+"""A load process with subscribers: `bench.load_process` starts it and sends its commands."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 import uvloop
 
-from bench.command_loop import obey, some_at_a_time
+from bench.command_loop import gather_limited, run_command_loop
 from bench.stalled_readers import StalledReaders
-from bench.subscriber import PATIENCE_SECONDS, Heard, Opening, Subscriber, ends_of
-from bench.suite.driving import quantile
+from bench.subscriber import PATIENCE_SECONDS, Deliveries, Opening, Subscriber, count_endings
+from bench.suite.request_rates import quantile
 from tests.processes import token
 
 _AT_ONCE = 64
@@ -20,19 +20,19 @@ _AT_ONCE = 64
 Answer = dict[str, Any]
 
 
-class Crowds:
-    """Subscribers, by the name of their crowd."""
+class SubscriberGroups:
+    """Subscribers, by the name of their group."""
 
     def __init__(self) -> None:
         self._members: dict[str, list[Subscriber]] = {}
-        self._heard: dict[str, Heard] = {}
+        self._heard: dict[str, Deliveries] = {}
         self._stalled: dict[str, StalledReaders] = {}
 
     async def open(
         self, *, name: str, port: int, path: str, users: list[str | None], subscriptions: list[str]
     ) -> Answer:
         """Open one connection per user; a user may occur more than once. None: a plain WebSocket."""
-        heard = self._heard[name] = Heard()
+        heard = self._heard[name] = Deliveries()
         loop = asyncio.get_running_loop()
         inits = {user: _init(user) for user in users}
         began = time.perf_counter()
@@ -44,7 +44,7 @@ class Crowds:
                 await subscriber.ready
             return subscriber
 
-        self._members[name] = await some_at_a_time((one(user) for user in users), _AT_ONCE)
+        self._members[name] = await gather_limited((one(user) for user in users), _AT_ONCE)
         return {"seconds": time.perf_counter() - began}
 
     async def subscribe(self, *, name: str, subscriptions: list[str]) -> Answer:
@@ -56,7 +56,7 @@ class Crowds:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await subscriber.ready
 
-        await some_at_a_time((one(subscriber) for subscriber in self._members[name]), _AT_ONCE)
+        await gather_limited((one(subscriber) for subscriber in self._members[name]), _AT_ONCE)
         return {"seconds": time.perf_counter() - began}
 
     async def close(self, *, name: str) -> Answer:
@@ -73,14 +73,15 @@ class Crowds:
             members = self._members[name]
             lacking = [len(members) - of for of in heard.by_message.values()]
             raise RuntimeError(
-                f"{name}: {error}; closed: {dict(ends_of(members)) or 'none'}; deliveries lacking by message: {lacking}"
+                f"{name}: {error}; closed: {dict(count_endings(members)) or 'none'}; "
+                f"deliveries lacking by message: {lacking}"
             ) from None
         return {}
 
     async def report(self, *, name: str) -> Answer:
         """Return the deliveries since the last report."""
         heard = self._heard[name]
-        fresh = self._heard[name] = Heard()
+        fresh = self._heard[name] = Deliveries()
         for subscriber in self._members[name]:
             subscriber.heard = fresh
         seconds = sorted(heard.seconds)
@@ -93,7 +94,7 @@ class Crowds:
             "longest": quantile(seconds, 1.0),
             "first": [heard.first[sent] for sent in sorted(heard.first)],
             "last": [heard.last[sent] for sent in sorted(heard.last)],
-            "closed": ends_of(self._members[name]),
+            "closed": count_endings(self._members[name]),
         }
 
     async def stall(
@@ -125,4 +126,4 @@ def _init(user: str | None) -> str | None:
 
 
 if __name__ == "__main__":
-    uvloop.run(obey(Crowds()))
+    uvloop.run(run_command_loop(SubscriberGroups()))

@@ -1,4 +1,4 @@
-"""What is shown, held against the model; and clocks, which no model foretells, against what they may do."""
+"""Compares what the API shows with the model, and the clocks, which no model predicts, with their rules."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.api.client import Refusal
-from tests.invariants.group_model import GROUP_KINDS
-from tests.invariants.message_model import REVISIONS
-from tests.invariants.room_model import Room
-from tests.invariants.session_model import Json, Op, SessionModel
-from tests.invariants.session_world import SESSION, SYNC, World
+from tests.invariants.machine.deployment import SESSION, SYNC, TwoProcesses
+from tests.invariants.model.conversation import ModelConversation
+from tests.invariants.model.groups import GROUP_KINDS
+from tests.invariants.model.messages import REVISIONS
+from tests.invariants.model.sessions import Json, Op, SessionModel
 
 FOLDERS = ("work", "home")
 SUB_BIZ = "shop"
@@ -25,7 +25,8 @@ VIEW = f"""query ($birth: Cursor) {{
     inside: sessions(first: 60, subBiz: "{SUB_BIZ}") {{ {_LIST} }}
     work: sessions(first: 60, categoryId: "work") {{ {_LIST} }}
     home: sessions(first: 60, categoryId: "home") {{ {_LIST} }}
-    sessionCategories {{ categoryId sessionCount unreadCount writeTs lastMessage {{ seq conversationId state editCount }} }}
+    sessionCategories {{ categoryId sessionCount unreadCount writeTs
+        lastMessage {{ seq conversationId state editCount }} }}
     syncSessions(since: $birth) {{ totalUnread hasMore reset sessions {{ {SESSION} }} }} }}"""
 LISTED = f"query {{ sessions(first: 60) {{ edges {{ node {{ {SESSION} }} }} }} }}"
 
@@ -34,7 +35,7 @@ _NOT_MODELLED = ("id", "activeTs", "writeTs", "conversation", "lastMessage")
 
 @dataclass(frozen=True)
 class Mark:
-    """A cursor, and when it was given out."""
+    """A cursor, and the state of the walk when the server returned it."""
 
     user: str
     cursor: str
@@ -44,15 +45,15 @@ class Mark:
     told: int
 
 
-class Watch:
-    """The model of one example, what each user was last shown, and what is wrong with what they are shown now."""
+class Checks:
+    """The model of one example, and what each user was last shown."""
 
-    def __init__(self, world: World, users: Sequence[str], births: dict[str, str]) -> None:
+    def __init__(self, processes: TwoProcesses, users: Sequence[str], births: dict[str, str]) -> None:
         self.model = SessionModel()
         self.step = 0
         self.losses = 0
         self.bursts = 0
-        self._world = world
+        self._processes = processes
         self._births = births
         self._floor = 0
         self._answers: list[tuple[str, Json]] = []
@@ -63,14 +64,14 @@ class Watch:
         self._looked = dict.fromkeys(users, 0)
 
     def begin(self) -> None:
-        """A step begins."""
+        """Begin a step."""
         self.step += 1
-        self._floor = self._world.now
+        self._floor = self._processes.now
         self._answers.clear()
         self.model.now = self._floor
 
     def answered(self, op: Op, answer: Any) -> None:
-        """What a mutation answered has to be what is shown afterwards."""
+        """Note the answer of a mutation: the next check has to show the same."""
         match op.kind:
             case "send":
                 self._answers.append((op.user, answer["session"]))
@@ -80,16 +81,16 @@ class Watch:
                 self._answers.append((op.user, answer))
 
     def pass_time(self) -> None:
-        """Mutes that are over end."""
-        for (user, name), kept in self.model.kept.items():
-            if kept.until is not None and kept.until <= self._world.now:
+        """End the mutes whose time is over."""
+        for (user, name), session in self.model.sessions.items():
+            if session.until is not None and session.until <= self._processes.now:
                 self.model.end_mute(user, name)
 
     def touched(self) -> set[str]:
         return {user for user, _ in self.model.changed}
 
     async def check(self, users: Iterable[str], process: int) -> None:
-        """All that these users are shown is as it should be."""
+        """Check that the API shows these users what the model says."""
         for user in sorted(users):
             view = await self.look(user, process)
             wrong = self._wrong(self.model, user, view)
@@ -97,7 +98,7 @@ class Watch:
             self._note(user, view)
 
     async def check_any(self, models: Sequence[SessionModel], users: Iterable[str], process: int) -> None:
-        """What these users are shown is what at least one of the models says; that one is followed from now on."""
+        """Check that one of the models explains what the API shows these users, and follow that one."""
         views = {user: await self.look(user, process) for user in sorted(users)}
         failures: list[list[str]] = []
         for model in models:
@@ -111,22 +112,22 @@ class Watch:
         raise AssertionError("no order explains this; nearest:\n" + "\n".join(sorted(failures, key=len)[0]))
 
     def orders(self, done: Sequence[tuple[Op, Any]]) -> list[SessionModel]:
-        """What the model would be after the orders of some operations that explain who of them was refused."""
+        """Return the model after each order of concurrent operations that explains their errors."""
         models = []
         for order in itertools.permutations(done):
             model = copy.deepcopy(self.model)
-            if all(is_refused(answer, model.do(op)) for op, answer in order):
+            if all(is_refused(answer, model.apply(op)) for op, answer in order):
                 models.append(model)
         assert models, f"no order explains {done}"
         return models
 
     async def look(self, user: str, process: int) -> Json:
-        view: Json = await self._world.apis[process].data(user, VIEW, birth=self._births[user])
+        view: Json = await self._processes.apis[process].data(user, VIEW, birth=self._births[user])
         return view
 
     async def check_list(self, user: str, process: int) -> None:
-        """The list shows the same sessions as synchronisation."""
-        edges = (await self._world.apis[process].data(user, LISTED))["sessions"]["edges"]
+        """Check that the session list shows the same sessions as syncSessions."""
+        edges = (await self._processes.apis[process].data(user, LISTED))["sessions"]["edges"]
         for session in (edge["node"] for edge in edges):
             assert session == self._shown[user, session["conversation"]["id"]]
 
@@ -160,7 +161,7 @@ class Watch:
             wrong += self._wrong_clocks(model, user, name, shown)
         wrong += _unlike(f"{user}: different activeTs", len(shown), len({s["activeTs"] for s in shown.values()}))
         totals = {view["totalUnread"], view["main"]["totalUnread"], delta["totalUnread"]}
-        wrong += _unlike(f"{user} totalUnread", {model.total(user)}, totals)
+        wrong += _unlike(f"{user} totalUnread", {model.total_unread(user)}, totals)
         for field, names in (
             ("main", model.listed(user)),
             ("inside", model.listed(user, SUB_BIZ)),
@@ -171,10 +172,10 @@ class Watch:
 
     def _wrong_session(self, model: SessionModel, user: str, name: str, session: Json) -> list[str]:
         wrong = []
-        for field, value in model.session(user, name).items():
+        for field, value in model.session_for(user, name).items():
             wrong += _unlike(f"{user} {name} {field}", value, session[field])
-        last, room = session["lastMessage"], model.rooms.get(name)
-        if room:
+        last, conversation = session["lastMessage"], model.conversations.get(name)
+        if conversation:
             expected = _last_of(model, user, name)
             wrong += _unlike(f"{user} {name} lastMessage", expected, last)
         elif last is not None and last != _last_of(model, user, last["conversationId"]):
@@ -209,16 +210,19 @@ class Watch:
     # --- synchronisation
 
     def mark(self, user: str, cursor: str) -> Mark:
-        """Now is a quiet moment."""
-        return Mark(user, cursor, self.step, self.losses, self.bursts, len(self.model.told[user]))
+        """Return a mark for this moment, at which nothing is under way."""
+        return Mark(user, cursor, self.step, self.losses, self.bursts, len(self.model.events[user]))
 
     async def catch_up(self, mark: Mark, first: int, process: int) -> None:
-        """Since the mark all that changed comes, each once, oldest change first, and nothing else unless Redis was harmed."""
+        """Check that syncSessions returns all changes since a mark, each once, oldest first.
+
+        It may return unchanged sessions only if Redis lost data since the mark.
+        """
         found: list[Json] = []
         delta: Json = {"cursor": mark.cursor, "hasMore": True}
         while delta["hasMore"]:
             asked = {"since": delta["cursor"], "first": first}
-            delta = (await self._world.apis[process].data(mark.user, SYNC, **asked))["syncSessions"]
+            delta = (await self._processes.apis[process].data(mark.user, SYNC, **asked))["syncSessions"]
             assert delta["reset"] is False
             assert len(delta["sessions"]) == first if delta["hasMore"] else len(delta["sessions"]) <= first
             found += delta["sessions"]
@@ -231,13 +235,15 @@ class Watch:
         assert [s["activeTs"] for s in found] == sorted({s["activeTs"] for s in found})
         for name, session in zip(names, found, strict=True):
             assert session == self._shown[mark.user, name]
-        again = (await self._world.apis[process].data(mark.user, SYNC, since=delta["cursor"]))["syncSessions"]
+        again = (await self._processes.apis[process].data(mark.user, SYNC, since=delta["cursor"]))["syncSessions"]
         assert again["sessions"] == []
 
 
 def is_refused(answer: Any, expected: Refusal | None) -> bool:
-    """Whether an answer is the refusal that the model expects, or none where it expects none. Where it names no field, any will
-    do."""
+    """Return whether an answer is the expected error, or a success if none is expected.
+
+    An expected error without a field matches any field.
+    """
     if not isinstance(answer, Refusal) or expected is None:
         return not isinstance(answer, Refusal) and expected is None
     return answer == Refusal(expected.code, expected.field or answer.field)
@@ -247,15 +253,15 @@ def _unlike(what: str, expected: object, got: object) -> list[str]:
     return [] if expected == got else [f"{what}: expected {expected}, got {got}"]
 
 
-def _as_last(room: Room, name: str, seq: int) -> Json:
-    said = room.said[seq - 1]
-    state, edits = "RECALLED" if said.recalled else "NORMAL", max(0, len(said.texts) - 1)
+def _as_last(conversation: ModelConversation, name: str, seq: int) -> Json:
+    sent = conversation.messages[seq - 1]
+    state, edits = "RECALLED" if sent.recalled else "NORMAL", max(0, len(sent.texts) - 1)
     return {"seq": seq, "conversationId": name, "state": state, "editCount": edits}
 
 
 def _last_of(model: SessionModel, user: str, name: str) -> Json | None:
-    newest = model.rooms[name].newest(user)
-    return _as_last(model.rooms[name], name, newest) if newest else None
+    newest = model.conversations[name].newest(user)
+    return _as_last(model.conversations[name], name, newest) if newest else None
 
 
 def _is_inside(session: Json) -> bool:

@@ -1,28 +1,28 @@
-"""What a device is told, as it happens or later, held against the model: all that its user may read, once, and nothing else."""
+"""Compares the events that a device received, live or replayed, with those of the model."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from tests.invariants.room_model import DISMISSED, Json
-from tests.invariants.session_model import SessionModel, Told
-from tests.invariants.session_reading import plain
+from tests.invariants.machine.reading import plain
+from tests.invariants.model.conversation import DISMISSED, Json
+from tests.invariants.model.sessions import ModelEvent, SessionModel
 
 _CHANGING = {"content", "state", "replyTo", "editCount", "editedAt", "recalledAt", "delivery"}
 
 
-def _may_be_left_out(model: SessionModel, told: Told) -> bool:
-    """Whoever was away when a group was dismissed hears no more of it; nor of edits, where a message was recalled."""
+def _may_be_left_out(model: SessionModel, told: ModelEvent) -> bool:
+    """Return whether an event need not arrive: of a group dismissed meanwhile, or an edit before a recall."""
     what, name, seq, _ = told
-    room = model.rooms[name]
-    return room.ended == DISMISSED or (what == "MessageUpdated" and room.said[seq - 1].recalled)
+    conversation = model.conversations[name]
+    return conversation.ended == DISMISSED or (what == "MessageUpdated" and conversation.messages[seq - 1].recalled)
 
 
-class Ears:
-    """The events that one device heard since it last agreed with the model.
+class ReceivedEvents:
+    """The events that one device received since it last agreed with the model.
 
-    `replaying`: the model at the moment when the device came back, until it has heard of what it missed. `bursts`: things
-    happened at once since then, so how many acknowledgements they made depends.
+    `replaying` is the model at the moment when the device came back, until it has caught up. `bursts` is True if
+    operations ran concurrently since then: the number of receipts then depends on their order.
     """
 
     def __init__(self, user: str) -> None:
@@ -33,27 +33,27 @@ class Ears:
         self.skipped = False
         self._synced_since = 0
         self._caught_up = False
-        self._heard: Counter[Told] = Counter()
+        self._heard: Counter[ModelEvent] = Counter()
         self._synced: Counter[tuple[str, str]] = Counter()
         self._messages: list[Json] = []
         self._recalled: set[tuple[str, int]] = set()
 
     def begin(self, model: SessionModel) -> None:
-        """What happened so far is settled."""
-        self._since = len(model.told[self._user])
-        self._synced_since = len(model.synced[self._user])
+        """Begin to expect the events after this moment."""
+        self._since = len(model.events[self._user])
+        self._synced_since = len(model.session_events[self._user])
         self.skipped = self._caught_up = self.bursts = False
         self._heard.clear()
         self._synced.clear()
         self._messages.clear()
 
     def missed(self, model: SessionModel, since: int, bursts: bool) -> None:
-        """From now on it is told what the user was to hear after so many events."""
+        """Expect the events since a position in the model's events, by a replay."""
         self.begin(model)
         self.replaying, self.bursts, self._caught_up, self._since = model, bursts, True, since
 
     def hear_sync(self, event: Json) -> None:
-        """Why which sessions changed. Behind a gateway, it comes with them."""
+        """Note the reason and the sessions of a syncSession event. A gateway comes with the session inside it."""
         if event["reason"] == "CATCH_UP":
             self._caught_up = True
             return
@@ -84,16 +84,16 @@ class Ears:
                     self._messages.append(message)
 
     def _check_replayed(self, model: SessionModel, message: Json) -> None:
-        """What was missed is shown as it is now."""
-        room = model.rooms[message["conversationId"]]
-        assert room.ended != DISMISSED, f"{self._user} is told of a dismissed group: {message}"
-        expected = model.shown(self._user, message["conversationId"], room.said[message["seq"] - 1])
+        """Check that a replayed message has its present form."""
+        conversation = model.conversations[message["conversationId"]]
+        assert conversation.ended != DISMISSED, f"{self._user} is told of a dismissed group: {message}"
+        expected = model.message_for(self._user, message["conversationId"], conversation.messages[message["seq"] - 1])
         got = plain(message)
         assert got == expected, f"{self._user} missed {expected} and is told {got}"
 
     def wrong(self, model: SessionModel, only: str | None = None) -> str:
-        """What was not heard, or should not have been, in one conversation or in all."""
-        told = model.told[self._user][self._since :]
+        """Return the difference between received and expected events as text, in one conversation or in all."""
+        told = model.events[self._user][self._since :]
         expected = Counter(what for what in told if only is None or what[1] == only)
         more, missing = self._heard - expected, expected - self._heard
         if self.bursts:
@@ -104,7 +104,7 @@ class Ears:
         if more or (missing and not self.skipped):
             return f"heard without need {dict(more)}, did not hear {dict(missing)}"
         if not self.bursts and not self._caught_up:
-            why = Counter(model.synced[self._user][self._synced_since :])
+            why = Counter(model.session_events[self._user][self._synced_since :])
             if why != self._synced:
                 return f"of sessions expected {dict(why - self._synced)}, heard {dict(self._synced - why)}"
         for message in self._messages:
@@ -112,19 +112,19 @@ class Ears:
         return ""
 
     def _check_live(self, model: SessionModel, message: Json) -> None:
-        """A message as it was when it was told of, or as it has become since."""
+        """Check that a live message has the form of its event, or a later one."""
         name, seq = message["conversationId"], message["seq"]
-        room, got = model.rooms[name], plain(message)
-        said, expected = room.said[seq - 1], model.payloads[self._user, name, seq]
+        conversation, got = model.conversations[name], plain(message)
+        sent, expected = conversation.messages[seq - 1], model.event_messages[self._user, name, seq]
         for field in expected.keys() - _CHANGING:
             assert got[field] == expected[field], f"{self._user} {name}: expected {expected}, told {got}"
         assert (got["delivery"] is None) == (expected["delivery"] is None), f"{self._user} {name}: {got}"
-        assert got["editCount"] < len(said.texts) or said.system, f"{self._user} {name}: {got}"
-        assert (got["state"] == "RECALLED") == got["recalledAt"] == (got["content"] is None and not said.system), got
-        assert got["content"] in (*said.texts, None) and (got["content"] is not None or said.recalled or said.system), (
+        assert got["editCount"] < len(sent.texts) or sent.system, f"{self._user} {name}: {got}"
+        assert (got["state"] == "RECALLED") == got["recalledAt"] == (got["content"] is None and not sent.system), got
+        assert got["content"] in (*sent.texts, None) and (got["content"] is not None or sent.recalled or sent.system), (
             got
         )
-        readings = (expected["replyTo"], room.shown(self._user, said)["replyTo"])
+        readings = (expected["replyTo"], conversation.message_for(self._user, sent)["replyTo"])
         answers = {reading["seq"] if reading else None for reading in readings}
         assert (got["replyTo"]["seq"] if got["replyTo"] else None) in answers, (
             f"{self._user} {name}: {expected}, told {got}"

@@ -1,4 +1,4 @@
-"""Many subscribers in a separate process, so that their cost is not measured."""
+"""A process that makes load, separate so that its own cost is not measured."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from tests.processes import ROOT
 _ANSWER_SECONDS = 170.0
 
 
-class Crowd:
-    """The process, for the time of the block. Its commands are the methods of `bench.crowd_process.Crowds`."""
+class LoadProcess:
+    """The process, for the time of the block.
+
+    Its commands are the methods of the module's target: by default `bench.subscriber_worker.SubscriberGroups`.
+    """
 
     _process: asyncio.subprocess.Process
 
-    def __init__(self, module: str = "bench.crowd_process") -> None:
+    def __init__(self, module: str = "bench.subscriber_worker") -> None:
         """Prepare the process. module: another process with the same kind of commands."""
         self._module = module
 
-    async def __aenter__(self) -> Crowd:
+    async def __aenter__(self) -> LoadProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

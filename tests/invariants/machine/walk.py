@@ -1,5 +1,7 @@
-"""One walk through what may happen: how its steps are held against the model, time, harm, looking, and devices. What people
-do is in `test_session_machine`."""
+"""The steps of a walk other than people's own operations: time, losses, reads and devices.
+
+Each step is compared with the model. The operations are in `test_session_machine`.
+"""
 
 from __future__ import annotations
 
@@ -10,48 +12,49 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from tests.invariants.model_device import ModelDevice
-from tests.invariants.session_acts import Acts
-from tests.invariants.session_model import Op, SessionModel
-from tests.invariants.session_reading import Reading
-from tests.invariants.session_replay import replay
-from tests.invariants.session_watch import Mark, Watch, is_refused
-from tests.invariants.session_world import SYNC, World
+from tests.invariants.machine.actions import Actions
+from tests.invariants.machine.checks import Checks, Mark, is_refused
+from tests.invariants.machine.deployment import SYNC, TwoProcesses
+from tests.invariants.machine.model_device import ModelDevice
+from tests.invariants.machine.reading import Reading
+from tests.invariants.machine.replay import replay
+from tests.invariants.model.sessions import Op, SessionModel
 
 HOUR_MS = 3_600_000
 STEP_MS = 20
-"""More than the ticks of one step: a user's clock then never runs ahead of time, from where a lost cache would bring it back."""
+"""More ms than one step takes ticks. So a user's clock never runs ahead of time, and a lost cache cannot move it back.
+"""
 
-# Some people and conversations more often than others, so that things meet.
+# Some people and conversations are more frequent, so that operations meet.
 WHO = st.sampled_from((0, 0, 0, 1, 1, 2, 3, 4))
 ANY = st.sampled_from((0, 0, 0, 1, 4, 4, 8, 8, 9, 2, 5, 7))
 PROCESS = st.integers(0, 1)
 
 
 class Walk(RuleBasedStateMachine):
-    """Everything is done by rules, and what those see that it touched is looked at after each."""
+    """Rules, each followed by a check of everything that it may have changed."""
 
-    world: ClassVar[World]
+    processes: ClassVar[TwoProcesses]
 
     def __init__(self) -> None:
         super().__init__()
-        world = self.world
+        processes = self.processes
         self.sound = True
         self.rough = False
         self.devices: list[ModelDevice] = []
         self.marks: list[Mark] = []
         self.groups: dict[str, str] = {}
-        world.run(world.housekeeping())
-        self.users: list[str] = world.run(world.apis[0].people("ann", "ben", "cat", "dan", "eve"))
+        processes.run(processes.housekeeping())
+        self.users: list[str] = processes.run(processes.apis[0].create_users("ann", "ben", "cat", "dan", "eve"))
         self.tag = self.users[0].partition("-")[2]
-        births = {user: world.run(self._cursor(user)) for user in self.users}
-        self.acts = Acts(self.users, world)
-        self.reading = Reading(world)
-        world.ids.clear()
-        self.watch = Watch(world, self.users, births)
+        births = {user: processes.run(self._cursor(user)) for user in self.users}
+        self.acts = Actions(self.users, processes)
+        self.reading = Reading(processes)
+        processes.ids.clear()
+        self.watch = Checks(processes, self.users, births)
 
     async def _cursor(self, user: str) -> str:
-        cursor: str = (await self.world.apis[0].data(user, SYNC))["syncSessions"]["cursor"]
+        cursor: str = (await self.processes.apis[0].data(user, SYNC))["syncSessions"]["cursor"]
         return cursor
 
     @property
@@ -63,8 +66,8 @@ class Walk(RuleBasedStateMachine):
     def step(self, kind: str) -> None:
         assert self.sound
         self.sound = False
-        self.world.steps[kind] += 1
-        self.world.move_clocks((STEP_MS, STEP_MS))
+        self.processes.steps[kind] += 1
+        self.processes.move_clocks((STEP_MS, STEP_MS))
         self.watch.begin()
         self.watch.pass_time()
 
@@ -73,21 +76,21 @@ class Walk(RuleBasedStateMachine):
         note(f"{op} on {process}".replace(self.tag, ""))
 
         async def act() -> None:
-            answer = await self.world.call(op, process)
-            expected = self.model.do(op)
+            answer = await self.processes.call(op, process)
+            expected = self.model.apply(op)
             assert is_refused(answer, expected), f"expected {expected}, got {answer}"
-            await self.world.quiet()
+            await self.processes.quiet()
             if expected is None:
                 self.watch.answered(op, answer)
             await self.watch.check(self.watch.touched() | {op.user}, 1 - process)
-            if review and op.target in self.model.rooms:
+            if review and op.target in self.model.conversations:
                 await self.review(op.target, op.user, process)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
     async def review(self, name: str, user: str, process: int) -> None:
-        """Who did something in a conversation reads it, and somebody else who is or was not in it perhaps."""
+        """Check a conversation for the user who changed it, and for another one who may be no member."""
         readers = {user, self.users[self.watch.step % len(self.users)]}
         for reader in sorted(readers):
             await self.reading.look(self.model, reader, name, process, self.watch.step)
@@ -101,8 +104,8 @@ class Walk(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from((1, 3_000, 400_000, HOUR_MS)), back=st.booleans(), whose=PROCESS, process=PROCESS)
     def drift(self, ms: int, back: bool, whose: int, process: int) -> None:
-        """One clock jumps, and is never more than an hour from the other one."""
-        ahead = self.world.clocks[whose].ms - self.world.clocks[1 - whose].ms
+        """Move one clock, at most to an hour from the other one."""
+        ahead = self.processes.clocks[whose].ms - self.processes.clocks[1 - whose].ms
         moved = max(-HOUR_MS, min(HOUR_MS, ahead + (-ms if back else ms))) - ahead
         self._move_clocks((0, moved) if whose else (moved, 0), process)
 
@@ -111,13 +114,13 @@ class Walk(RuleBasedStateMachine):
         self.rough = True
 
         async def act() -> None:
-            self.world.move_clocks(by)
-            await self.world.housekeeping()
+            self.processes.move_clocks(by)
+            await self.processes.housekeeping()
             self.watch.pass_time()
-            await self.world.quiet()
+            await self.processes.quiet()
             await self.watch.check(self.users, process)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
     # --- harm
@@ -135,22 +138,22 @@ class Walk(RuleBasedStateMachine):
         self.rough = True
 
         async def act() -> None:
-            await self.world.quiet()
+            await self.processes.quiet()
             self.watch.losses += 1
-            lost = self.world.lose(share, seed, {self.tag: ""} | self.groups)
+            lost = self.processes.lose(share, seed, {self.tag: ""} | self.groups)
             note(f"lost {[name for name in lost if '{u:' in name or '_' in name]}")
             if noticed:
-                await self.world.housekeeping()
+                await self.processes.housekeeping()
                 await self.watch.check(self.users, 0)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
     # --- looking
 
     @rule(process=PROCESS)
     def look(self, process: int) -> None:
-        """At everybody, the untouched too."""
+        """Check every user, also those without a change."""
         self.step("look")
 
         async def act() -> None:
@@ -159,28 +162,28 @@ class Walk(RuleBasedStateMachine):
                 await self.watch.check_list(user, process)
                 await self.reading.check_groups(self.model, user, process)
                 await self.reading.check_offline(self.model, user, process, 2)
-            for name, room in self.model.rooms.items():
-                # Of a private conversation, one who is not in it is enough.
-                outside = [user for user in self.users if user not in room.stays]
-                for user in self.users if name.startswith("g_") else [*room.stays, outside[0]]:
+            for name, conversation in self.model.conversations.items():
+                # For a private conversation, one outsider is enough.
+                outside = [user for user in self.users if user not in conversation.intervals]
+                for user in self.users if name.startswith("g_") else [*conversation.intervals, outside[0]]:
                     await self.reading.look(self.model, user, name, process, self.watch.step)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
     @rule(who=WHO, which=ANY, size=st.sampled_from((1, 2, 3, 7)), process=PROCESS)
     def page(self, who: int, which: int, size: int, process: int) -> None:
-        """Through a group's history."""
-        names = [name for name in self.model.rooms if name.startswith("g_")] or list(self.model.rooms)
+        """Read a group's history in pages."""
+        names = [name for name in self.model.conversations if name.startswith("g_")] or list(self.model.conversations)
         if names:
             self.step("page")
             name = names[which % len(names)]
-            self.world.run(self.reading.page(self.model, self.users[who], name, process, size))
+            self.processes.run(self.reading.page(self.model, self.users[who], name, process, size))
             self.sound = True
 
     @rule(who=WHO)
     def keep_cursor(self, who: int) -> None:
-        self.marks.append(self.watch.mark(self.users[who], self.world.run(self._cursor(self.users[who]))))
+        self.marks.append(self.watch.mark(self.users[who], self.processes.run(self._cursor(self.users[who]))))
 
     @rule(which=ANY, first=st.sampled_from((1, 2, 3, 100)), process=PROCESS)
     def catch_up(self, which: int, first: int, process: int) -> None:
@@ -193,7 +196,7 @@ class Walk(RuleBasedStateMachine):
             await self.watch.check([mark.user], process)
             await self.watch.catch_up(mark, first, process)
 
-        self.world.run(act())
+        self.processes.run(act())
         self.sound = True
 
     @rule(which=ANY, where=ANY, whole=st.booleans(), process=PROCESS)
@@ -201,10 +204,10 @@ class Walk(RuleBasedStateMachine):
         if not self.marks:
             return
         self.step("replay")
-        names = list(self.model.rooms)
+        names = list(self.model.conversations)
         name = None if whole or not names else names[where % len(names)]
         mark = self.marks[which % len(self.marks)]
-        self.world.run(replay(self.world, self.watch, mark, name, process))
+        self.processes.run(replay(self.processes, self.watch, mark, name, process))
         self.sound = True
 
     # --- devices
@@ -212,8 +215,8 @@ class Walk(RuleBasedStateMachine):
     @rule(who=st.integers(0, 2), process=PROCESS)
     def appear(self, who: int, process: int) -> None:
         if len(self.devices) < 3:
-            self.devices.append(ModelDevice(self.world.apis[process], self.users[who]))
-            self.world.run(self.devices[-1].appear(self.model))
+            self.devices.append(ModelDevice(self.processes.apis[process], self.users[who]))
+            self.processes.run(self.devices[-1].appear(self.model))
 
     @rule(which=ANY, process=PROCESS)
     def come_and_go(self, which: int, process: int) -> None:
@@ -222,23 +225,23 @@ class Walk(RuleBasedStateMachine):
         self.step("come and go")
         device = self.devices[which % len(self.devices)]
         if device.away:
-            self.world.run(device.come_back(self.world.apis[process], self.model))
+            self.processes.run(device.come_back(self.processes.apis[process], self.model))
         else:
-            self.world.run(self._agree(device))
-            self.world.run(device.stop())
+            self.processes.run(self._agree(device))
+            self.processes.run(device.stop())
         self.sound = True
 
     @rule()
     def agree(self) -> None:
         if not all(device.away for device in self.devices):
             self.step("agree")
-            self.world.run(self._agree(*(device for device in self.devices if not device.away)))
+            self.processes.run(self._agree(*(device for device in self.devices if not device.away)))
             self.sound = True
 
     async def _agree(self, *devices: ModelDevice) -> None:
-        """Devices show what is so."""
+        """Check that devices agree with the model."""
         if self.rough:
-            await self.world.housekeeping()
+            await self.processes.housekeeping()
             self.rough = False
         for device in devices:
             await self.watch.check([device.user], 0)
@@ -249,10 +252,10 @@ class Walk(RuleBasedStateMachine):
             if self.sound:
                 for device in self.devices:
                     if device.away:
-                        self.world.run(device.come_back(self.world.apis[0], self.model))
+                        self.processes.run(device.come_back(self.processes.apis[0], self.model))
                 self.agree()
                 self.look(0)
         finally:
-            for api in self.world.apis:
-                self.world.run(api.stop_subscriptions())
-            self.world.lose(1, 0)
+            for api in self.processes.apis:
+                self.processes.run(api.stop_subscriptions())
+            self.processes.lose(1, 0)

@@ -1,4 +1,4 @@
-"""In which order messages are shown that are shown in one round trip."""
+"""The order in which the messages of one fan-out batch are applied."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _part(conversation: str, seq: int, *users: UserId, updates: tuple[Membership
 
 
 def _read(call: Call) -> tuple[str, list[str]]:
-    """Whose keys, and each kind with the seq of its message."""
+    """Return the user of the keys, and each kind of call with the seq of its message."""
     assert call.keys is not None
     changes = [
         f"{kind} {text.split()[1]}" if isinstance(text, str) else kind

@@ -68,7 +68,7 @@ async def _samples(server: ServerProcess, url: str, database: str) -> list[tuple
         for asker in (owner, *peers):
             await asker.ask("{ me { id } }")
         for kind, peer in zip(_WEIGHTS, peers, strict=True):
-            names[kind] = await _one(kind, owner, peer, peers)
+            names[kind] = await _make_session(kind, owner, peer, peers)
     finally:
         for asker in (owner, *peers):
             await asker.close()
@@ -79,7 +79,7 @@ async def _samples(server: ServerProcess, url: str, database: str) -> list[tuple
     return [(_WEIGHTS[kind], row) for kind, row in found.items() if row is not None]
 
 
-async def _one(kind: str, owner: Asker, peer: Asker, peers: list[Asker]) -> str:
+async def _make_session(kind: str, owner: Asker, peer: Asker, peers: list[Asker]) -> str:
     """Make a session of a kind. Return its conversation."""
     form, _, state = kind.partition(" ")
     if form == "g":

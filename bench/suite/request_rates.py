@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 @dataclass
-class Asked:
+class RequestStats:
     """Results of requests."""
 
     seconds: array[float] = field(default_factory=lambda: array("d"))
@@ -72,7 +72,7 @@ class Asker:
 
 async def closed(askers: Sequence[Asker], seconds: float, in_flight: int) -> dict[str, Any]:
     """Let clients send again as soon as they have an answer, for a given time."""
-    asked, began = Asked(), time.perf_counter()
+    asked, began = RequestStats(), time.perf_counter()
     until, idle = began + seconds, asyncio.get_running_loop().create_future()
     left = min(in_flight, len(askers))
 
@@ -96,7 +96,7 @@ async def closed(askers: Sequence[Asker], seconds: float, in_flight: int) -> dic
 
 async def once(askers: Sequence[Asker], in_flight: int) -> dict[str, Any]:
     """Let every client send once, with a given number of them at a time."""
-    asked, began = Asked(), time.perf_counter()
+    asked, began = RequestStats(), time.perf_counter()
     waiting, done = deque(askers), asyncio.get_running_loop().create_future()
     left = len(askers)
 
@@ -121,7 +121,7 @@ async def once(askers: Sequence[Asker], in_flight: int) -> dict[str, Any]:
 
 async def opened(askers: Sequence[Asker], seconds: float, rate: float) -> dict[str, Any]:
     """Send requests at a fixed rate, at times independent of the answers. Waiting for a free client counts."""
-    asked, loop = Asked(), asyncio.get_running_loop()
+    asked, loop = RequestStats(), asyncio.get_running_loop()
     free, queue, idle = deque(askers), deque[float](), loop.create_future()
     rng, under_way, finished = random.Random(1), 0, False
 

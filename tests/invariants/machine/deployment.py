@@ -1,4 +1,4 @@
-"""Two processes of one deployment, each with a clock that tests move, on an event loop that lasts between steps."""
+"""Two processes of one deployment with clocks that tests move, on an event loop that lasts between steps."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from server.services import open_services
 from server.settings import UNLIMITED, load_settings
 from tests.api.client import TIMEOUT_SECONDS, Api, parse_refusal
 from tests.clock import ManualClock
-from tests.invariants.session_model import Json, Op, date_time
+from tests.invariants.model.sessions import Json, Op, date_time
 
 SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
-    subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id } lastMessage { seq conversationId state editCount }
+    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
+    categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
+    lastMessage { seq conversationId state editCount }
 """
 GROUP = """title name avatarUrl memberCount viewerRole historyVisibility status owner { id }
     visibleRanges { fromSeq toSeq } lastMessage { seq } members { edges { node { role user { id } } } }"""
@@ -31,24 +32,38 @@ CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
     cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
 
+
+def _change_session(parameters: str, call: str) -> str:
+    return f"mutation ({parameters}) {{ {call} {{ {SESSION} }} }}"
+
+
+def _change_group(parameters: str, call: str) -> str:
+    return f"mutation ({parameters}) {{ {call} {{ {GROUP} }} }}"
+
+
 DOCUMENTS = {
-    "send": f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ message {{ id seq }} session {{ {SESSION} }} }} }}",
-    "read": f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}",
-    "receive": f"mutation ($id: ID!, $seq: Int!) {{ ackDelivered(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}",
-    "delete": f"mutation ($id: ID!, $hard: Boolean) {{ deleteSession(conversationId: $id, hard: $hard) {{ {SESSION} }} }}",
-    "mute": f"""mutation ($id: ID!, $muted: Boolean!, $until: DateTime) {{
-        muteSession(conversationId: $id, muted: $muted, until: $until) {{ {SESSION} }} }}""",
-    "pin": f"mutation ($id: ID!, $priority: Int) {{ pinSession(conversationId: $id, priority: $priority) {{ {SESSION} }} }}",
-    "remind": f"mutation ($id: ID!) {{ setUnread(conversationId: $id) {{ {SESSION} }} }}",
-    "assign": f"""mutation ($ids: [ID!]!, $category: ID) {{
-        assignCategory(conversationIds: $ids, categoryId: $category) {{ {SESSION} }} }}""",
-    "invite": f"mutation ($id: ID!, $users: [ID!]!) {{ inviteMembers(groupId: $id, userIds: $users) {{ {GROUP} }} }}",
-    "remove": f"mutation ($id: ID!, $user: ID!) {{ removeMember(groupId: $id, userId: $user) {{ {GROUP} }} }}",
-    "transfer": f"mutation ($id: ID!, $user: ID!) {{ transferOwner(groupId: $id, userId: $user) {{ {GROUP} }} }}",
-    "role": f"""mutation ($id: ID!, $user: ID!, $role: GroupRole!) {{
-        setMemberRole(groupId: $id, userId: $user, role: $role) {{ {GROUP} }} }}""",
-    "update": f"mutation ($id: ID!, $input: UpdateGroupInput!) {{ updateGroup(groupId: $id, input: $input) {{ {GROUP} }} }}",
-    "edit": f"mutation ($id: ID!, $content: String!) {{ editMessage(messageId: $id, content: $content) {{ {REVISED} }} }}",
+    "send": f"""mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{
+        message {{ id seq }} session {{ {SESSION} }} }} }}""",
+    "read": _change_session("$id: ID!, $seq: Int", "markRead(conversationId: $id, upToSeq: $seq)"),
+    "receive": _change_session("$id: ID!, $seq: Int!", "ackDelivered(conversationId: $id, upToSeq: $seq)"),
+    "delete": _change_session("$id: ID!, $hard: Boolean", "deleteSession(conversationId: $id, hard: $hard)"),
+    "mute": _change_session(
+        "$id: ID!, $muted: Boolean!, $until: DateTime", "muteSession(conversationId: $id, muted: $muted, until: $until)"
+    ),
+    "pin": _change_session("$id: ID!, $priority: Int", "pinSession(conversationId: $id, priority: $priority)"),
+    "remind": _change_session("$id: ID!", "setUnread(conversationId: $id)"),
+    "assign": _change_session(
+        "$ids: [ID!]!, $category: ID", "assignCategory(conversationIds: $ids, categoryId: $category)"
+    ),
+    "invite": _change_group("$id: ID!, $users: [ID!]!", "inviteMembers(groupId: $id, userIds: $users)"),
+    "remove": _change_group("$id: ID!, $user: ID!", "removeMember(groupId: $id, userId: $user)"),
+    "transfer": _change_group("$id: ID!, $user: ID!", "transferOwner(groupId: $id, userId: $user)"),
+    "role": _change_group(
+        "$id: ID!, $user: ID!, $role: GroupRole!", "setMemberRole(groupId: $id, userId: $user, role: $role)"
+    ),
+    "update": _change_group("$id: ID!, $input: UpdateGroupInput!", "updateGroup(groupId: $id, input: $input)"),
+    "edit": f"""mutation ($id: ID!, $content: String!) {{
+        editMessage(messageId: $id, content: $content) {{ {REVISED} }} }}""",
     "recall": f"mutation ($id: ID!) {{ recallMessage(messageId: $id) {{ {REVISED} }} }}",
     "leave": "mutation ($id: ID!) { leaveGroup(groupId: $id) }",
     "dismiss": "mutation ($id: ID!) { dismissGroup(groupId: $id) }",
@@ -57,11 +72,11 @@ DOCUMENTS = {
 
 
 def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
-    """What a mutation's document takes. ids: of messages, by conversation and seq."""
+    """Return the variables of a mutation. ids: of messages, by conversation and seq."""
     match op.kind:
         case "send":
-            mentions, everybody, text, reply = op.value
-            to: Json = {"conversationId": op.target, "mentionAll": everybody}
+            mentions, mentions_all, text, reply = op.value
+            to: Json = {"conversationId": op.target, "mentionAll": mentions_all}
             if op.target.startswith("p_"):
                 pair, _, sub_biz = op.target[2:].partition("~")
                 (peer,) = (user for user in pair.split("_") if user != op.user)
@@ -95,9 +110,11 @@ def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
             return {"id": op.target}
 
 
-class World:
-    """The processes, their loop, and harm to what Redis holds of them. `ids`: of messages that were seen, by conversation and
-    seq."""
+class TwoProcesses:
+    """The processes and their loop, and the loss of their keys in Redis.
+
+    `ids` are those of all messages that were seen, by conversation and seq.
+    """
 
     def __init__(self, mongo_url: str, redis_url: str, mongo: MongoClient[Json], redis: Redis) -> None:
         mark = secrets.token_hex(6)
@@ -135,7 +152,7 @@ class World:
 
     @property
     def now(self) -> int:
-        """The time of the deployment."""
+        """The time of the deployment, in ms."""
         times = {api.services.app.store.clock.now_ms() for api in self.apis}
         assert len(times) == 1, "the processes disagree about the time"
         return times.pop()
@@ -145,7 +162,7 @@ class World:
             clock.ms += ms
 
     async def call(self, op: Op, process: int) -> Any:
-        """Carries out a mutation, and answers its field's value, or how it was refused."""
+        """Send a mutation. Returns the value of its field, or its error."""
         response = await self.apis[process].run(op.user, DOCUMENTS[op.kind], **variables(op, self.ids))
         if "errors" in response:
             return parse_refusal(response["errors"][0])
@@ -153,7 +170,7 @@ class World:
         return value
 
     async def quiet(self) -> None:
-        """Waits until nothing is under way any more."""
+        """Wait until nothing is under way."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             for api in (*self.apis, *self.apis):
                 await api.wait_until_idle()
@@ -161,18 +178,21 @@ class World:
                     await asyncio.sleep(0.001)
 
     async def housekeeping(self) -> None:
-        """What every process does now and then, in real time, does it now: clocks were moved, or Redis was."""
+        """Do now what every process does at intervals of real time, after clocks moved or Redis lost data."""
         for api in (*self.apis, *self.apis):
-            # The second time round, each knows what the other's clock says.
+            # The second time, each process knows the other's clock.
             store = api.services.app.store
-            await store.deployment.lease(store.ids, 0)
+            await store.deployment.worker_numbers.lease(store.ids, 0)
         for api in self.apis:
             await api.services.housekeeper.check_redis()
             await api.services.app.hub.renew_routes()
 
     def lose(self, share: float = 1, seed: int | None = None, marks: dict[str, str] | None = None) -> list[str]:
-        """Takes keys from Redis: with a seed, each with that chance, and only such as may go one by one at a quiet moment.
-        What goes depends on the seed and the keys' names with marks replaced. Answers the names."""
+        """Delete keys from Redis, and return their names.
+
+        With a seed, each key is deleted with the probability `share`, and only keys that may be lost alone at a quiet
+        moment. The choice depends on the seed and on the names with `marks` replaced.
+        """
         lost = {}
         for key in self._redis.scan_iter(match=f"{self._prefix}*", count=1000):
             name = re.sub(r"\{p:\d+\}", "{p}", key.decode().removeprefix(self._prefix))

@@ -1,15 +1,15 @@
-"""What people may do next, picked by small numbers, so that what is picked shrinks."""
+"""Mutations chosen by small numbers, so that hypothesis can shrink the choice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tests.api.client import Refusal
-from tests.invariants.group_model import GROUP_KINDS
-from tests.invariants.message_model import REVISIONS
-from tests.invariants.session_model import Json, Op, SessionModel, gateway, private_room
-from tests.invariants.session_watch import FOLDERS, SUB_BIZ
-from tests.invariants.session_world import DOCUMENTS, World
+from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
+from tests.invariants.machine.deployment import DOCUMENTS, TwoProcesses
+from tests.invariants.model.groups import GROUP_KINDS
+from tests.invariants.model.messages import REVISIONS
+from tests.invariants.model.sessions import Json, Op, SessionModel, gateway, private_conversation
 
 BURST = ("send", "send", "read", "receive", "delete", "mute", "pin", "remind", "assign")
 GROUP_BURST = (
@@ -40,70 +40,70 @@ PAST = "2026-01-02T03:04:05.678Z"
 FUTURE = "2099-01-02T03:04:05.678Z"
 
 
-class Acts:
-    """Mutations by the people of one example. `any_` is whatever number: it picks from what there is."""
+class Actions:
+    """Creates the mutations of one example. A `choice` is any number that selects from what exists."""
 
-    def __init__(self, users: Sequence[str], world: World) -> None:
+    def __init__(self, users: Sequence[str], processes: TwoProcesses) -> None:
         self.users = users
-        self._world = world
+        self._processes = processes
         self._said = 0
 
-    def send(self, model: SessionModel, user: str, any_: int, mention: bool = False, everybody: bool = False) -> Op:
-        """A message to somebody, in the subBiz or not, or to a group."""
+    def send(self, model: SessionModel, user: str, any_: int, mention: bool = False, mentions_all: bool = False) -> Op:
+        """Return a send to another user, in the subBiz or not, or to a group."""
         groups = self._groups(model)
         if any_ >= 8 and groups:
             name = groups[any_ % len(groups)]
-            room = model.rooms[name]
-            # Now and then somebody who left.
-            mentions = list(room.stays)[:2] if mention else []
-            return Op("send", user, name, (mentions, everybody, self._text(), self._reply(name, any_)))
+            conversation = model.conversations[name]
+            # At times a user who left.
+            mentions = list(conversation.intervals)[:2] if mention else []
+            return Op("send", user, name, (mentions, mentions_all, self._text(), self._reply(name, any_)))
         peer = [other for other in self.users if other != user][any_ % 4]
-        name = private_room(user, peer, SUB_BIZ if any_ % 8 >= 4 else None)
+        name = private_conversation(user, peer, SUB_BIZ if any_ % 8 >= 4 else None)
         return Op("send", user, name, ([peer] if mention else [], False, self._text(), self._reply(name, any_)))
 
     def _groups(self, model: SessionModel) -> list[str]:
-        """All there are and were, whoever is in them."""
-        return [name for name in model.rooms if name.startswith("g_")]
+        """Return all groups, also those that have ended."""
+        return [name for name in model.conversations if name.startswith("g_")]
 
     def _text(self) -> str:
         self._said += 1
         return f"text {self._said}"
 
     def _reply(self, name: str, any_: int) -> int | None:
-        """Some message that was seen; none most of the time."""
-        known = [seq for where, seq in self._world.ids if where == name]
+        """Return the seq of a known message to reply to; None most of the time."""
+        known = [seq for where, seq in self._processes.ids if where == name]
         return known[self._said % len(known)] if known and any_ % 4 == 1 else None
 
     def change(self, model: SessionModel, kind: str, user: str, any_: int, value: object = None) -> Op:
-        """A change of one of the user's sessions, gateways included where it applies to them; a message where they have none."""
+        """Return a change of one of the user's sessions, or a send if the user has none."""
         gateways = kind in ("read", "mute", "pin")
         names = [name for name in model.names(user) if gateways or not name.startswith("b_")]
         if not names:
             return self.send(model, user, any_)
         if kind == "mute" and isinstance(value, int) and value is not False:
-            value = self._world.now + value
+            value = self._processes.now + value
         return Op(kind, user, names[any_ % len(names)], value)
 
     def assign(self, model: SessionModel, user: str, which: Sequence[int], folder: str | None) -> Op:
-        """Some sessions into a folder, some of them twice perhaps."""
+        """Return an assignment of sessions to a category; a session may be named twice."""
         names = [name for name in model.names(user) if not name.startswith("b_")]
         return Op("assign", user, "", ([names[any_ % len(names)] for any_ in which if names], folder))
 
     def group(self, model: SessionModel, kind: str, user: str, any_: int, whom: Sequence[int], more: int = 0) -> Op:
-        """A change of a group, by whomever, allowed or not; a message where there is no group. more: from 0 to 3."""
+        """Return a change of a group, allowed or not, or a send if there is no group. more: from 0 to 3."""
         groups = self._groups(model)
         if not groups:
             return self.send(model, user, any_)
         group = groups[any_ % len(groups)]
         named = [self.users[number] for number in whom]
         target = named[0] if named else user
-        owner = model.rooms[group].owner
-        if kind in ("transfer", "role", "remove") and more % 2 and owner in model.rooms[group].members:
-            # Most others may not.
+        owner = model.conversations[group].owner
+        if kind in ("transfer", "role", "remove") and more % 2 and owner in model.conversations[group].members:
+            # Most other members may not do it.
             user = owner
         match kind:
             case "invite":
-                outside = [other for other in self.users if other not in model.rooms[group].members]
+                outside = [other for other in self.users if other not in model.conversations[group].members]
                 return Op(kind, user, group, outside[:1] + named)
             case "remove" | "transfer":
                 return Op(kind, user, group, target)
@@ -115,19 +115,19 @@ class Acts:
                 return Op(kind, user, group)
 
     def revise(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
-        """An edit or a recall of a message that somebody saw, among the newest mostly; a message where there is none."""
-        known = sorted(self._world.ids, key=lambda place: (list(model.rooms).index(place[0]), place[1]))
+        """Return an edit or a recall of a known message, mostly of a new one, or a send if there is none."""
+        known = sorted(self._processes.ids, key=lambda place: (list(model.conversations).index(place[0]), place[1]))
         if not known:
             return self.send(model, user, any_)
-        near = [place for place in known if user in model.rooms[place[0]].members] or known
+        near = [place for place in known if user in model.conversations[place[0]].members] or known
         name, seq = (known if any_ == 7 else near)[-1 - any_ % len(known if any_ == 7 else near)]
-        said = model.rooms[name].said[seq - 1]
-        author = said.sender if number in (1, 2) else user
-        text = said.texts[-1] if number == 3 and said.texts else self._text()
+        sent = model.conversations[name].messages[seq - 1]
+        author = sent.sender if number in (1, 2) else user
+        text = sent.texts[-1] if number == 3 and sent.texts else self._text()
         return Op(kind, author, name, (seq, text) if kind == "edit" else (seq,))
 
     def any(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
-        """Something of a kind; number: from 0 to 3."""
+        """Return a mutation of a kind. number: from 0 to 3."""
         if kind == "send":
             return self.send(model, user, any_, number == 1)
         if kind in REVISIONS:
@@ -141,9 +141,9 @@ class Acts:
         return self.change(model, kind, user, any_, values.get(kind, (None,) * 4)[number])
 
     def bad(self, model: SessionModel, user: str, any_: int, number: int) -> tuple[str, Json, Refusal]:
-        """What is refused, and how. number: below BAD."""
+        """Return a document, variables, and the error that they lead to. number: below BAD."""
         own = self.change(model, "remind", user, any_).target
-        strange = private_room(*[other for other in self.users if other != user][:2])
+        strange = private_conversation(*[other for other in self.users if other != user][:2])
         b_shop = gateway(SUB_BIZ)
         cases: list[tuple[str, Json, str]] = [
             ("remind", {"id": strange}, "conversationId"),
@@ -164,5 +164,5 @@ class Acts:
             ("assign", {"ids": [b_shop], "category": "work"}, "conversationIds"),
         ]
         kind, variables, field = cases[number]
-        malformed = number in range(4, 12) or (number > 11 and (user, b_shop) in model.kept)
+        malformed = number in range(4, 12) or (number > 11 and (user, b_shop) in model.sessions)
         return DOCUMENTS[kind], variables, Refusal("INVALID_INPUT" if malformed else "NOT_FOUND", field)

@@ -27,7 +27,7 @@ _OPTIONS = {
 
 
 @asynccontextmanager
-async def serving_rig(
+async def serve_reference(
     application: str, log: Path, *, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[ServerProcess]:
     """Serve `module:name`, which answers /readyz, for the time of the block."""

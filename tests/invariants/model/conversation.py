@@ -1,0 +1,146 @@
+"""A conversation as a list of messages, with the intervals of its members and what each user may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+OWNER, ADMIN, MEMBER = "OWNER", "ADMIN", "MEMBER"
+DISSOLVED, DISMISSED = "DISSOLVED", "DISMISSED"
+
+
+@dataclass
+class ModelMessage:
+    """One message.
+
+    `reply` is the seq of the message that it answers. `texts` is each content it had, oldest first; empty for SYSTEM.
+    """
+
+    seq: int
+    sender: str
+    system: bool = False
+    mentions: frozenset[str] = frozenset()
+    mentions_all: bool = False
+    texts: list[str] = field(default_factory=list)
+    reply: int | None = None
+    at: int = 0
+    recalled: bool = False
+    recipients: frozenset[str] = frozenset()
+
+    @property
+    def content(self) -> str | None:
+        return None if self.recalled or self.system else self.texts[-1]
+
+
+@dataclass
+class ModelConversation:
+    """One conversation.
+
+    `members` are the present ones with their roles. `intervals` are the first and last seq of each membership, the
+    last one open for members. `ended` says how a group ended, if it did.
+    """
+
+    members: dict[str, str]
+    sub_biz: str | None = None
+    name: str = "Group"
+    avatar_url: str | None = None
+    full: bool = False
+    owner: str = ""
+    ended: str = ""
+    messages: list[ModelMessage] = field(default_factory=list)
+    intervals: dict[str, list[tuple[int, int | None]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for user in self.members:
+            self.intervals[user] = [(1, None)]
+
+    @property
+    def seq(self) -> int:
+        return len(self.messages)
+
+    def add_message(self, sender: str, *, about: list[str] | None = None, **more: Any) -> ModelMessage:
+        """Append the next message, a SYSTEM message if `about` is given: the users that it is about."""
+        system = about is not None
+        recipients = frozenset(self.members) - {sender}
+        mentions = frozenset(more.pop("mentions", about or ()))
+        sent = ModelMessage(self.seq + 1, sender, system, mentions, recipients=recipients, **more)
+        self.messages.append(sent)
+        return sent
+
+    def add_member(self, user: str) -> None:
+        """Add a member from the next message on."""
+        self.members[user] = MEMBER
+        self.intervals.setdefault(user, []).append((self.seq + 1, None))
+
+    def remove_member(self, user: str) -> None:
+        """End a membership at the last message."""
+        del self.members[user]
+        first, _ = self.intervals[user][-1]
+        self.intervals[user][-1] = (first, self.seq)
+
+    def end(self, how: str) -> None:
+        for user in list(self.members):
+            self.remove_member(user)
+        self.ended = how
+
+    def has_had(self, user: str) -> bool:
+        """Return whether a user is or was a member, and the group is not dismissed."""
+        return user in self.intervals and self.ended != DISMISSED
+
+    def last_seq(self, user: str) -> int:
+        """Return the last seq of a user's newest interval."""
+        last = self.intervals[user][-1][1]
+        return self.seq if last is None else last
+
+    def visible_ranges(self, user: str) -> list[tuple[int, int | None]]:
+        """Return the ranges of seq that a user may read."""
+        if not self.has_had(user):
+            return []
+        intervals = [(1, self.intervals[user][-1][1])] if self.full else self.intervals[user]
+        return [(first, last) for first, last in intervals if last is None or first <= last]
+
+    def may_read(self, user: str, seq: int) -> bool:
+        return any(first <= seq and (last is None or seq <= last) for first, last in self.visible_ranges(user))
+
+    def readable(self, user: str) -> list[ModelMessage]:
+        return [sent for sent in self.messages if self.may_read(user, sent.seq)]
+
+    def newest(self, user: str) -> int | None:
+        """Return the seq of the newest message that a user may read."""
+        return max((sent.seq for sent in self.readable(user)), default=None)
+
+    def message_for(self, user: str, sent: ModelMessage) -> Json:
+        """Return a message as the API shows it to a user who may read it."""
+        reply = self.messages[sent.reply - 1] if sent.reply and self.may_read(user, sent.reply) else None
+        return {
+            "seq": sent.seq,
+            "sender": sent.sender,
+            "contentType": "SYSTEM" if sent.system else "TEXT",
+            "editCount": max(0, len(sent.texts) - 1),
+            "editedAt": len(sent.texts) > 1,
+            "recalledAt": sent.recalled,
+            "state": "RECALLED" if sent.recalled else "NORMAL",
+            "content": sent.content,
+            "mentions": sorted(sent.mentions),
+            "mentionsAll": sent.mentions_all,
+            "replyTo": {"seq": reply.seq, "content": reply.content} if reply else None,
+        }
+
+    def group_for(self, user: str) -> Json:
+        """Return a group as the API shows it to a present or former member."""
+        inside = user in self.members
+        return {
+            "title": self.name,
+            "name": self.name,
+            "avatarUrl": self.avatar_url,
+            "owner": self.owner,
+            "memberCount": len(self.members),
+            "viewerRole": self.members.get(user),
+            "historyVisibility": "FULL" if self.full else "SINCE_JOIN",
+            "status": DISSOLVED if self.ended else "ACTIVE",
+            "visibleRanges": [{"fromSeq": first, "toSeq": last} for first, last in self.visible_ranges(user)],
+            "lastMessage": self.newest(user),
+            "members": dict(sorted(self.members.items())) if inside else None,
+        }
