@@ -32,7 +32,14 @@ for _rate in UNLIMITED:
 _LONGEST = {
     name: place
     for place, name in enumerate(
-        ("test_in_demo.py", "test_import_chat.py", "test_embedded.py", "test_cli.py", "test_in_playground.py")
+        (
+            "test_in_demo.py",
+            "test_import_continuing.py",
+            "test_import_chat.py",
+            "test_embedded.py",
+            "test_cli.py",
+            "test_in_playground.py",
+        )
     )
 }
 
