@@ -45,7 +45,7 @@ async def test_a_message_is_revised_when_all_have_it(api: Api, held_queue: HeldL
 async def test_another_process_waits_for_it_too_and_gives_up_in_the_end(
     api: Api, other_api: Api, held_queue: HeldLargeGroupQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.redis.single_flight._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("store.redis.single_flight._TIMEOUT_SECONDS", 0.2)
     (mark,) = await api.create_users("crowd")
     people = await api.create_many_users(mark, 230)
     group = await api.create_group(*people)
@@ -130,7 +130,7 @@ async def _die_while(dead: Api, monkeypatch: pytest.MonkeyPatch, how_far: str, a
         case "applied":
             monkeypatch.setattr(revisions, "_publish", stop)
         case "told":
-            monkeypatch.setattr(dead.services.app.store.revisions, "clear", lambda _: Call("PING", ()))
+            monkeypatch.setattr(dead.services.app.store.revisions, "clear_call", lambda _: Call("PING", ()))
     work = asyncio.create_task(act)
     if how_far == "told":
         await work

@@ -222,7 +222,7 @@ async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
     conversations = api.services.app.store.conversations
     keys = api.services.app.store.keys.conversation(ConversationId(private_id(alice, bob)))
     await api.services.app.store.cache.one(Call("DEL", keys))
-    read, has_read, go_on = conversations._read_mongo, asyncio.Event(), asyncio.Event()
+    read, has_read, go_on = conversations._loader._read_mongo, asyncio.Event(), asyncio.Event()
 
     async def reading(*args: Any) -> Any:
         found = await read(*args)
@@ -231,7 +231,7 @@ async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
             await go_on.wait()
         return found
 
-    monkeypatch.setattr(conversations, "_read_mongo", reading)
+    monkeypatch.setattr(conversations._loader, "_read_mongo", reading)
     loading = asyncio.create_task(conversations.find(ConversationId(private_id(alice, bob))))
     await has_read.wait()
     revisions = api.services.app.store.revisions

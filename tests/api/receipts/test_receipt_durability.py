@@ -168,14 +168,14 @@ async def test_a_mark_that_can_not_be_kept_at_once_is_kept_later(api: Api, monke
     alice, bob = await api.create_users("alice", "bob")
     message = (await api.send(alice, bob))["message"]
     store = api.services.app.store.receipts
-    keep, failures = store.keep, [Unreachable("an election"), Unreachable("still")]
+    save, failures = store.save_marks, [Unreachable("an election"), Unreachable("still")]
 
     async def later(*args: Any) -> None:
         if failures:
             raise failures.pop()
-        await keep(*args)
+        await save(*args)
 
-    monkeypatch.setattr(type(store), "keep", lambda _, *args: later(*args))
+    monkeypatch.setattr(type(store), "save_marks", lambda _, *args: later(*args))
     receipt = ReceiptAdvanced(ConversationId(private_id(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
     api.services.app.receipts.notify(receipt, 0, store_mark=True)
     await api.wait_until_idle()

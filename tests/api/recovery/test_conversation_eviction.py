@@ -205,7 +205,7 @@ async def test_what_vanishes_between_its_loading_and_its_reading_is_loaded_again
     members = await store.conversations.list_members(conversation)
     heads = await store.conversations.find_with_member(members[0].user, [conversation])
     await evict(api, talk.id, *KEYS)
-    load, loads = store.conversations._load_batch, []
+    load, loads = store.conversations._loader._load_batch, []
 
     async def loading(*args: Any, **options: Any) -> Any:
         found = await load(*args, **options)
@@ -214,7 +214,7 @@ async def test_what_vanishes_between_its_loading_and_its_reading_is_loaded_again
             await evict(api, talk.id, evicted)
         return found
 
-    monkeypatch.setattr(store.conversations, "_load_batch", loading)
+    monkeypatch.setattr(store.conversations._loader, "_load_batch", loading)
     assert await store.conversations.list_members(conversation) == members
     await evict(api, talk.id, *KEYS)
     loads.clear()
@@ -230,14 +230,14 @@ async def test_a_cache_that_keeps_nothing_is_no_conversation_that_does_not_exist
     talk = Talk(api, "group")
     await talk.begin()
     store = api.services.app.store
-    load = store.conversations._load_batch
+    load = store.conversations._loader._load_batch
 
     async def loading(*args: Any, **options: Any) -> Any:
         found = await load(*args, **options)
         await evict(api, talk.id, "head", "members")
         return found
 
-    monkeypatch.setattr(store.conversations, "_load_batch", loading)
+    monkeypatch.setattr(store.conversations._loader, "_load_batch", loading)
     await evict(api, talk.id, *KEYS)
     for query in (GROUP, CONVERSATION, HISTORY):
         assert (await api.expect_refusal(talk.people[0], query, id=talk.id)).code == "UNAVAILABLE"
@@ -292,7 +292,7 @@ async def test_messages_under_way_keep_their_places_and_count(
     async with open_api(place) as api:
         talk = Talk(api, "group")
         await talk.begin()
-        alice, bob, carol, dave, erin = talk.create_users
+        alice, bob, carol, dave, erin = talk.people
         (frank,) = await api.create_users("frank")
         for user in (erin, frank):
             await api.sessions(user)
@@ -375,7 +375,7 @@ async def test_a_head_that_goes_while_the_members_are_loaded_is_not_stored_as_it
     store = api.services.app.store
     message = (await api.send(alice, talk.id))["message"]
     await api.wait_until_idle()
-    read, reads = store.conversations._read_mongo, 0
+    read, reads = store.conversations._loader._read_mongo, 0
 
     async def reading(*args: Any) -> Any:
         nonlocal reads
@@ -389,7 +389,7 @@ async def test_a_head_that_goes_while_the_members_are_loaded_is_not_stored_as_it
         return rows, members
 
     await evict(api, talk.id, "members")
-    monkeypatch.setattr(store.conversations, "_read_mongo", reading)
+    monkeypatch.setattr(store.conversations._loader, "_read_mongo", reading)
     sent = await gather_all(*(api.send(user, talk.id) for user in (bob, carol)))
     assert reads == 2
     assert sorted(payload["message"]["seq"] for payload in sent) == [message["seq"] + 1, message["seq"] + 2]
