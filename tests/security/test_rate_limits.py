@@ -185,7 +185,7 @@ async def test_a_key_that_was_refused_is_good_later(strict: Api) -> None:
     for _ in range(4):
         await strict.send(alice, bob)
     await refused(strict, alice, SEND, input=message_input(bob, "late", idempotencyKey="mine"))
-    strict.services.app.store.rate_limits.sends._users.clear()
+    strict.services.app.store.rate_limits.sends._budgets.clear()
     sent = await strict.send(alice, bob, "late", idempotencyKey="mine")
     assert (sent["replayed"], sent["message"]["seq"]) == (False, 5)
 
@@ -256,8 +256,8 @@ async def test_who_opens_too_many_sockets_and_streams_is_told_when_to_come_back(
 
 
 async def test_limits_are_in_force_unless_they_are_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    for rate in ("SENDS", "GROUP_CHANGES", "CONNECTIONS", "OPERATIONS"):
-        monkeypatch.delenv(f"CONFAB_RATE_{rate}")
+    for action in ("SENDS", "GROUP_CHANGES", "CONNECTIONS", "OPERATIONS"):
+        monkeypatch.delenv(f"CONFAB_{action}_PER_MINUTE")
     settings = Settings()
     assert (settings.sends_per_minute, settings.group_changes_per_minute) == (6_000, 1_200)
     assert (settings.connections_per_minute, settings.operations_per_minute) == (1_200, 60_000)
