@@ -151,22 +151,27 @@ function changes.delivered(change)
   return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
 end
 
--- Somebody else's acknowledgement reached this user, who sent what it covers: c, s, k (R read, D received), at, e, peer (1: of a
--- private conversation).
+-- An event of a conversation that changes nothing in the session: c, at, e.
+function changes.notice(change)
+  local rec = get(change.c)
+  if rec == nil then return UNKNOWN end
+  local move = { c = change.c, rec = rec, was = standing(change.c, rec), still = true }
+  return { moves = { move }, at = change.at, event = change.e }
+end
+
+-- The other user of a private conversation received or read what this user sent: c, s, k (R read, D received), at, e.
 function changes.receipt(change)
   local rec = get(change.c)
   if rec == nil then return UNKNOWN end
-  local was, moved = standing(change.c, rec), false
-  if change.peer == 1 then
-    local told = change.k == 'R' and 'pt' or 'dt'
-    if change.s <= math.max(rec.pt or 0, rec[told] or 0) then return applied(change.c) end
-    rec[told] = change.s
-    moved = change.s > (rec.pd or 0)
-    rec.pd = math.max(rec.pd or 0, change.s)
-    if change.k == 'R' then
-      moved = moved or change.s > (rec.pr or 0)
-      rec.pr = math.max(rec.pr or 0, change.s)
-    end
+  local was = standing(change.c, rec)
+  local told = change.k == 'R' and 'pt' or 'dt'
+  if change.s <= math.max(rec.pt or 0, rec[told] or 0) then return applied(change.c) end
+  rec[told] = change.s
+  local moved = change.s > (rec.pd or 0)
+  rec.pd = math.max(rec.pd or 0, change.s)
+  if change.k == 'R' then
+    moved = moved or change.s > (rec.pr or 0)
+    rec.pr = math.max(rec.pr or 0, change.s)
   end
   local move = { c = change.c, rec = rec, was = was, still = not moved }
   return { moves = { move }, at = change.at, event = change.e }
