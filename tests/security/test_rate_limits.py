@@ -182,7 +182,7 @@ async def test_a_key_refused_by_the_rate_limit_can_be_used_later(limited_api: Ap
     for _ in range(4):
         await limited_api.send(alice, bob)
     await expect_rate_limited(limited_api, alice, SEND, input=message_input(bob, "late", idempotencyKey="mine"))
-    limited_api.services.app.store.rate_limits.sends._users.clear()
+    limited_api.services.app.store.rate_limits.sends._budgets.clear()
     sent = await limited_api.send(alice, bob, "late", idempotencyKey="mine")
     assert (sent["replayed"], sent["message"]["seq"]) == (False, 5)
 
@@ -251,7 +251,7 @@ async def test_connections_above_the_rate_have_a_retry_after(serve_app: ServeApp
 
 async def test_the_limits_apply_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     for rate in ("SENDS", "GROUP_CHANGES", "CONNECTIONS", "OPERATIONS"):
-        monkeypatch.delenv(f"CONFAB_RATE_{rate}")
+        monkeypatch.delenv(f"CONFAB_{rate}_PER_MINUTE")
     settings = Settings()
     assert (settings.sends_per_minute, settings.group_changes_per_minute) == (6_000, 1_200)
     assert (settings.connections_per_minute, settings.operations_per_minute) == (1_200, 60_000)

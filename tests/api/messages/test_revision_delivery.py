@@ -45,7 +45,7 @@ async def test_a_revision_at_another_process_waits_for_a_limited_time(
     group = await api.create_group(*users)
     sent = (await api.send(users[0], group, "hello"))["message"]
     with monkeypatch.context() as patch:
-        patch.setattr("store.redis.single_flight._PATIENCE_SECONDS", 0.2)
+        patch.setattr("store.redis.single_flight._TIMEOUT_SECONDS", 0.2)
         refusal = await other_api.expect_refusal(users[0], RECALL, id=sent["id"])
     assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)
     assert await other_api.history(users[5], group) == [sent]
@@ -126,7 +126,7 @@ async def stop_server_after(dead_process: Api, monkeypatch: pytest.MonkeyPatch, 
         case "applied":
             monkeypatch.setattr(revisions, "_publish", stop_here)
         case "events sent":
-            monkeypatch.setattr(dead_process.services.app.store.revisions, "clear", lambda _: Call("PING", ()))
+            monkeypatch.setattr(dead_process.services.app.store.revisions, "clear_call", lambda _: Call("PING", ()))
     task = asyncio.create_task(revision)
     if step == "events sent":
         await task
