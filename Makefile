@@ -54,7 +54,8 @@ ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_mach
 	tests/api/live/test_subscriptions.py tests/api/live/test_resuming.py tests/api/live/test_two_processes.py tests/api/live/test_typing.py \
 	tests/api/live/test_snapshots_and_events.py tests/api/requests/test_budgets.py tests/api/sessions/test_session_cache_loss.py \
 	tests/api/sessions/test_mute_expiry.py tests/api/messages/test_idempotency.py tests/api/messages/test_revision_delivery.py \
-	tests/api/groups/test_large_groups.py tests/api/recovery/test_user_state_eviction.py tests/api/recovery/test_conversation_eviction.py
+	tests/api/groups/test_large_groups.py tests/api/recovery/test_user_state_eviction.py tests/api/recovery/test_conversation_eviction.py \
+	tests/api/recovery/test_eviction_with_messages_in_flight.py
 
 cluster: $(VENV)/installed-dev
 	CONFAB_TEST_REDIS=cluster $(BIN)/python -m pytest $(PARALLEL) $(ON_CLUSTER)

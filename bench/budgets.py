@@ -49,7 +49,7 @@ class Costs:
         assert databases.mongo_pid is not None and databases.redis_pid is not None
         self._pids = (os.getpid(), databases.mongo_pid, databases.redis_pid)
 
-    async def of(self, operation: Operation) -> list[float]:
+    async def measure(self, operation: Operation) -> list[float]:
         """Return the seconds of an operation, by process."""
         spent = [0.0] * len(self._pids)
         for _ in range(_TIMES):
@@ -77,8 +77,8 @@ async def measure(databases: EmbeddedServers) -> list[str]:
 
 async def _measure_one(operation: Operation, count: Count, costs: Costs) -> list[str]:
     trips = await least_trips(operation, count)
-    server, mongo, redis = (1000 * used for used in await costs.of(operation))
-    allowed = _told(BUDGETS[operation.key])
+    server, mongo, redis = (1000 * used for used in await costs.measure(operation))
+    allowed = _format_trips(BUDGETS[operation.key])
     print(
         f"{operation.title:<34} {trips[0]:>8} {trips[1]:>6} {allowed:>7} {server:>15.2f} {mongo:>8.2f} {redis:>6.2f}",
         flush=True,
@@ -90,11 +90,11 @@ def judge(key: str, title: str, trips: Trips) -> list[str]:
     """Return a sentence about an operation that is over budget."""
     budget = BUDGETS[key]
     if trips[0] > budget[0] or trips[1] > budget[1]:
-        return [f"{title} waits for {_told(trips)} round trips, and {_told(budget)} are allowed."]
+        return [f"{title} waits for {_format_trips(trips)} round trips, and {_format_trips(budget)} are allowed."]
     return []
 
 
-def _told(trips: Trips) -> str:
+def _format_trips(trips: Trips) -> str:
     return f"{trips[0]} + {trips[1]}"
 
 

@@ -16,7 +16,7 @@ import orjson
 _LONGEST_LINE = 1 << 27
 
 
-async def obey(target: object) -> None:
+async def run_command_loop(target: object) -> None:
     """Execute commands until standard input ends.
 
     Calls the target's method named by `do`, with the rest as arguments, and writes its result, or `error`, to
@@ -38,7 +38,7 @@ async def obey(target: object) -> None:
         sys.stdout.buffer.flush()
 
 
-async def some_at_a_time(tasks: Iterable[Awaitable[Any]], at_once: int) -> list[Any]:
+async def gather_limited(tasks: Iterable[Awaitable[Any]], at_once: int) -> list[Any]:
     """Return the results of tasks, of which only a given number run at the same time."""
     results: list[Any] = []
     waiting = iter(tasks)

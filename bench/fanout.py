@@ -25,9 +25,9 @@ import orjson
 from pymongo import MongoClient
 
 from bench.api_client import Asker
-from bench.crowd import Crowd
+from bench.load_process import LoadProcess
 from bench.meter import cpu_seconds
-from bench.rigs import serving_rig
+from bench.reference_servers import serve_reference
 from bench.selections import CREATE_GROUP, MESSAGE_EVENTS, SEND_MESSAGE
 from bench.session_data import Row, insert_people
 from bench.subscriber import STAMP, STAMP_DIGITS, stamp
@@ -54,7 +54,7 @@ class Contestant:
 
     name: str
     pid: int
-    crowd: str
+    subscribers: str
     send: Send
     idle: float = 0.0
     """CPU seconds a second while idle."""
@@ -68,8 +68,8 @@ class Contestant:
 class Bench:
     """Servers with the same number of subscribers each."""
 
-    def __init__(self, crowd: Crowd, subscribers: int) -> None:
-        self._crowd = crowd
+    def __init__(self, load_process: LoadProcess, subscribers: int) -> None:
+        self._load_process = load_process
         self._subscribers = subscribers
 
     async def learn_idle(self, contestants: Sequence[Contestant]) -> None:
@@ -87,23 +87,23 @@ class Bench:
     async def warm_up(self, one: Contestant) -> None:
         for turn in range(_WARM_UP):
             await self._run(one, turn, 1)
-        one.sample = (await self._crowd.ask("report", name=one.crowd))["sample"]
+        one.sample = (await self._load_process.ask("report", name=one.subscribers))["sample"]
 
     async def measure(self, one: Contestant, messages: int, burst: int) -> None:
         """Measure a round: some messages one at a time, then a burst."""
         for turn in range(messages):
             one.apart.append(await self._run(one, turn, 1))
             await asyncio.sleep(_APART_SECONDS)
-        one.reports.append(await self._crowd.ask("report", name=one.crowd))
+        one.reports.append(await self._load_process.ask("report", name=one.subscribers))
         if burst:
             one.burst.append(await self._run(one, 0, burst))
-            await self._crowd.ask("report", name=one.crowd)
+            await self._load_process.ask("report", name=one.subscribers)
 
     async def _run(self, one: Contestant, before: int, at_once: int) -> float:
         """Return the CPU seconds per delivery of some messages."""
         used, began = cpu_seconds(one.pid), time.perf_counter()
         await asyncio.gather(*(one.send() for _ in range(at_once)))
-        await self._crowd.ask("wait", name=one.crowd, count=(before + at_once) * self._subscribers)
+        await self._load_process.ask("wait", name=one.subscribers, count=(before + at_once) * self._subscribers)
         await asyncio.sleep(_AFTERMATH_SECONDS)
         elapsed = time.perf_counter() - began
         return (cpu_seconds(one.pid) - used - one.idle * elapsed) / (at_once * self._subscribers)
@@ -113,7 +113,7 @@ class Bench:
 class Stage:
     """The databases and servers of all forms of the benchmark."""
 
-    crowd: Crowd
+    load_process: LoadProcess
     measured: ServerProcess
     other: ServerProcess
     database_pids: Sequence[int]
@@ -123,7 +123,7 @@ class Stage:
     async def play(self, title: str, users: Sequence[str]) -> None:
         """Connect the users, who may occur more than once, and print the cost of a delivery."""
         arguments = self.arguments
-        bench = Bench(self.crowd, len(users))
+        bench = Bench(self.load_process, len(users))
         async with AsyncExitStack() as stack:
             askers = {server: Asker(server, _SENDER) for server in (self.measured, self.other)}
             for asker in askers.values():
@@ -132,7 +132,7 @@ class Stage:
             group = (await askers[self.other].ask(CREATE_GROUP, input=made))["id"]
 
             def sending(server: ServerProcess) -> Send:
-                return lambda: askers[server].ask(SEND_MESSAGE, id=group, text=f"What everybody is told, {stamp()}")
+                return lambda: askers[server].ask(SEND_MESSAGE, id=group, text=f"A message to everybody, {stamp()}")
 
             await self._open(title, users)
             contestants = [Contestant("Confab", self.measured.pid, "confab", sending(self.other))]
@@ -149,14 +149,14 @@ class Stage:
                 for one in contestants:
                     await bench.measure(one, arguments.messages, arguments.burst)
             _print_table(contestants, len(contestants[0].sample))
-            for name in dict.fromkeys(one.crowd for one in contestants):
-                await self.crowd.ask("close", name=name)
+            for name in dict.fromkeys(one.subscribers for one in contestants):
+                await self.load_process.ask("close", name=name)
             await asyncio.sleep(1)
 
     async def _open(self, title: str, users: Sequence[str]) -> None:
         pids = [self.measured.pid, *self.database_pids]
         before = [cpu_seconds(pid) for pid in pids]
-        opened = await self.crowd.ask(
+        opened = await self.load_process.ask(
             "open", name="confab", port=self.measured.port, path="/graphql", users=users, subscriptions=[MESSAGE_EVENTS]
         )
         spent = [1000 * (cpu_seconds(pid) - used) / len(users) for pid, used in zip(pids, before, strict=True)]
@@ -169,13 +169,15 @@ class Stage:
 
     async def _others(self, stack: AsyncExitStack, users: Sequence[str], sample: str) -> list[Contestant]:
         """Return the other servers; sample is a frame of Confab."""
-        plain = await stack.enter_async_context(serving_rig("bench.plain_sockets:app", self.folder / "plain.log"))
+        plain = await stack.enter_async_context(serve_reference("bench.plain_sockets:app", self.folder / "plain.log"))
         nobody = [None] * len(users)
-        await self.crowd.ask("open", name="plain", port=plain.port, path="/sockets", users=nobody, subscriptions=[])
-        strawberry = await stack.enter_async_context(
-            serving_rig("bench.strawberry_sockets:app", self.folder / "strawberry.log")
+        await self.load_process.ask(
+            "open", name="plain", port=plain.port, path="/sockets", users=nobody, subscriptions=[]
         )
-        await self.crowd.ask(
+        strawberry = await stack.enter_async_context(
+            serve_reference("bench.strawberry_sockets:app", self.folder / "strawberry.log")
+        )
+        await self.load_process.ask(
             "open",
             name="strawberry",
             port=strawberry.port,
@@ -256,9 +258,14 @@ async def _main(arguments: argparse.Namespace) -> None:
                     servers.append(start_server(databases, port, folder / f"{number}.log", _NAME, python=python))
                 for server in servers:
                     await until_ready(server)
-                async with Crowd() as crowd:
+                async with LoadProcess() as load_process:
                     stage = Stage(
-                        crowd, servers[0], servers[1], (databases.mongo_pid, databases.redis_pid), folder, arguments
+                        load_process,
+                        servers[0],
+                        servers[1],
+                        (databases.mongo_pid, databases.redis_pid),
+                        folder,
+                        arguments,
                     )
                     for form in arguments.form:
                         await stage.play(*forms[form])

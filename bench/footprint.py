@@ -21,7 +21,7 @@ from pymongo import MongoClient
 from redis import Redis
 
 from bench.session_data import Row, insert_owner, insert_people
-from bench.storage import settle
+from bench.session_size import settle
 from resolvers.groups.group_creation import NewGroup, create_group
 from resolvers.messages.new_messages import NewMessage
 from resolvers.messages.sending import send_message
@@ -47,37 +47,41 @@ def texts(chats: Sequence[Path]) -> list[str]:
     """Return texts of messages."""
     rows = [orjson.loads(line) for chat in chats for line in chat.read_bytes().splitlines()]
     return [row["text"] for row in rows if row["kind"] == "message"] or [
-        "What is said, as long as such a line usually is"
+        "A text message whose length is a common average"
     ]
 
 
-def insert_talk(url: str, database: str, said: Sequence[str]) -> None:
+def insert_messages(url: str, database: str, contents: Sequence[str]) -> None:
     """Insert messages of pairs and groups in the order of time: all conversations mixed."""
     rng = random.Random(1)
     people = [f"u{number:06}" for number in range(20_000)]
     at = 1_800_000_000_000
     talks: list[tuple[ConversationId, list[str]]] = []
     for number in range(_MESSAGES // 30):
-        several = rng.sample(people, 2 if number % 4 else 6)
-        name = private_id(UserId(several[0]), UserId(several[1])) if number % 4 else group_id(first_at(at) | number)
-        talks.append((name, several))
+        participants = rng.sample(people, 2 if number % 4 else 6)
+        name = (
+            private_id(UserId(participants[0]), UserId(participants[1]))
+            if number % 4
+            else group_id(first_at(at) | number)
+        )
+        talks.append((name, participants))
     seqs = dict.fromkeys((name for name, _ in talks), 0)
     with MongoClient[Row](url) as mongo:
-        held = mongo[database]
+        db = mongo[database]
         rows: dict[str, list[Row]] = {name: [] for name in (MESSAGES, RECEIPTS, ORIGINS)}
         for number in range(_MESSAGES):
-            name, several = talks[min(int(rng.paretovariate(0.5)) - 1, len(talks) - 1)]
+            name, participants = talks[min(int(rng.paretovariate(0.5)) - 1, len(talks) - 1)]
             seqs[name] += 1
             at += rng.randrange(20)
-            sender, seq = UserId(rng.choice(several)), seqs[name]
+            sender, seq = UserId(rng.choice(participants)), seqs[name]
             snowflake = MessageId(first_at(at) | number % 4096)
-            message = Message(snowflake, name, sender, MessageKind.TEXT, rng.choice(said), seq, seq)
+            message = Message(snowflake, name, sender, MessageKind.TEXT, rng.choice(contents), seq, seq)
             rows[MESSAGES].append(message.to_document())
             rows[RECEIPTS].append(mark_row(ReceiptMark(name, sender, ReceiptKind.READ, seq), at))
             rows[ORIGINS].append({"_id": int(snowflake), "c": name})
             if len(rows[MESSAGES]) == _BATCH:
                 for collection, documents in rows.items():
-                    held[collection].insert_many(documents, ordered=False)
+                    db[collection].insert_many(documents, ordered=False)
                     documents.clear()
         for start in range(0, len(talks), _BATCH):
             heads = [
@@ -86,22 +90,22 @@ def insert_talk(url: str, database: str, said: Sequence[str]) -> None:
                  "q0": seqs[name], "m0": seqs[name], "r1": 7, "d1": 7, "q1": 7, "m1": 7}
                 for name, _ in talks[start : start + _BATCH]
             ]  # fmt: skip
-            held[CONVERSATIONS].insert_many(heads, ordered=False)
-        insert_people(held, people)
+            db[CONVERSATIONS].insert_many(heads, ordered=False)
+        insert_people(db, people)
 
 
-def print_room(url: str, database: str) -> None:
+def print_mongo_sizes(url: str, database: str) -> None:
     with MongoClient[Row](url) as mongo:
         print("\nbytes of a row in MongoDB: BSON, data on disk, indexes")
         for collection in (MESSAGES, RECEIPTS, ORIGINS, CONVERSATIONS, "users"):
             mongo[database].command({"compact": collection, "force": True})
             settle(mongo)
-            told = mongo[database].command("collStats", collection)
-            per = [told[name] / told["count"] for name in ("size", "storageSize", "totalIndexSize")]
-            print(f"  {collection:<14} {told['count']:>8,} rows: " + " ".join(f"{value:7.1f}" for value in per))
+            stats = mongo[database].command("collStats", collection)
+            per = [stats[name] / stats["count"] for name in ("size", "storageSize", "totalIndexSize")]
+            print(f"  {collection:<14} {stats['count']:>8,} rows: " + " ".join(f"{value:7.1f}" for value in per))
 
 
-async def print_redis(services: Services, url: str, database: str) -> None:
+async def print_redis_sizes(services: Services, url: str, database: str) -> None:
     """Print the size of a user's loaded state and of the heads of their conversations."""
     with MongoClient[Row](url) as mongo:
         for sessions in (10, _SESSIONS):
@@ -117,11 +121,11 @@ async def print_redis(services: Services, url: str, database: str) -> None:
                     ("a head", "*head:*", None),
                 ):
                     keys = list(redis.scan_iter(match=pattern, count=10_000))
-                    room = sum(redis.memory_usage(key, samples=0) or 0 for key in keys)
-                    print(f"  {what:<40} ({sessions:>5} sessions): {room / (parts or len(keys)):7.0f} bytes")
+                    size = sum(redis.memory_usage(key, samples=0) or 0 for key in keys)
+                    print(f"  {what:<40} ({sessions:>5} sessions): {size / (parts or len(keys)):7.0f} bytes")
 
 
-async def print_heat(services: Services) -> None:
+async def print_hot_rates(services: Services) -> None:
     """Send messages for some seconds at the highest possible rate."""
     people = [UserId(f"h{number}") for number in range(200)]
     for user in people:
@@ -131,30 +135,30 @@ async def print_heat(services: Services) -> None:
     name = {"small": small.head.conversation, "large": large.head.conversation}
     rng = random.Random(1)
 
-    def to(user: UserId, peer: UserId) -> Awaitable[Any]:
+    def send_private(user: UserId, peer: UserId) -> Awaitable[Any]:
         return send_message(
-            services.app, user, NewMessage(peer, None, "What is said, as long as such a line usually is")
+            services.app, user, NewMessage(peer, None, "A text message whose length is a common average")
         )
 
-    def into(group: str, user: UserId) -> Awaitable[Any]:
-        return send_message(services.app, user, NewMessage(None, name[group], "What is said"))
+    def send_to_group(group: str, user: UserId) -> Awaitable[Any]:
+        return send_message(services.app, user, NewMessage(None, name[group], "Some message"))
 
-    def anybody() -> Awaitable[Any]:
+    def send_random_pair() -> Awaitable[Any]:
         pair = rng.randrange(len(people) // 2)
-        return to(people[2 * pair], people[2 * pair + 1])
+        return send_private(people[2 * pair], people[2 * pair + 1])
 
-    ways: list[tuple[str, Callable[[], Awaitable[Any]]]] = [
-        ("100 pairs", anybody),
-        ("one pair", lambda: to(people[0], people[1])),
-        ("200 people to one", lambda: to(rng.choice(people[1:]), people[0])),
-        ("one group of 3", lambda: into("small", rng.choice(people[:3]))),
-        ("one group of 200, all there of late", lambda: into("large", rng.choice(people))),
+    cases: list[tuple[str, Callable[[], Awaitable[Any]]]] = [
+        ("100 pairs", send_random_pair),
+        ("one pair", lambda: send_private(people[0], people[1])),
+        ("200 people to one", lambda: send_private(rng.choice(people[1:]), people[0])),
+        ("one group of 3", lambda: send_to_group("small", rng.choice(people[:3]))),
+        ("one group of 200, all states cached", lambda: send_to_group("large", rng.choice(people))),
     ]
     print(
         f"\nmessages, {_IN_FLIGHT} in flight, one server process: per second; CPU of Redis (µs per message); "
         "messages a second per core of Redis"
     )
-    for title, send in ways:
+    for title, send in cases:
         await _measure(services, send, 2.5)
         count, seconds, redis_us = await _measure(services, send, _SECONDS)
         print(f"  {title:<36} {count / seconds:6.0f} {redis_us / count:6.0f} {count * 1e6 / redis_us:8,.0f}")
@@ -176,20 +180,22 @@ async def _measure(services: Services, send: Callable[[], Awaitable[Any]], secon
 
 
 def _cpu(redis: Redis) -> float:
-    told: Any = redis.info("cpu")
-    return float(told["used_cpu_user_main_thread"] + told["used_cpu_sys_main_thread"])
+    stats: Any = redis.info("cpu")
+    return float(stats["used_cpu_user_main_thread"] + stats["used_cpu_sys_main_thread"])
 
 
-async def _run(url: str, redis_url: str, said: Sequence[str]) -> None:
-    mongo = Mongo(url, "room")
+async def _run(url: str, redis_url: str, contents: Sequence[str]) -> None:
+    mongo = Mongo(url, "bench_sizes")
     await ensure_indexes(mongo)
     await mongo.close()
-    await asyncio.to_thread(insert_talk, url, "room", said)
-    await asyncio.to_thread(print_room, url, "room")
-    async with open_services(load_settings(mongo_url=url, redis_url=redis_url, mongo_database="heat")) as services:
+    await asyncio.to_thread(insert_messages, url, "bench_sizes", contents)
+    await asyncio.to_thread(print_mongo_sizes, url, "bench_sizes")
+    async with open_services(
+        load_settings(mongo_url=url, redis_url=redis_url, mongo_database="bench_rates")
+    ) as services:
         print("\nin Redis:")
-        await print_redis(services, url, "heat")
-        await print_heat(services)
+        await print_redis_sizes(services, url, "bench_rates")
+        await print_hot_rates(services)
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ _SEND = (
 _EDIT = "mutation ($id: ID!, $text: String!) { editMessage(messageId: $id, content: $text) { id content editCount } }"
 _READ = "mutation ($id: ID!) { markRead(conversationId: $id) { readSeq unreadCount activeTs } }"
 _ACK = "mutation ($id: ID!, $seq: Int!) { ackDelivered(conversationId: $id, upToSeq: $seq) { deliveredSeq activeTs } }"
-_LOOK = "{ totalUnread }"
+_TOTAL_UNREAD = "{ totalUnread }"
 _DELIVERY = """query ($id: ID!) { messages(conversationId: $id, last: 50) { edges { node {
     id seq delivery { status recipientCount deliveredCount readCount } } } } }"""
 _RECEIPTS = """query ($id: ID!, $after: String, $status: ReceiptStatus) { message(id: $id) {
@@ -47,7 +47,7 @@ _RECEIPTS = """query ($id: ID!, $after: String, $status: ReceiptStatus) { messag
     edges { cursor node { user { id displayName } status deliveredAt readAt } } } } }"""
 
 _AT_ONCE = 16
-_COMINGS = 8
+_CHANGING_MEMBERS = 8
 """Number of members that leave, and of people that join."""
 
 _NAME = "bench_groups"
@@ -76,7 +76,7 @@ class Operation:
 
 
 @dataclass
-class Crowd:
+class TestGroup:
     """A group: its members in the order of their ids, its owner first, and people who are not in it yet."""
 
     members: list[str]
@@ -98,8 +98,8 @@ class Crowd:
 class Bench:
     """One group, used by any of its members."""
 
-    def __init__(self, crowd: Crowd, asker: Callable[[str], Asker | InsideAsker]) -> None:
-        self.crowd = crowd
+    def __init__(self, group: TestGroup, asker: Callable[[str], Asker | InsideAsker]) -> None:
+        self.group = group
         self.received = 0
         self._asker = asker
         self._open: dict[str, Asker | InsideAsker] = {}
@@ -123,7 +123,7 @@ class Bench:
             return self.received - before
 
         if operation.user:
-            await self.ask(operation.user, _LOOK)
+            await self.ask(operation.user, _TOTAL_UNREAD)
         return await meter.measure(
             act, operation.times, before_each=operation.before_each, until_calm=operation.spreads
         )
@@ -131,29 +131,29 @@ class Bench:
     # Preparation.
 
     async def create(self) -> None:
-        self.crowd.group = (await self._create())["id"]
+        self.group.group = (await self._create())["id"]
 
-    async def reach_all(self) -> None:
+    async def cache_all_states(self) -> None:
         """Send a request as every member, so that Redis has their states.
 
         A third of them read, a third acknowledge delivery.
         """
-        crowd = self.crowd
+        group = self.group
         sent = await self.send()
-        crowd.message, crowd.message_seq = sent["message"]["id"], sent["message"]["seq"]
-        third = len(crowd.members) // 3
+        group.message, group.message_seq = sent["message"]["id"], sent["message"]["seq"]
+        third = len(group.members) // 3
 
         async def one(number: int) -> None:
-            asker = self._asker(crowd.members[number])
+            asker = self._asker(group.members[number])
             if 0 < number <= third:
-                await asker.ask(_READ, id=crowd.group)
+                await asker.ask(_READ, id=group.group)
             elif number <= 2 * third:
-                await asker.ask(_ACK, id=crowd.group, seq=crowd.message_seq)
+                await asker.ask(_ACK, id=group.group, seq=group.message_seq)
             else:
-                await asker.ask(_LOOK)
+                await asker.ask(_TOTAL_UNREAD)
             await asker.close()
 
-        waiting = iter(range(1, len(crowd.members)))
+        waiting = iter(range(1, len(group.members)))
 
         async def several() -> None:
             for number in waiting:
@@ -164,69 +164,69 @@ class Bench:
     # Measured operations.
 
     async def _create(self, _number: int = 0) -> Row:
-        made = {"name": "Everybody", "memberIds": self.crowd.members[1:]}
-        group = await self.ask(self.crowd.owner, _CREATE, input=made)
-        assert group["memberCount"] == len(self.crowd.members)
+        made = {"name": "Everybody", "memberIds": self.group.members[1:]}
+        group = await self.ask(self.group.owner, _CREATE, input=made)
+        assert group["memberCount"] == len(self.group.members)
         return group
 
     async def create_another(self, _number: int) -> None:
-        self.crowd.others.append((await self._create())["id"])
+        self.group.others.append((await self._create())["id"])
 
     async def dismiss(self, _number: int) -> None:
-        await self.ask(self.crowd.owner, _DISMISS, id=self.crowd.others.pop())
+        await self.ask(self.group.owner, _DISMISS, id=self.group.others.pop())
 
     async def send(self, number: int = 0) -> Row:
-        sent = await self.ask(self.crowd.owner, _SEND, id=self.crowd.group, text=f"What everybody is told: {number}")
-        self.crowd.seq = sent["message"]["seq"]
+        sent = await self.ask(self.group.owner, _SEND, id=self.group.group, text=f"A message to everybody: {number}")
+        self.group.seq = sent["message"]["seq"]
         return sent
 
     async def invite(self, _number: int) -> None:
-        await self.ask(self.crowd.owner, _INVITE, id=self.crowd.group, users=[next(self.crowd.newcomers)])
+        await self.ask(self.group.owner, _INVITE, id=self.group.group, users=[next(self.group.newcomers)])
 
     async def leave(self, _number: int) -> None:
-        await self.ask(next(self.crowd.leavers), _LEAVE, id=self.crowd.group)
+        await self.ask(next(self.group.leavers), _LEAVE, id=self.group.group)
 
     async def edit(self, _number: int) -> None:
-        await self.ask(self.crowd.owner, _EDIT, id=self.crowd.message, text=f"Said otherwise at {time.time_ns()}")
+        await self.ask(self.group.owner, _EDIT, id=self.group.message, text=f"Edited content at {time.time_ns()}")
 
     async def read(self, _number: int) -> None:
-        await self.ask(self.crowd.members[1], _READ, id=self.crowd.group)
+        await self.ask(self.group.members[1], _READ, id=self.group.group)
 
     async def acknowledge(self, _number: int) -> None:
-        await self.ask(self.crowd.members[2], _ACK, id=self.crowd.group, seq=self.crowd.seq)
+        await self.ask(self.group.members[2], _ACK, id=self.group.group, seq=self.group.seq)
 
     async def deliveries(self, _number: int) -> None:
-        page = await self.ask(self.crowd.owner, _DELIVERY, id=self.crowd.group)
+        page = await self.ask(self.group.owner, _DELIVERY, id=self.group.group)
         assert any(edge["node"]["delivery"] for edge in page["edges"])
 
     def receipts(self, status: str | None, *, end: bool) -> Operation:
         """Select a page of 50 receipts with a status, from the start or the end."""
-        crowd = self.crowd
-        third = len(crowd.members) // 3
-        last = {"READ": third, "DELIVERED": 2 * third}.get(status or "", len(crowd.members) - 1)
-        after = encode_page("r", crowd.group, crowd.message_seq, crowd.members[last - 50]) if end else None
+        group = self.group
+        third = len(group.members) // 3
+        last = {"READ": third, "DELIVERED": 2 * third}.get(status or "", len(group.members) - 1)
+        after = encode_page("r", group.group, group.message_seq, group.members[last - 50]) if end else None
 
         async def page(_number: int) -> None:
-            found = await self.ask(crowd.owner, _RECEIPTS, id=crowd.message, after=after, status=status)
+            found = await self.ask(group.owner, _RECEIPTS, id=group.message, after=after, status=status)
             assert len(found["receipts"]["edges"]) == 50
             assert found["receipts"]["pageInfo"]["hasNextPage"] is not end
 
         name = f"50 receipts, {status or 'all'}, {'end' if end else 'beginning'}"
-        return Operation(name, crowd.owner, page)
+        return Operation(name, group.owner, page)
 
     def message(self, who: str, times: int = 5) -> Operation:
-        return Operation(f"message, {who}", self.crowd.owner, self.send, times, spreads=True)
+        return Operation(f"message, {who}", self.group.owner, self.send, times, spreads=True)
 
     def operations(self) -> Iterator[Operation]:
         """Return the operations on a group whose members' states are in Redis."""
-        owner = self.crowd.owner
+        owner = self.group.owner
         # Before other changes, which move members to other positions.
         for status in (None, "READ", "DELIVERED", "SENT"):
             for end in (False, True):
                 yield self.receipts(status, end=end)
         yield Operation("delivery of 50 messages", owner, self.deliveries)
-        yield Operation("markRead", self.crowd.members[1], self.read, 5, self.send, spreads=True)
-        yield Operation("ackDelivered", self.crowd.members[2], self.acknowledge, 5, self.send, spreads=True)
+        yield Operation("markRead", self.group.members[1], self.read, 5, self.send, spreads=True)
+        yield Operation("ackDelivered", self.group.members[2], self.acknowledge, 5, self.send, spreads=True)
         yield Operation("editMessage", owner, self.edit, 5, spreads=True)
         # In this order, because the group has the maximum size.
         yield Operation("leaveGroup", "", self.leave, 5, spreads=True)
@@ -235,7 +235,7 @@ class Bench:
         yield Operation("dismissGroup", owner, self.dismiss, 3, spreads=True)
 
 
-async def measure_costs(databases: EmbeddedServers, folder: Path, crowd: Crowd, online: int) -> dict[str, Cost]:
+async def measure_costs(databases: EmbeddedServers, folder: Path, group: TestGroup, online: int) -> dict[str, Cost]:
     """Measure the operations on a separate server."""
     assert databases.mongo_pid is not None and databases.redis_pid is not None
     costs: dict[str, Cost] = {}
@@ -244,7 +244,7 @@ async def measure_costs(databases: EmbeddedServers, folder: Path, crowd: Crowd, 
         meter = Meter({"server": server.pid, "mongod": databases.mongo_pid, "valkey": databases.redis_pid})
         await asyncio.sleep(3)
         await meter.learn_idle()
-        bench = Bench(crowd, lambda user: Asker(server, user))
+        bench = Bench(group, lambda user: Asker(server, user))
         stack.push_async_callback(bench.close)
 
         async def measure(operation: Operation) -> None:
@@ -255,23 +255,23 @@ async def measure_costs(databases: EmbeddedServers, folder: Path, crowd: Crowd, 
         await measure(bench.message("nobody's state in Redis"))
         for number in range(50):
             await bench.send(number)
-        await bench.reach_all()
-        await meter.calm()
+        await bench.cache_all_states()
+        await meter.wait_until_idle()
         print("  all have asked something", flush=True)
         await measure(bench.message("all offline"))
         for operation in bench.operations():
             await measure(operation)
-        async with Listeners(server, crowd.members[2 :: max(1, len(crowd.members) // online)][:online]) as listeners:
+        async with Listeners(server, group.members[2 :: max(1, len(group.members) // online)][:online]) as listeners:
             await asyncio.sleep(1)
             await meter.learn_idle()
             await measure(bench.message(f"{online} online"))
             await listeners.wait_for(costs[f"message, {online} online"].times)
-            await meter.calm()
+            await meter.wait_until_idle()
         print(f"  the last of {online} members received a message {1000 * listeners.latest():.0f} ms after it was sent")
     return costs
 
 
-async def count_trips(databases: EmbeddedServers, crowd: Crowd) -> dict[str, Trips]:
+async def count_trips(databases: EmbeddedServers, group: TestGroup) -> dict[str, Trips]:
     """Return the round trips of each operation: the least of several runs."""
     settings = load_settings(
         **UNLIMITED,
@@ -283,7 +283,7 @@ async def count_trips(databases: EmbeddedServers, crowd: Crowd) -> dict[str, Tri
     trips: dict[str, Trips] = {}
     async with open_services(settings) as services:
         store = services.app.store
-        bench = Bench(crowd, lambda user: InsideAsker(services, user))
+        bench = Bench(group, lambda user: InsideAsker(services, user))
         for operation in (bench.message("all offline"), *bench.operations()):
             runs = []
             for number in range(min(operation.times, 3)):
@@ -314,14 +314,14 @@ def _print_table(members: int, costs: dict[str, Cost], trips: dict[str, Trips]) 
 async def _main(arguments: argparse.Namespace) -> None:
     folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))
     members = [f"u{number:06}" for number in range(arguments.members)]
-    newcomers = [f"v{number:06}" for number in range(_COMINGS)]
-    crowd = Crowd(members, iter(newcomers), iter(members[-_COMINGS:]))
+    newcomers = [f"v{number:06}" for number in range(_CHANGING_MEMBERS)]
+    group = TestGroup(members, iter(newcomers), iter(members[-_CHANGING_MEMBERS:]))
     try:
         with EmbeddedServers(folder / "databases") as databases:
             with MongoClient[Row](databases.mongo_url) as mongo:
                 insert_people(mongo[_NAME], members + newcomers)
-            costs = await measure_costs(databases, folder, crowd, arguments.online)
-            _print_table(arguments.members, costs, await count_trips(databases, crowd))
+            costs = await measure_costs(databases, folder, group, arguments.online)
+            _print_table(arguments.members, costs, await count_trips(databases, group))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

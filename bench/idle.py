@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pymongo import MongoClient
 
-from bench.crowd import Crowd
+from bench.load_process import LoadProcess
 from bench.memory import Memory, memory
 from bench.meter import cpu_seconds
 from bench.selections import MESSAGE_EVENTS, SYNC_SESSION
@@ -37,18 +37,18 @@ _SPARE_FILES = 200
 
 
 class Bench:
-    """One crowd that connects to a server step by step."""
+    """Subscribers that connect to a server step by step."""
 
-    def __init__(self, server: ServerProcess, valkey_pid: int, crowd: Crowd, connections: int) -> None:
+    def __init__(self, server: ServerProcess, valkey_pid: int, load_process: LoadProcess, connections: int) -> None:
         self._server = server
         self._valkey_pid = valkey_pid
-        self._crowd = crowd
+        self._load_process = load_process
         self._connections = connections
 
     async def run(self, users: list[str], rest_seconds: float) -> None:
         await self._open("first", users[:1])
-        await self._crowd.ask("subscribe", name="first", subscriptions=[MESSAGE_EVENTS, SYNC_SESSION])
-        await self._crowd.ask("close", name="first")
+        await self._load_process.ask("subscribe", name="first", subscriptions=[MESSAGE_EVENTS, SYNC_SESSION])
+        await self._load_process.ask("close", name="first")
         await asyncio.sleep(_SETTLE_SECONDS)
         idle = await self._rest(5)
         base = memory(self._server.pid)
@@ -62,17 +62,19 @@ class Bench:
         for stage, subscriptions in _STAGES:
             used = cpu_seconds(self._server.pid)
             if subscriptions:
-                seconds = (await self._crowd.ask("subscribe", name="all", subscriptions=subscriptions))["seconds"]
+                seconds = (await self._load_process.ask("subscribe", name="all", subscriptions=subscriptions))[
+                    "seconds"
+                ]
             else:
                 seconds = await self._open("all", users)
             spent = cpu_seconds(self._server.pid) - used
             await asyncio.sleep(_SETTLE_SECONDS)
             self._print(stage, base, seconds, spent, await self._rest(rest_seconds))
-        report = await self._crowd.ask("report", name="all")
+        report = await self._load_process.ask("report", name="all")
         print(f"closed meanwhile: {report['closed'] or 'none'}; unexpected frames: {report['other']}")
 
     async def _open(self, name: str, users: list[str]) -> float:
-        answer = await self._crowd.ask(
+        answer = await self._load_process.ask(
             "open", name=name, port=self._server.port, path="/graphql", users=users, subscriptions=[]
         )
         return float(answer["seconds"])
@@ -110,8 +112,8 @@ async def _main(arguments: argparse.Namespace) -> None:
             with MongoClient[Row](databases.mongo_url) as mongo:
                 insert_people(mongo[_NAME], people)
             assert databases.redis_pid is not None
-            async with serving_processes(databases, 1, folder, _NAME) as (server,), Crowd() as crowd:
-                await Bench(server, databases.redis_pid, crowd, len(users)).run(users, arguments.rest)
+            async with serving_processes(databases, 1, folder, _NAME) as (server,), LoadProcess() as load_process:
+                await Bench(server, databases.redis_pid, load_process, len(users)).run(users, arguments.rest)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -87,9 +87,9 @@ class Meter:
     async def _aftermath(self, until_calm: bool) -> None:
         await asyncio.sleep(_AFTERMATH_SECONDS)
         if until_calm:
-            await self.calm()
+            await self.wait_until_idle()
 
-    async def calm(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until the processes are almost idle."""
         calm = False
         while not calm:

@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 from pymongo import MongoClient
 
-from bench.crowd import Crowd
+from bench.load_process import LoadProcess
 from bench.memory import memory
 from bench.meter import cpu_seconds
 from bench.session_data import Row, insert_people
@@ -40,12 +40,12 @@ _RECOVERED_SECONDS = 0.1
 """A recovered server answers a single message within this time."""
 
 
-class Rig:
+class LoadedServer:
     """A server and its clients."""
 
-    def __init__(self, server: ServerProcess, loads: list[Crowd]) -> None:
+    def __init__(self, server: ServerProcess, workers: list[LoadProcess]) -> None:
         self._server = server
-        self._loads = loads
+        self._loads = workers
 
     async def connect(self) -> None:
         """Connect all senders."""
@@ -110,69 +110,70 @@ class Rig:
         """Return the seconds until single messages are answered as before."""
         began = time.perf_counter()
         while True:
-            told = await self.drive(20, 0.5)
-            if told["served"] * 0.5 > 5 and told["p99"] < _RECOVERED_SECONDS and not told["codes"]:
+            result = await self.drive(20, 0.5)
+            if result["served"] * 0.5 > 5 and result["p99"] < _RECOVERED_SECONDS and not result["codes"]:
                 return time.perf_counter() - began - 0.5
             if time.perf_counter() - began > 30:
                 return float("inf")
 
 
-def _line(name: str, told: dict[str, Any]) -> str:
-    codes = ", ".join(f"{code} {count:,}" for code, count in sorted(told["codes"].items())) or "none"
+def _format_row(name: str, result: dict[str, Any]) -> str:
+    codes = ", ".join(f"{code} {count:,}" for code, count in sorted(result["codes"].items())) or "none"
     return (
-        f"{name:<14} {told['asked']:>7.0f} {told['served']:>7.0f} "
-        f"{1000 * told['p50']:>8.0f} {1000 * told['p99']:>8.0f} "
-        f"{1000 * told['longest']:>8.0f} {1000 * told['refused_p50']:>8.1f} {1000 * told['refused_p99']:>8.0f} "
-        f"{told['mb']:>6.0f} {100 * told['cpu']:>5.0f} {1000 * told['health']:>7.0f}  {codes}"
-        + (f"; lost {told['lost']}" if told["lost"] else "")
-        + (f"; unanswered {told['unanswered']}" if told["unanswered"] else "")
+        f"{name:<14} {result['asked']:>7.0f} {result['served']:>7.0f} "
+        f"{1000 * result['p50']:>8.0f} {1000 * result['p99']:>8.0f} "
+        f"{1000 * result['longest']:>8.0f} {1000 * result['refused_p50']:>8.1f} {1000 * result['refused_p99']:>8.0f} "
+        f"{result['mb']:>6.0f} {100 * result['cpu']:>5.0f} {1000 * result['health']:>7.0f}  {codes}"
+        + (f"; lost {result['lost']}" if result["lost"] else "")
+        + (f"; unanswered {result['unanswered']}" if result["unanswered"] else "")
     )
 
 
-async def _capacity(rig: Rig, guess: float) -> float:
+async def _capacity(loaded: LoadedServer, guess: float) -> float:
     """Return the highest rate of messages a second at which nearly all are served."""
     best = 0.0
     for share in _STEPS:
-        told = await rig.drive(guess * share, 5)
-        print(_line(f"try {guess * share:.0f}", told), flush=True)
-        best = max(best, told["served"])
-        if told["served"] < _KEEPS_UP * told["asked"]:
+        result = await loaded.drive(guess * share, 5)
+        print(_format_row(f"try {guess * share:.0f}", result), flush=True)
+        best = max(best, result["served"])
+        if result["served"] < _KEEPS_UP * result["asked"]:
             break
         await asyncio.sleep(0.5)
     return best
 
 
-async def _measure(server: ServerProcess, loads: list[Crowd], arguments: argparse.Namespace) -> None:
-    rig = Rig(server, loads)
-    await rig.connect()
-    await rig.drive(200, 3)
+async def _measure(server: ServerProcess, workers: list[LoadProcess], arguments: argparse.Namespace) -> None:
+    loaded = LoadedServer(server, workers)
+    await loaded.connect()
+    await loaded.drive(200, 3)
     print(
         f"{'':<14} {'asked/s':>7} {'served':>7} {'p50 ms':>8} {'p99':>8} {'longest':>8} "
         f"{'refused':>8} {'p99':>8} {'MB':>6} "
         f"{'CPU %':>5} {'health':>7}  refused as",
         flush=True,
     )
-    capacity = arguments.capacity or await _capacity(rig, arguments.guess)
+    capacity = arguments.capacity or await _capacity(loaded, arguments.guess)
     print(f"capacity: {capacity:.0f} messages a second", flush=True)
     for times in arguments.times:
-        told = await rig.drive(times * capacity, arguments.seconds, arguments.http)
-        print(_line(f"{times:g} times", told), flush=True)
-        print(f"{'':<14} recovered after {await rig.recovery():.1f} s", flush=True)
+        result = await loaded.drive(times * capacity, arguments.seconds, arguments.http)
+        print(_format_row(f"{times:g} times", result), flush=True)
+        print(f"{'':<14} recovered after {await loaded.recovery():.1f} s", flush=True)
     if arguments.storm:
-        stormed, told = await asyncio.gather(
-            loads[0].ask("storm", token=f"Bearer {token('from000')}", count=arguments.storm), rig_alone(loads, server)
+        stormed, result = await asyncio.gather(
+            workers[0].ask("storm", token=f"Bearer {token('from000')}", count=arguments.storm),
+            longest_health_check(workers, server),
         )
         print(
             f"{arguments.storm} new WebSockets at once: {stormed['ends']}, within {stormed['elapsed']:.1f} s; "
-            f"a health check took {1000 * told:.0f} ms at the most",
+            f"a health check took {1000 * result:.0f} ms at the most",
             flush=True,
         )
 
 
-async def rig_alone(loads: list[Crowd], server: ServerProcess) -> float:
+async def longest_health_check(workers: list[LoadProcess], server: ServerProcess) -> float:
     """Return the longest duration of a health check within three seconds."""
-    rig = Rig(server, loads[1:])
-    watching = asyncio.create_task(rig._watch())
+    loaded = LoadedServer(server, workers[1:])
+    watching = asyncio.create_task(loaded._watch())
     await asyncio.sleep(3)
     watching.cancel()
     return (await watching)["health"]
@@ -192,8 +193,8 @@ async def _main(arguments: argparse.Namespace) -> None:
                 (server,) = await stack.enter_async_context(
                     serving_processes(databases, 1, folder, _NAME, settings=settings)
                 )
-                loads = [await stack.enter_async_context(Crowd("bench.overload_process")) for _ in range(_LOADS)]
-                await _measure(server, loads, arguments)
+                workers = [await stack.enter_async_context(LoadProcess("bench.overload_worker")) for _ in range(_LOADS)]
+                await _measure(server, workers, arguments)
             if arguments.log:
                 print((folder / f"{_NAME}-0.log").read_text()[-4000:])
     finally:

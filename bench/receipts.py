@@ -25,7 +25,7 @@ from pymongo import MongoClient
 
 from bench.api_client import InsideAsker
 from bench.session_data import Row
-from bench.storage import settle
+from bench.session_size import settle
 from server.chat_import.command import import_chat
 from server.chat_import.log_file import read_chat
 from server.chat_import.plan import make_plan
@@ -80,7 +80,7 @@ def hours_of(log: Path, folder: Path) -> Iterator[Path]:
             lines = []
 
 
-async def live_through(services: Services, log: Path, folder: Path) -> ConversationId:
+async def import_day(services: Services, log: Path, folder: Path) -> ConversationId:
     """Import a day hour by hour. After each hour every member reads."""
     group = None
     for path in hours_of(log, folder):
@@ -113,7 +113,7 @@ def other_groups(count: int) -> list[ConversationId]:
     return [group_id(7_400_000_000_000_000_000 + number * 79_164_837_199_872) for number in range(count)]
 
 
-def moved(rows: Sequence[Row], day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
+def copy_to_groups(rows: Sequence[Row], day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
     """Yield the rows as rows of other groups on other days; rows of one time of day are together in all groups."""
     for row in rows:
         for number, group in enumerate(groups):
@@ -121,7 +121,7 @@ def moved(rows: Sequence[Row], day: Day, groups: Sequence[ConversationId]) -> It
             yield copy | {"at": row["at"] + number * _DAY_MS} if "at" in row else copy
 
 
-def row_by_row(day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
+def one_row_per_recipient(day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
     """Yield one row for each message and recipient, with the times of delivery and reading."""
     read: dict[UserId, list[tuple[int, int]]] = defaultdict(list)
     for mark in sorted(day.marks, key=lambda mark: str(mark["_id"])):
@@ -136,7 +136,7 @@ def row_by_row(day: Day, groups: Sequence[ConversationId]) -> Iterator[Row]:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class StoredSize:
     """Bytes of a day of one group."""
 
     documents: float
@@ -149,7 +149,7 @@ class Room:
         return self.documents + self.indexes
 
 
-def measure(mongo: MongoClient[Row], rows: Iterator[Row], days: int) -> tuple[Room, Room]:
+def measure(mongo: MongoClient[Row], rows: Iterator[Row], days: int) -> tuple[StoredSize, StoredSize]:
     """Return the size of rows, as inserted and compacted."""
     collection = mongo[_SCRATCH]["rows"]
     collection.drop()
@@ -164,39 +164,40 @@ def measure(mongo: MongoClient[Row], rows: Iterator[Row], days: int) -> tuple[Ro
         settle(mongo)
         stats = mongo[_SCRATCH].command("collStats", "rows")
         documents, indexes, count = (stats[name] / days for name in ("storageSize", "totalIndexSize", "count"))
-        found.append(Room(documents, indexes, count, sample))
+        found.append(StoredSize(documents, indexes, count, sample))
     return found[0], found[1]
 
 
 def report(mongo: MongoClient[Row], day: Day, days: int, written_out: int) -> None:
     """Print the size of a day in both forms."""
     groups = other_groups(days)
-    bare = [{name: value for name, value in row.items() if name not in _PROGRESS} for row in day.members]
-    marks = measure(mongo, moved(day.marks, day, groups), days)
-    members = measure(mongo, moved(day.members, day, groups), days)
-    without = measure(mongo, moved(bare, day, groups), days)
-    naive = measure(mongo, row_by_row(day, groups[:written_out]), written_out)
+    without_progress = [{name: value for name, value in row.items() if name not in _PROGRESS} for row in day.members]
+    marks = measure(mongo, copy_to_groups(day.marks, day, groups), days)
+    members = measure(mongo, copy_to_groups(day.members, day, groups), days)
+    without = measure(mongo, copy_to_groups(without_progress, day, groups), days)
+    naive = measure(mongo, one_row_per_recipient(day, groups[:written_out]), written_out)
     print(
         f"\n{len(day.messages):,} messages, {len(day.members):,} members, "
-        f"{len(day.marks):,} acknowledgements that moved "
+        f"{len(day.marks):,} acknowledgements that changed "
         f"something, {naive[0].rows:,.0f} pairs of message and recipient"
     )
     for number, when in enumerate(("as inserted", "after compact")):
-        beside = members[number].bytes - without[number].bytes
+        progress = members[number].bytes - without[number].bytes
         print(f"{when}: bytes per day and group ({days} days; {written_out} as single rows)")
-        for name, room in (("marks", marks[number]), ("row by row", naive[number])):
-            each = room.bytes / room.rows
+        for name, size in (("marks", marks[number]), ("row by row", naive[number])):
+            each = size.bytes / size.rows
             print(
-                f"  {name:<26} {room.bytes:>13,.0f} = documents {room.documents:,.0f} + indexes {room.indexes:,.0f}; "
-                f"a row {each:.1f} (BSON {room.bson:.1f})"
+                f"  {name:<26} {size.bytes:>13,.0f} = documents {size.documents:,.0f} + indexes {size.indexes:,.0f}; "
+                f"a row {each:.1f} (BSON {size.bson:.1f})"
             )
         print(
-            f"  {'how far members are':<26} {beside:>13,.0f} more in their rows, {beside / len(day.members):.1f} each"
+            f"  {'progress of members':<26} {progress:>13,.0f} more in their rows, "
+            f"{progress / len(day.members):.1f} each"
         )
-        kept = marks[number].bytes + beside
+        stored = marks[number].bytes + progress
         print(
-            f"  {'kept, an acknowledgement':<26} {kept / len(day.marks):>13.1f}; row by row takes "
-            f"{naive[number].bytes / kept:.0f} times as much"
+            f"  {'per acknowledgement':<26} {stored / len(day.marks):>13.1f}; row by row takes "
+            f"{naive[number].bytes / stored:.0f} times as much"
         )
 
 
@@ -212,7 +213,7 @@ async def _main(arguments: argparse.Namespace) -> None:
                 log_level="ERROR",
             )
             async with open_services(settings) as services:
-                group = await live_through(services, arguments.day, folder)
+                group = await import_day(services, arguments.day, folder)
             with MongoClient[Row](databases.mongo_url) as mongo:
                 report(mongo, load_day(mongo[_NAME], group), arguments.days, arguments.written_out)
     finally:

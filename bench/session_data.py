@@ -89,7 +89,7 @@ def _add_message(
     rows: dict[str, list[Row]], conversation: ConversationId, snowflake: int, people: list[str], at: int, unread: bool
 ) -> None:
     sender = UserId(people[1])
-    text = f"What was said last in {conversation}, as long as such a line usually is"
+    text = f"The newest message of {conversation}, a line of about the usual length."
     message = Message(MessageId(snowflake), conversation, sender, MessageKind.TEXT, text, seq=1, n=1)
     rows[MESSAGES].append(message.to_document())
     for person in people:

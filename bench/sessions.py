@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 from bench.api_client import Asker
 from bench.meter import Cost, Meter
 from bench.session_data import Owner, Row, insert_owner, insert_people, peer_name
-from bench.storage import measure_storage
+from bench.session_size import measure_storage
 from server.embedded import EmbeddedServers
 from tests.processes import ServerProcess, serving_processes
 

@@ -22,7 +22,7 @@ import httpx
 from pymongo import MongoClient
 
 from bench.api_client import Asker
-from bench.crowd import Crowd
+from bench.load_process import LoadProcess
 from bench.memory import memory
 from bench.meter import cpu_seconds
 from bench.selections import CREATE_GROUP, MESSAGE_EVENTS, SEND_MESSAGE
@@ -120,16 +120,16 @@ class Load:
 class Bench:
     """A server under load."""
 
-    def __init__(self, server: ServerProcess, crowd: Crowd, load: Load, healthy: int) -> None:
+    def __init__(self, server: ServerProcess, load_process: LoadProcess, load: Load, healthy: int) -> None:
         self._server = server
-        self._crowd = crowd
+        self._load_process = load_process
         self._load = load
         self._healthy = healthy
         self._heard = 0
 
     async def begin(self) -> None:
         """Drop the results so far: they belong to no phase."""
-        self._heard += (await self._crowd.ask("report", name="healthy"))["count"]
+        self._heard += (await self._load_process.ask("report", name="healthy"))["count"]
 
     async def run(self, phase: Phase, users: Sequence[str]) -> None:
         """Run a phase with these users as its readers."""
@@ -138,7 +138,7 @@ class Bench:
         used, began = cpu_seconds(self._server.pid), time.monotonic()
         ports: Sequence[int] = ()
         if phase.readers:
-            stalling = await self._crowd.ask(
+            stalling = await self._load_process.ask(
                 "stall",
                 name=phase.name,
                 port=self._server.port,
@@ -147,12 +147,12 @@ class Bench:
                 bytes_a_second=phase.bytes_a_second,
             )
             ports = stalling["ports"]
-        watched = Watched(self._server, ports)
+        watched = ServerWatch(self._server, ports)
         if phase.wake_after is not None:
             await watched.until(began + phase.wake_after)
-            await self._crowd.ask("wake", name=phase.name)
+            await self._load_process.ask("wake", name=phase.name)
         await watched.until(began + phase.seconds)
-        heard = await self._crowd.ask("report", name="healthy")
+        heard = await self._load_process.ask("report", name="healthy")
         self._heard += heard["count"]
         behind = load.sent - self._heard / self._healthy
         sent = load.sent - sent
@@ -169,19 +169,19 @@ class Bench:
         if load.failed > failed:
             print(f"    {load.failed - failed} messages were refused, the last one with: {load.failure[:300]}")
         if phase.readers:
-            await self._crowd.ask("wake", name=phase.name)
+            await self._load_process.ask("wake", name=phase.name)
             await asyncio.sleep(_LAST_WORDS_SECONDS)
-            told = await self._crowd.ask("stalled", name=phase.name)
-            await self._crowd.ask("end_stalled", name=phase.name)
+            report = await self._load_process.ask("stalled", name=phase.name)
+            await self._load_process.ask("end_stalled", name=phase.name)
             times = f", after {watched.let_go[0]:.1f} to {watched.let_go[-1]:.1f} s" if watched.let_go else ""
             print(
                 f"    dropped by the server: {len(watched.let_go)} of {phase.readers}{times}; close codes: "
-                f"{told['codes'] or 'none'}, resets: {told['resets']} {' '.join(told['failed'])}",
+                f"{report['codes'] or 'none'}, resets: {report['resets']} {' '.join(report['failed'])}",
                 flush=True,
             )
 
 
-class Watched:
+class ServerWatch:
     """Observes a server's memory, and the moments when it drops connections."""
 
     def __init__(self, server: ServerProcess, ports: Sequence[int]) -> None:
@@ -222,14 +222,16 @@ def _established(port: int, others: Sequence[int]) -> int:
     return sum(fields[2].rpartition(":")[2] in wanted for fields in ends)
 
 
-async def _measure(server: ServerProcess, crowd: Crowd, people: Sequence[str], arguments: argparse.Namespace) -> None:
+async def _measure(
+    server: ServerProcess, load_process: LoadProcess, people: Sequence[str], arguments: argparse.Namespace
+) -> None:
     async with AsyncExitStack() as stack:
         sender = Asker(server, _SENDER)
         stack.push_async_callback(sender.close)
         made = {"name": "Everybody", "memberIds": list(people)}
         group = (await sender.ask(CREATE_GROUP, input=made))["id"]
         reading, stalling = people[: arguments.users], people[arguments.users :]
-        await crowd.ask(
+        await load_process.ask(
             "open",
             name="healthy",
             port=server.port,
@@ -246,7 +248,7 @@ async def _measure(server: ServerProcess, crowd: Crowd, people: Sequence[str], a
             f"{'MB RSS':>7} {'most':>6} {'end':>6}   {'closed':>6}",
             flush=True,
         )
-        bench = Bench(server, crowd, load, arguments.healthy)
+        bench = Bench(server, load_process, load, arguments.healthy)
         await bench.begin()
         for phase in _PHASES:
             await bench.run(phase, stalling)
@@ -261,8 +263,8 @@ async def _main(arguments: argparse.Namespace) -> None:
                 insert_people(mongo[_NAME], [_SENDER, *people])
             settings = {"ws_max_queued_events": str(arguments.queue)}
             serving = serving_processes(databases, 1, folder, _NAME, settings=settings)
-            async with serving as (server,), Crowd() as crowd:
-                await _measure(server, crowd, people, arguments)
+            async with serving as (server,), LoadProcess() as load_process:
+                await _measure(server, load_process, people, arguments)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

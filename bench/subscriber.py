@@ -35,7 +35,7 @@ def stamp() -> str:
 
 
 @dataclass
-class Heard:
+class Deliveries:
     """Frames received by all subscribers of a process since the last report."""
 
     count: int = 0
@@ -140,7 +140,7 @@ PONG = client_frame(b'{"type":"pong"}')
 class Subscriber(asyncio.Protocol):
     """One connection. `ready` is done once it is acknowledged and all its subscriptions have caught up."""
 
-    def __init__(self, opening: Opening, heard: Heard) -> None:
+    def __init__(self, opening: Opening, heard: Deliveries) -> None:
         self.heard = heard
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed: tuple[int, str] | None = None
@@ -226,6 +226,6 @@ class Subscriber(asyncio.Protocol):
             self.ready.set_result(None)
 
 
-def ends_of(subscribers: Iterable[Subscriber]) -> Counter[str]:
+def count_endings(subscribers: Iterable[Subscriber]) -> Counter[str]:
     """Return how the closed connections ended."""
     return Counter(str(subscriber.closed) for subscriber in subscribers if subscriber.closed)

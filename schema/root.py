@@ -8,7 +8,7 @@ from types import MappingProxyType
 import strawberry
 from graphql import Undefined
 
-from schema.base.context import ConversationObjects, Info
+from schema.base.context import Context, ConversationObjects, Info
 from schema.base.errors import ErrorCode
 from schema.base.nodes import Node
 from schema.base.scalars import CONFIG
@@ -42,21 +42,25 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
 """The GraphQL type of each kind of conversation, for the context. Types cannot import those of higher packages."""
 
 
+async def find_node(context: Context, id: str) -> Node | None:
+    """Return the object with an id if the viewer may see it, else None. The form of the id tells its type."""
+    viewer = context.viewer
+    if kind_of(id) is not None:
+        conversation: Node | None = await context.find_conversation(id)
+        return conversation
+    if parse_message_id(id) is not None:
+        return await find_message(context, id)
+    session = parse_session_id(id)
+    if session is not None:
+        return await find_session(context, session[1]) if session[0] == viewer else None
+    return await find_user(context, id)
+
+
 @strawberry.type
 class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, GroupQueries):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:
-        context = info.context
-        viewer = context.viewer
-        if kind_of(id) is not None:
-            found: Node | None = await context.find_conversation(id)
-            return found
-        if parse_message_id(id) is not None:
-            return await find_message(context, id)
-        session = parse_session_id(id)
-        if session is not None:
-            return await find_session(context, session[1]) if session[0] == viewer else None
-        return await find_user(context, id)
+        return await find_node(info.context, id)
 
 
 @strawberry.type

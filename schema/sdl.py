@@ -10,13 +10,15 @@ _LINE_LENGTH = 120
 
 
 def print_sdl() -> str:
-    """Return the whole schema in SDL, with descriptions wrapped to lines of 120 characters."""
+    """Return the whole schema in SDL, with descriptions and unions wrapped to lines of 120 characters."""
     lines: list[str] = []
     in_description = False
     for line in SCHEMA.as_str().splitlines():
         quotes = line.count('"""')
         if in_description and not quotes:
             lines += _wrap(line)
+        elif line.startswith("union ") and len(line) > _LINE_LENGTH:
+            lines += _wrap_union(line)
         else:
             lines.append(line)
         in_description ^= quotes == 1
@@ -29,3 +31,8 @@ def _wrap(line: str) -> list[str]:
         line, _LINE_LENGTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
     return wrapped or [line]
+
+
+def _wrap_union(line: str) -> list[str]:
+    head, _, members = line.partition(" = ")
+    return [f"{head} =", *(f"  | {member}" for member in members.split(" | "))]

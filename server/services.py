@@ -27,6 +27,7 @@ from store.mongo.migrations import Migrator, NewerData
 from store.redis.cache import Cache
 from store.store import Store, build_store
 from store.users.rate_limits import RatesPerMinute
+from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
@@ -119,14 +120,15 @@ async def open_services(
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.granted)
     revocations = Revocations(store.revocations, bus)
-    receipts = ReceiptNotifier(store, bus)
+    publisher = EventPublisher(store, bus)
+    receipts = ReceiptNotifier(store, publisher)
     delivery = MessageDelivery(store, bus, receipts)
     revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
     ephemeral = EphemeralDelivery(store, hub, bus)
     typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, limits)
+    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )

@@ -13,11 +13,11 @@ from graphql import parse, validate
 
 from bench.baseline.schema import schema as baseline_schema
 from bench.budgets import BUDGETS, judge
-from bench.suite.driving import Asker, opened
 from bench.suite.figures import Figures
 from bench.suite.plot import draw
 from bench.suite.queries import ALL, MESSAGE_EVENTS
 from bench.suite.report import read_results, table_of, write_results
+from bench.suite.request_rates import Asker, opened
 from bench.suite.run import Result
 from schema.root import SCHEMA
 

@@ -72,7 +72,7 @@ def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
             conversation = private_row(user, members[1], at)
         name = conversation["_id"]
         message = message_row(
-            name, 1, members[1], f"What was said last in {name}, as long as such a line usually is", at
+            name, 1, members[1], f"The newest message of {name}, a line of about the usual length.", at
         )
         readers = members if not unread else [members[1]]
         rows["conversations"].append(conversation | {"seq": 1})
@@ -116,7 +116,7 @@ def insert_messages(database: Database[Row], conversation: str, count: int) -> N
             conversation,
             seq,
             members[seq % len(members)],
-            f"Message {seq} of those that were said before, as long as such a line usually is",
+            f"Message {seq} of those that were stored before, a line of about the usual size.",
             began + seq * _APART_MS,
         )
         for seq in range(1, count + 1)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import cast
 
-from bench.subscriber import Heard, Opening, Subscriber, client_frame
+from bench.subscriber import Deliveries, Opening, Subscriber, client_frame
 
 Taken = Callable[[bytes], None]
 """Receives an answer: the JSON of a GraphQL response; over a WebSocket inside its frame."""
@@ -81,7 +81,7 @@ class HttpClient(asyncio.Protocol):
 class SocketClient(Subscriber):
     """A WebSocket of a user, also for queries and mutations. One at a time, each with its own id."""
 
-    def __init__(self, opening: Opening, heard: Heard) -> None:
+    def __init__(self, opening: Opening, heard: Deliveries) -> None:
         super().__init__(opening, heard)
         self._asked = 0
         self._taken: Taken | None = None

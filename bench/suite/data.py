@@ -88,7 +88,7 @@ def _floor_message(conversation: str, seq: int, sender: str) -> Row:
         "conversationId": conversation,
         "seq": seq,
         "contentType": "TEXT",
-        "content": f"What was said last in {conversation}, as long as such a line usually is",
+        "content": f"The newest message of {conversation}, a line of about the usual length.",
         "state": "NORMAL",
         "createdAt": "2026-01-02T03:04:05.678Z",
         "sender": {"id": sender, "displayName": f"Person {sender}", "avatarUrl": None},
@@ -124,7 +124,7 @@ def _insert_talk(database: Database[Row], one: UserId, other: UserId, messages: 
     for seq in range(1, messages + 1):
         at = now - 60_000 - (messages - seq) * _APART_MS
         name = MessageId(first_at(at) | rng.randrange(1 << 17))
-        text = f"What was said last in {talk}, as long as such a line usually is"
+        text = f"The newest message of {talk}, a line of about the usual length."
         rows.append(Message(name, talk, one, MessageKind.TEXT, text, seq=seq, n=seq).to_document())
     database[MESSAGES].insert_many(rows, ordered=False)
     database[CONVERSATIONS].insert_one({"_id": talk, "k": "P", "s": messages, "n": messages, "at": at, "w": at})

@@ -28,7 +28,7 @@ _BATCH = 200
 _PAGE = 50
 
 
-class Together(Generic[T, R]):
+class Batcher(Generic[T, R]):
     """Executes waiting items in one batch, one batch after the other."""
 
     def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]]) -> None:
@@ -75,9 +75,9 @@ class Databases:
         database = client.get_database(DATABASE, write_concern=WriteConcern(w="majority", j=True))
         self._messages, self._heads = database["messages"], database["conversations"]
         self._sessions, self._marks = database["sessions"], database["receipts"]
-        self.reserve: Together[Message, int] = Together(self._reserve)
-        self.commit: Together[Message, None] = Together(self._commit)
-        self.show: Together[Message, None] = Together(self._show)
+        self.reserve: Batcher[Message, int] = Batcher(self._reserve)
+        self.commit: Batcher[Message, None] = Batcher(self._commit)
+        self.show: Batcher[Message, None] = Batcher(self._show)
 
     async def open(self) -> None:
         await self._messages.create_index([("c", 1), ("b", 1), ("s", 1)], unique=True)

@@ -62,7 +62,7 @@ async def prepare(ask: Ask, changes: Sequence[str] = ()) -> list[Operation]:
     numbers = count(1)
 
     async def send(sender: str, **to: str) -> Any:
-        return await ask(sender, SEND, input={**to, "content": f"What is said, number {next(numbers)}"})
+        return await ask(sender, SEND, input={**to, "content": f"Some message, number {next(numbers)}"})
 
     await _some_at_a_time([_sending(send, other, "alice") for other in others()])
     talk = (await send("bob", toUserId="alice"))["message"]["conversationId"]

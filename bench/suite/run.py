@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.crowd import Crowd
+from bench.load_process import LoadProcess
 from bench.suite import floor_work, operations
 from bench.suite.data import insert_people, insert_people_of
 from bench.suite.figures import Figures
@@ -51,7 +51,7 @@ async def run(profile: Profile, scenarios: Sequence[str], contestants: tuple[str
     folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))
     try:
         with EmbeddedServers(folder / "databases") as databases:
-            async with Crowd("bench.suite.load_process") as load:
+            async with LoadProcess("bench.suite.load_worker") as load:
                 stage = Stage(databases, load, folder, profile, contestants)
                 insert_people(stage, sorted({user for name in scenarios for user in SCENARIOS[name].people(stage)}))
                 for name in scenarios:

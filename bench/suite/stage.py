@@ -17,9 +17,9 @@ from typing import Any
 
 import httpx
 
-from bench.crowd import Crowd
+from bench.load_process import LoadProcess
 from bench.meter import cpu_seconds
-from bench.rigs import serving_rig
+from bench.reference_servers import serve_reference
 from bench.suite.figures import DATABASES, PROCESSES
 from bench.suite.profiles import Profile
 from server.embedded import EmbeddedServers, ports
@@ -57,7 +57,7 @@ class Contestant:
 
 
 @dataclass
-class Spent:
+class CostSample:
     """CPU seconds of a server and the databases, without their idle use."""
 
     cpu: dict[str, float] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Stage:
     """The parts of a run."""
 
     databases: EmbeddedServers
-    load: Crowd
+    load: LoadProcess
     folder: Path
     profile: Profile
     names: tuple[str, ...]
@@ -105,7 +105,7 @@ class Stage:
                 "BASELINE_DATABASE": database_of(name),
                 "BASELINE_REDIS_URL": databases.redis_url,
             }
-            async with serving_rig("bench.baseline.app:app", log, environment=environment) as server:
+            async with serve_reference("bench.baseline.app:app", log, environment=environment) as server:
                 yield server
         else:
             port = ports.pick_free()
@@ -160,15 +160,15 @@ class Stage:
                 shares[name] = self._databases_idle[name] = least
             one.idle = shares
 
-    async def spent(self, contestant: Contestant, act: Callable[[], Awaitable[Any]]) -> tuple[Any, Spent]:
+    async def spent(self, contestant: Contestant, act: Callable[[], Awaitable[Any]]) -> tuple[Any, CostSample]:
         """Do something, and return its cost."""
         before, began = self._cpu(contestant), time.perf_counter()
         result = await act()
         elapsed, now = time.perf_counter() - began, self._cpu(contestant)
         cpu = {name: max(0.0, now[name] - used - contestant.idle[name] * elapsed) for name, used in before.items()}
-        return result, Spent(cpu, elapsed)
+        return result, CostSample(cpu, elapsed)
 
-    async def calm(self, contestant: Contestant, *, most: float = 30.0) -> None:
+    async def wait_until_idle(self, contestant: Contestant, *, most: float = 30.0) -> None:
         """Wait until all work caused by an operation is done, for at most a number of seconds.
 
         That is when a server uses almost no CPU beyond its idle use.

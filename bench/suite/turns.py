@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.suite.figures import PROCESSES, Figures
-from bench.suite.stage import CALM_SECONDS, Contestant, Spent, Stage
+from bench.suite.stage import CALM_SECONDS, Contestant, CostSample, Stage
 
 _WARM_UP_SECONDS = 0.4
 
@@ -44,7 +44,7 @@ class Turn:
 
     asked: dict[str, Any]
     heard: dict[str, Any] | None
-    spent: Spent
+    spent: CostSample
 
     @property
     def cpu(self) -> dict[str, float]:
@@ -126,7 +126,7 @@ class Turns:
                 # An operation is not done until all subscribers have the event.
                 asked["elapsed"] = time.perf_counter() - began
             if plan.until_calm:
-                await stage.calm(plan.contestant)
+                await stage.wait_until_idle(plan.contestant)
                 if not plan.listeners:
                     asked["elapsed"] = time.perf_counter() - began - CALM_SECONDS
             return asked

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from store.redis.request_scope import RequestScope
 from store.store import Store
+from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
@@ -36,6 +37,7 @@ class Confab:
     receipts: ReceiptNotifier
     revisions: Revisions
     typing: TypingNotifier
+    publisher: EventPublisher
     limits: Limits
 
     def request_scope(self) -> RequestScope:

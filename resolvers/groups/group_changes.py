@@ -10,7 +10,7 @@ from resolvers.base.checks import check_avatar_url, check_name
 from resolvers.base.errors import GroupFull, InvalidInput, PrivateCannotDelete
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access, access_conversation, no_conversation
-from resolvers.groups.group_decisions import Decision, access_group, carry_out, view_group
+from resolvers.groups.group_decisions import GroupDecision, access_group, carry_out, view_group
 from resolvers.groups.group_rules import (
     ADMIN,
     MEMBER,
@@ -42,13 +42,13 @@ async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequen
     wanted = await access_users(app, users, "userIds")
     names = await _display_names(app, [inviter, *wanted[:MOST_NAMED]])
 
-    def decide(snapshot: GroupSnapshot, _actor: Member) -> Decision | None:
+    def decide(snapshot: GroupSnapshot, _actor: Member) -> GroupDecision | None:
         new = [user for user in wanted if not _is_current(snapshot, user)]
         if not new:
             return None
         if snapshot.head.member_count + len(new) > most:
             raise _group_full(most)
-        return Decision(ProposedChange(joining=tuple(new)), _invitation_text(names, inviter, new), new)
+        return GroupDecision(ProposedChange(joining=tuple(new)), _invitation_text(names, inviter, new), new)
 
     await carry_out(app, inviter, conversation, wanted, decide)
     return await view_group(app, inviter, conversation)
@@ -59,10 +59,10 @@ async def remove_member(app: Confab, actor: UserId, group: str, user: str) -> Ac
     conversation, target = await access_group(app, actor, group), UserId(user)
     names = await _display_names(app, [actor, target])
 
-    def decide(snapshot: GroupSnapshot, member: Member) -> Decision:
+    def decide(snapshot: GroupSnapshot, member: Member) -> GroupDecision:
         check_removal(member, user, snapshot.members.get(target))
         text = f"{names[actor]} removed {names[target]}"
-        return Decision(ProposedChange(leaving=(target,)), text, [target])
+        return GroupDecision(ProposedChange(leaving=(target,)), text, [target])
 
     await carry_out(app, actor, conversation, [target], decide)
     return await view_group(app, actor, conversation)
@@ -73,9 +73,9 @@ async def leave_group(app: Confab, user: UserId, group: str) -> None:
     conversation = await access_group(app, user, group)
     names = await _display_names(app, [user])
 
-    def decide(_snapshot: GroupSnapshot, member: Member) -> Decision:
+    def decide(_snapshot: GroupSnapshot, member: Member) -> GroupDecision:
         check_leaving(member)
-        return Decision(ProposedChange(leaving=(user,)), f"{names[user]} left", [user])
+        return GroupDecision(ProposedChange(leaving=(user,)), f"{names[user]} left", [user])
 
     await carry_out(app, user, conversation, [], decide)
 
@@ -88,11 +88,11 @@ async def transfer_owner(app: Confab, actor: UserId, group: str, user: str) -> A
     conversation, target = await access_group(app, actor, group), UserId(user)
     names = await _display_names(app, [actor, target])
 
-    def decide(snapshot: GroupSnapshot, member: Member) -> Decision:
+    def decide(snapshot: GroupSnapshot, member: Member) -> GroupDecision:
         check_owner(member)
         check_target(member, user, snapshot.members.get(target))
         change = ProposedChange(roles=((actor, MEMBER), (target, OWNER)), fields={"owner": target})
-        return Decision(change, f"{names[actor]} made {names[target]} the owner", [target])
+        return GroupDecision(change, f"{names[actor]} made {names[target]} the owner", [target])
 
     await carry_out(app, actor, conversation, [target], decide)
     return await view_group(app, actor, conversation)
@@ -102,12 +102,12 @@ async def set_member_role(app: Confab, actor: UserId, group: str, user: str, rol
     """Make a member an ADMIN or a MEMBER. Raises NotFound, NotAMember, Forbidden, InvalidInput, RateLimited."""
     conversation, target = await access_group(app, actor, group), UserId(user)
 
-    def decide(snapshot: GroupSnapshot, member: Member) -> Decision | None:
+    def decide(snapshot: GroupSnapshot, member: Member) -> GroupDecision | None:
         check_owner(member)
         if role not in (ADMIN, MEMBER):
             raise InvalidInput("role must be ADMIN or MEMBER; use transferOwner to make an owner", field="role")
         changed = check_target(member, user, snapshot.members.get(target))
-        return Decision(ProposedChange(roles=((target, role),))) if changed.role != role else None
+        return GroupDecision(ProposedChange(roles=((target, role),))) if changed.role != role else None
 
     await carry_out(app, actor, conversation, [target], decide)
     return await view_group(app, actor, conversation)
@@ -134,7 +134,7 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
     conversation = await access_group(app, actor, group)
     names = await _display_names(app, [actor])
 
-    def decide(snapshot: GroupSnapshot, member: Member) -> Decision | None:
+    def decide(snapshot: GroupSnapshot, member: Member) -> GroupDecision | None:
         check_moderator(member)
         info = snapshot.head.group
         assert info is not None
@@ -146,7 +146,7 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
         if update.full_history is not None and update.full_history != info.full_history:
             fields["full_history"] = update.full_history
         text = f"{names[actor]} renamed the group to {update.name}" if "name" in fields else None
-        return Decision(ProposedChange(fields=fields), text) if fields else None
+        return GroupDecision(ProposedChange(fields=fields), text) if fields else None
 
     await carry_out(app, actor, conversation, [], decide)
     return await view_group(app, actor, conversation)
@@ -175,9 +175,9 @@ async def delete_conversation(app: Confab, actor: UserId, conversation: str) -> 
 
 
 async def _end_group(app: Confab, actor: UserId, group: ConversationId, end: GroupEnd, argument: str) -> None:
-    def decide(_snapshot: GroupSnapshot, member: Member) -> Decision:
+    def decide(_snapshot: GroupSnapshot, member: Member) -> GroupDecision:
         check_owner(member)
-        return Decision(ProposedChange(fields={"end": end}))
+        return GroupDecision(ProposedChange(fields={"end": end}))
 
     await carry_out(app, actor, group, [], decide, argument)
 

@@ -24,7 +24,7 @@ from store.redis.single_flight import retry_until_true
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class GroupDecision:
     """A change to make. `text`: the SYSTEM message that announces it; None: no message does. `about`: its mentions."""
 
     change: ProposedChange
@@ -32,7 +32,7 @@ class Decision:
     about: Sequence[UserId] = ()
 
 
-Decide = Callable[[GroupSnapshot, Member], Decision | None]
+Decide = Callable[[GroupSnapshot, Member], GroupDecision | None]
 """Decides on a group for an acting member. Raises the caller's error; returns None if there is nothing to do."""
 
 

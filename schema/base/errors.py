@@ -99,7 +99,7 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
     return formatted
 
 
-def refusal_by(failure: Exception) -> RequestRefused:
+def refusal_for(failure: Exception) -> RequestRefused:
     """Return the refusal that ends a subscription after a failure."""
     if isinstance(failure, RequestRefused):
         # A new exception: a raised one keeps its frames alive, and this may be raised for many subscribers.

@@ -31,7 +31,7 @@ class ConversationType(Enum):
     "thread's parent message."
 )
 class Conversation:
-    key: strawberry.Private[ConversationId]
+    conversation_id: strawberry.Private[ConversationId]
     id: strawberry.ID
     type: ConversationType
 
@@ -41,12 +41,12 @@ class Conversation:
 
     @strawberry.field
     def last_message(self, info: Info) -> MessageType | None:
-        return load_last_message(info.context, self.key)
+        return load_last_message(info.context, self.conversation_id)
 
     @strawberry.field
     def session(self, info: Info) -> SessionType | None:
         return then(
-            info.context.loaders.sessions.load(self.key),
+            info.context.loaders.sessions.load(self.conversation_id),
             lambda found: session_from(found) if found is not None else None,
         )
 
@@ -72,7 +72,9 @@ class PrivateConversation(Conversation, Node):
         people = parse_private(conversation)
         assert people is not None
         peer = people[1] if people[0] == context.viewer else people[0]
-        return cls(id=strawberry.ID(conversation), key=conversation, peer_id=peer, type=ConversationType.PRIVATE)
+        return cls(
+            id=strawberry.ID(conversation), conversation_id=conversation, peer_id=peer, type=ConversationType.PRIVATE
+        )
 
     @classmethod
     async def find(cls, context: Context, conversation: ConversationId) -> PrivateConversation | None:
@@ -99,7 +101,7 @@ class SubBizGateway(Conversation, Node):
             newest = session.newest_inside if session is not None else None
             return load_last_message(context, newest) if newest is not None else None
 
-        return then(context.loaders.sessions.load(self.key), newest_inside)
+        return then(context.loaders.sessions.load(self.conversation_id), newest_inside)
 
     def load_title(self, context: Context) -> Any:
         return self.sub_biz
@@ -109,7 +111,7 @@ class SubBizGateway(Conversation, Node):
         """Return the gateway of a subBiz in which the viewer has sessions."""
         return cls(
             id=strawberry.ID(conversation),
-            key=conversation,
+            conversation_id=conversation,
             sub_biz=conversation.removeprefix("b_"),
             type=ConversationType.SUB_BIZ,
         )

@@ -18,5 +18,5 @@ class CaughtUpType:
 
     @classmethod
     def from_event(cls, event: CaughtUp) -> Self:
-        """Return the event as the API shows it."""
+        """Return the GraphQL object of an event."""
         return cls(cursor=CURSOR, reset=event.reset)

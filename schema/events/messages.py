@@ -21,7 +21,7 @@ class WithMessage:
 
     @classmethod
     def from_event(cls, event: MessageEvent) -> Self:
-        """Return the event as the API shows it."""
+        """Return the GraphQL object of an event."""
         return cls(message=message_from(event.message), cursor=CURSOR)
 
 

@@ -30,7 +30,7 @@ class ReceiptAdvancedType:
 
     @classmethod
     def from_event(cls, event: ReceiptAdvanced) -> Self:
-        """Return the event as the API shows it."""
+        """Return the GraphQL object of an event."""
         return cls(
             user_id=event.user,
             conversation_id=strawberry.ID(event.conversation),

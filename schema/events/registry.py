@@ -27,7 +27,7 @@ class MessageEventType(Protocol):
 
     @classmethod
     def from_event(cls, event: Any) -> object:
-        """Return an event as the API shows it, with CURSOR for the cursor."""
+        """Return the GraphQL object of an event, with CURSOR for the cursor."""
 
 
 MESSAGE_EVENT_TYPES: Mapping[type, type[MessageEventType]] = {
@@ -55,5 +55,5 @@ def message_event_union() -> object:
 
 
 def message_event_from(event: object) -> object:
-    """Return an event as the API shows it."""
+    """Return the GraphQL object of an event."""
     return MESSAGE_EVENT_TYPES[type(event)].from_event(event)

@@ -40,7 +40,7 @@ class SyncSessionType:
 
     @classmethod
     def from_event(cls, event: SessionChanged | SessionSync) -> Self:
-        """Return a change, or a part of what was missed, as the API shows it."""
+        """Return the GraphQL object of a live change or of a part of what was missed."""
         return cls(
             reason=SyncReasonType(event.reason),
             has_more=isinstance(event, SessionSync) and event.has_more,

@@ -21,7 +21,7 @@ class TypingStartedType:
 
     @classmethod
     def from_event(cls, event: TypingStarted) -> Self:
-        """Return the event as the API shows it."""
+        """Return the GraphQL object of an event."""
         return cls(user_id=event.user, conversation_id=strawberry.ID(event.conversation), at=Timestamp(event.at_ms))
 
     @strawberry.field

@@ -17,7 +17,7 @@ import structlog
 
 from resolvers.live.live_stream import LiveEvent, LivePayload
 from resolvers.users.callers import Caller
-from schema.base.errors import refusal_by
+from schema.base.errors import refusal_for
 from schema.base.viewers import IDENTITY, TrackedViewer, ViewerDependency
 from schema.events.source import CURSOR, Source
 from subscriptions.transport.engine import RequestRefused, StreamEnded
@@ -183,7 +183,7 @@ class Rendering:
         try:
             template = ResponseTemplate(await self._execute(self._convert(self.payload), viewer))
         except Exception as failure:
-            return refusal_by(failure)
+            return refusal_for(failure)
         dependencies = tuple(viewer.dependencies)
         if not dependencies:
             self._result_for_all = template
@@ -253,7 +253,7 @@ class ResponseStream:
             try:
                 self._event = source.stream.take()
             except Exception as failure:
-                raise refusal_by(failure) from failure
+                raise refusal_for(failure) from failure
             if self._event is None:
                 return None
         event, result = self._event, self._result
@@ -262,7 +262,7 @@ class ResponseStream:
             if result is None:
                 return None
         if isinstance(result, RequestRefused):
-            raise refusal_by(result)
+            raise refusal_for(result)
         self._event = self._rendering = self._result = None
         if result.needs_cursor and event.cursor is not None:
             return result.fill(source.cursor(event.cursor))

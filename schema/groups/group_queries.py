@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import strawberry
 
 from resolvers.groups import groups
 from schema.base.context import Info
-from schema.base.nodes import page_info
-from schema.groups.group_types import Group, GroupConnection, GroupEdge, group_from
+from schema.groups.group_types import Group, GroupConnection, load_group_connection
 from store.base.ids import ConversationId
 
 
@@ -23,12 +20,4 @@ class GroupQueries:
     async def my_groups(self, info: Info, first: int | None = 50, after: str | None = None) -> GroupConnection:
         context = info.context
         page = await groups.list_groups(context.app, context.viewer, first, after)
-        heads = await asyncio.gather(*(context.loaders.head(edge.node) for edge in page.edges))
-        return GroupConnection(
-            edges=[
-                GroupEdge(node=group_from(head), cursor=edge.cursor)
-                for edge, head in zip(page.edges, heads, strict=True)
-                if head is not None
-            ],
-            page_info=page_info(page),
-        )
+        return await load_group_connection(context, page)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from enum import Enum
 from typing import Any
 
 import strawberry
 
+from resolvers.base.pages import Page
 from resolvers.groups import groups
 from schema.base.context import Context, Info
 from schema.base.nodes import Node, PageInfo, page_info
@@ -103,18 +105,13 @@ class Group(Conversation, Node):
         self, info: Info, first: int | None = 50, after: str | None = None
     ) -> GroupMemberConnection | None:
         context = info.context
-        access = await context.loaders.access(self.key)
+        access = await context.loaders.access(self.conversation_id)
         page = await groups.list_members(context.app, access, first, after) if access is not None else None
-        if page is None:
-            return None
-        return GroupMemberConnection(
-            edges=[GroupMemberEdge(node=_member_from(edge.node), cursor=edge.cursor) for edge in page.edges],
-            page_info=page_info(page),
-        )
+        return _member_connection(page) if page is not None else None
 
     @strawberry.field
     async def viewer_role(self, info: Info) -> GroupRole | None:
-        access = await info.context.loaders.access(self.key)
+        access = await info.context.loaders.access(self.conversation_id)
         member = access.member if access is not None else None
         return GroupRole(member.role) if member is not None and member.is_current else None
 
@@ -122,7 +119,7 @@ class Group(Conversation, Node):
         description="The ranges of seq the caller may read, oldest first; toSeq is null while still a member."
     )
     async def visible_ranges(self, info: Info) -> list[SeqRange]:
-        access = await info.context.loaders.access(self.key)
+        access = await info.context.loaders.access(self.conversation_id)
         ranges = access.ranges if access is not None else []
         return [SeqRange(from_seq=first, to_seq=last) for first, last in ranges]
 
@@ -135,7 +132,7 @@ def group_from(head: Head) -> Group:
         id=strawberry.ID(head.conversation),
         head=head,
         owner_id=info.owner,
-        key=head.conversation,
+        conversation_id=head.conversation,
         type=ConversationType.GROUP,
         name=info.name,
         avatar_url=info.avatar_url,
@@ -143,6 +140,13 @@ def group_from(head: Head) -> Group:
         history_visibility=HistoryVisibility.FULL if info.full_history else HistoryVisibility.SINCE_JOIN,
         status=GroupStatus.DISSOLVED if head.has_ended else GroupStatus.ACTIVE,
         created_at=DateTime(info.created_at_ms),
+    )
+
+
+def _member_connection(page: Page[Member]) -> GroupMemberConnection:
+    return GroupMemberConnection(
+        edges=[GroupMemberEdge(node=_member_from(edge.node), cursor=edge.cursor) for edge in page.edges],
+        page_info=page_info(page),
     )
 
 
@@ -160,3 +164,16 @@ class GroupEdge:
 class GroupConnection:
     edges: list[GroupEdge]
     page_info: PageInfo
+
+
+async def load_group_connection(context: Context, page: Page[ConversationId]) -> GroupConnection:
+    """Load the groups of a page, and return them as a Relay connection. Groups that no longer exist are left out."""
+    heads = await asyncio.gather(*(context.loaders.head(edge.node) for edge in page.edges))
+    return GroupConnection(
+        edges=[
+            GroupEdge(node=group_from(head), cursor=edge.cursor)
+            for edge, head in zip(page.edges, heads, strict=True)
+            if head is not None
+        ],
+        page_info=page_info(page),
+    )

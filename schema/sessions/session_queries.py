@@ -6,16 +6,16 @@ import strawberry
 
 from resolvers.sessions import session_lists
 from schema.base.context import Info
-from schema.base.nodes import page_info
-from schema.base.scalars import Cursor, Timestamp
+from schema.base.scalars import Cursor
 from schema.sessions.session_types import (
     SessionCategory,
     SessionConnection,
     SessionDelta,
-    SessionEdge,
     SessionType,
+    category_from,
     find_session,
-    session_from,
+    session_connection,
+    session_delta,
 )
 
 
@@ -36,13 +36,8 @@ class SessionQueries:
         category_id: strawberry.ID | None = None,
     ) -> SessionConnection:
         context = info.context
-        listed = await session_lists.list_sessions(context.app, context.viewer, first, after, sub_biz, category_id)
-        return SessionConnection(
-            edges=[SessionEdge(node=session_from(edge.node), cursor=edge.cursor) for edge in listed.page.edges],
-            page_info=page_info(listed.page),
-            total_unread=listed.total_unread,
-            cursor=Cursor(listed.cursor),
-        )
+        page = await session_lists.list_sessions(context.app, context.viewer, first, after, sub_biz, category_id)
+        return session_connection(page)
 
     @strawberry.field(
         description="Also returns an INVALID session, with that status. For a channel: the caller's read state there."
@@ -58,13 +53,7 @@ class SessionQueries:
     async def sync_sessions(self, info: Info, since: Cursor | None = None, first: int | None = 100) -> SessionDelta:
         context = info.context
         delta = await session_lists.sync_sessions(context.app, context.viewer, since, first)
-        return SessionDelta(
-            sessions=[session_from(session) for session in delta.sessions],
-            cursor=Cursor(session_lists.sync_cursor(context.app, context.viewer, delta.cursor)),
-            has_more=delta.has_more,
-            total_unread=delta.total_unread,
-            reset=delta.reset,
-        )
+        return session_delta(context, delta)
 
     @strawberry.field(description="Sum of unreadCount over the caller's valid sessions that are not muted.")
     async def total_unread(self, info: Info) -> int:
@@ -75,13 +64,5 @@ class SessionQueries:
         "unreadCount."
     )
     async def session_categories(self, info: Info) -> list[SessionCategory]:
-        return [
-            SessionCategory(
-                newest_in=folder.newest,
-                category_id=strawberry.ID(folder.category),
-                session_count=folder.session_count,
-                unread_count=folder.unread_count,
-                write_ts=Timestamp(folder.write_ts),
-            )
-            for folder in await session_lists.list_folders(info.context.app, info.context.viewer)
-        ]
+        categories = await session_lists.list_categories(info.context.app, info.context.viewer)
+        return [category_from(category) for category in categories]

@@ -9,12 +9,13 @@ import strawberry
 
 from resolvers.sessions import session_lists
 from schema.base.context import Context, Info
-from schema.base.nodes import Node, PageInfo
+from schema.base.nodes import Node, PageInfo, page_info
 from schema.base.scalars import Cursor, DateTime, Timestamp
 from schema.compiler import then
 from schema.messages.message_types import MessageType, message_from
 from store.base.ids import ConversationId, ConversationKind, kind_of, session_id
 from store.sessions.session import Session
+from store.sessions.session_store import Category
 
 if TYPE_CHECKING:
     from schema.conversations.conversation_types import Conversation
@@ -31,8 +32,8 @@ class SessionStatus(Enum):
 
 @strawberry.type(name="Session", description="One user's context of one conversation. Overwritten, never appended.")
 class SessionType(Node):
-    key: strawberry.Private[ConversationId]
-    newest_in: strawberry.Private[ConversationId | None]
+    conversation_id: strawberry.Private[ConversationId]
+    last_message_in: strawberry.Private[ConversationId | None]
     write_seq: int = strawberry.field(
         description="Seq of the conversation's newest message, and how far this user has read and received."
     )
@@ -69,11 +70,11 @@ class SessionType(Node):
         "DISSOLVED and its last owner."
     )
     def conversation(self, info: Info) -> ConversationRef:
-        return info.context.load_conversation(self.key)
+        return info.context.load_conversation(self.conversation_id)
 
     @strawberry.field
     def last_message(self, info: Info) -> MessageType | None:
-        return load_last_message(info.context, self.newest_in) if self.newest_in is not None else None
+        return load_last_message(info.context, self.last_message_in) if self.last_message_in is not None else None
 
 
 def session_from(session: Session) -> SessionType:
@@ -81,8 +82,8 @@ def session_from(session: Session) -> SessionType:
     private = kind_of(session.conversation) is ConversationKind.PRIVATE
     return SessionType(
         id=strawberry.ID(session_id(session.user, session.conversation)),
-        key=session.conversation,
-        newest_in=session.newest_inside if session.is_gateway else session.conversation,
+        conversation_id=session.conversation,
+        last_message_in=session.newest_inside if session.is_gateway else session.conversation,
         write_seq=session.write_seq,
         read_seq=session.read_seq,
         delivered_seq=session.delivered_seq,
@@ -137,7 +138,7 @@ class SessionDelta:
 
 @strawberry.type
 class SessionCategory:
-    newest_in: strawberry.Private[ConversationId]
+    last_message_in: strawberry.Private[ConversationId]
     category_id: strawberry.ID
     session_count: int
     unread_count: int
@@ -145,7 +146,39 @@ class SessionCategory:
 
     @strawberry.field
     def last_message(self, info: Info) -> MessageType | None:
-        return load_last_message(info.context, self.newest_in)
+        return load_last_message(info.context, self.last_message_in)
+
+
+def session_connection(listed: session_lists.SessionPage) -> SessionConnection:
+    """Return a page of sessions as a Relay connection."""
+    return SessionConnection(
+        edges=[SessionEdge(node=session_from(edge.node), cursor=edge.cursor) for edge in listed.page.edges],
+        page_info=page_info(listed.page),
+        total_unread=listed.total_unread,
+        cursor=Cursor(listed.cursor),
+    )
+
+
+def session_delta(context: Context, delta: session_lists.Delta) -> SessionDelta:
+    """Return the GraphQL object of the changes since a cursor."""
+    return SessionDelta(
+        sessions=[session_from(session) for session in delta.sessions],
+        cursor=Cursor(session_lists.sync_cursor(context.app, context.viewer, delta.cursor)),
+        has_more=delta.has_more,
+        total_unread=delta.total_unread,
+        reset=delta.reset,
+    )
+
+
+def category_from(category: Category) -> SessionCategory:
+    """Return the GraphQL object of a category."""
+    return SessionCategory(
+        last_message_in=category.newest,
+        category_id=strawberry.ID(category.name),
+        session_count=category.session_count,
+        unread_count=category.unread_count,
+        write_ts=Timestamp(category.write_ts),
+    )
 
 
 async def find_session(context: Context, conversation: str) -> SessionType | None:

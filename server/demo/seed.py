@@ -39,10 +39,9 @@ from server.settings import UNLIMITED, Settings
 from store.base.clock import SystemClock
 from store.base.ids import ConversationId, UserId, message_id, private_id
 from store.deployment.chat_imports import ImportStore
-from store.deployment.redis_generations import DEPLOYMENT
 from store.messages.message import Message, MessageKind
 from store.mongo.client import Mongo
-from store.mongo.collections import CONVERSATIONS
+from store.mongo.collections import CONVERSATIONS, DEPLOYMENT
 
 _START_WAIT_SECONDS = 60.0
 """A new MongoDB may take long to create its indexes on a busy machine."""

@@ -16,9 +16,10 @@ import secrets
 from store.base.clock import DeploymentClock
 from store.base.errors import Unreachable
 from store.deployment.deployment_time import DeploymentTime
-from store.deployment.redis_generations import DEPLOYMENT, FallbackServer, Generations
+from store.deployment.redis_generations import FallbackServer, Generations
 from store.deployment.worker_numbers import WorkerNumbers
 from store.mongo.client import Mongo
+from store.mongo.collections import DEPLOYMENT
 from store.mongo.indexes import Indexes
 from store.mongo.migrations import check_version, known_version
 from store.redis.cache import Cache, Call

@@ -10,8 +10,8 @@ import structlog
 
 from store.base.clock import Clock
 from store.base.errors import Unreachable
-from store.deployment.redis_generations import DEPLOYMENT
 from store.mongo.client import Document, Mongo
+from store.mongo.collections import DEPLOYMENT
 
 _log = structlog.get_logger()
 

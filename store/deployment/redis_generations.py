@@ -29,11 +29,10 @@ import structlog
 
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
+from store.mongo.collections import DEPLOYMENT
 from store.redis.cache import Cache
 
 _log = structlog.get_logger()
-
-DEPLOYMENT = "deployment"
 
 CLUSTER = "cluster"
 """The run id of a cluster. Its nodes have their own."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 
-from store.deployment.redis_generations import AWAY, DEPLOYMENT
+from store.deployment.redis_generations import AWAY
 from store.mongo.client import Mongo
+from store.mongo.collections import DEPLOYMENT
 
 _NOW = {"$toLong": "$$NOW"}
 _NOW_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}

@@ -38,19 +38,19 @@ class StaleCaches:
         self._generations = generations
         self._conversations = conversations
         self._sessions = sessions
-        self._users: dict[UserId, float] = {}
+        self._stale_users: dict[UserId, float] = {}
         """When each was added, by `time.monotonic`."""
-        self._talks: dict[ConversationId, float] = {}
+        self._stale_conversations: dict[ConversationId, float] = {}
         self._overflowed_at = -math.inf
 
     def add_user(self, user: UserId) -> None:
         """Remember a user whose sessions were changed."""
-        self._users[user] = time.monotonic()
+        self._stale_users[user] = time.monotonic()
         self._limit()
 
     def add_conversation(self, conversation: ConversationId) -> None:
         """Remember a conversation whose head or membership was changed, which concerns all its members."""
-        self._talks[conversation] = time.monotonic()
+        self._stale_conversations[conversation] = time.monotonic()
         self._limit()
 
     async def invalidate(self) -> None:
@@ -65,15 +65,15 @@ class StaleCaches:
             self._overflowed_at = -math.inf
             # What was added since then is invalidated by the next call, under the new key names.
             return
-        if not (self._users or self._talks):
+        if not (self._stale_users or self._stale_conversations):
             return
-        users, self._users = self._users, {}
-        talks, self._talks = self._talks, {}
+        users, self._stale_users = self._stale_users, {}
+        talks, self._stale_conversations = self._stale_conversations, {}
         try:
             await self._invalidate(users, talks)
         except BaseException:
-            self._users = users | self._users
-            self._talks = talks | self._talks
+            self._stale_users = users | self._stale_users
+            self._stale_conversations = talks | self._stale_conversations
             self._limit()
             raise
 
@@ -83,9 +83,9 @@ class StaleCaches:
         return self._generations.began_at - _CLOCK_TOLERANCE_SECONDS
 
     def _limit(self) -> None:
-        if len(self._users) + len(self._talks) > _MAX_REMEMBERED:
-            self._users.clear()
-            self._talks.clear()
+        if len(self._stale_users) + len(self._stale_conversations) > _MAX_REMEMBERED:
+            self._stale_users.clear()
+            self._stale_conversations.clear()
             self._overflowed_at = time.monotonic()
 
     async def _invalidate(self, users: dict[UserId, float], talks: dict[ConversationId, float]) -> None:

@@ -19,6 +19,8 @@ RECEIPTS = "receipts"
 CLAIMS = "claims"
 REVOCATIONS = "revocations"
 ORIGINS = "origins"
+DEPLOYMENT = "deployment"
+"""One row: state of the deployment as a whole."""
 
 PLACE = (("c", 1), ("b", 1), ("s", 1))
 """Fields of the unique index of `messages`: conversation, bucket, seq."""

@@ -25,8 +25,8 @@ import structlog
 from pymongo.errors import DuplicateKeyError
 
 from store.base.errors import StoreError, Unreachable
-from store.deployment.redis_generations import DEPLOYMENT
 from store.mongo.client import Document, Mongo
+from store.mongo.collections import DEPLOYMENT
 
 _log = structlog.get_logger()
 

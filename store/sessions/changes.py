@@ -157,18 +157,29 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """An event of a conversation that changes nothing in the session."""
+
+    kind: ClassVar[str] = "notice"
+    conversation: ConversationId
+
+    def script_fields(self, at: int) -> dict[str, Any]:
+        """Return the conversation."""
+        return {"c": self.conversation}
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiptReceived:
-    """Another user has read or received messages of this user, up to `seq`."""
+    """The other user of a private conversation has read or received messages of this user, up to `seq`."""
 
     kind: ClassVar[str] = "receipt"
     conversation: ConversationId
     receipt: ReceiptKind
     seq: int
-    is_private: bool
 
     def script_fields(self, at: int) -> dict[str, Any]:
         """Return the other user's position."""
-        return {"c": self.conversation, "k": self.receipt.value, "s": self.seq, "peer": int(self.is_private)}
+        return {"c": self.conversation, "k": self.receipt.value, "s": self.seq}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ from store.base.ids import ConversationId, UserId, parse_private
 from store.messages.message import ReservedMessage
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.redis.request_scope import RequestScope
-from store.sessions.apply_results import ApplyResult, parse_result
-from store.sessions.changes import ReceiptReceived, logged
+from store.sessions.apply_results import ApplyResult
+from store.sessions.changes import ReceiptReceived
 from store.store import Store
-from subscriptions.realtime.bus import Bus
+from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
-from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _log = structlog.get_logger()
 
@@ -51,9 +50,9 @@ class ReceiptNotifier:
     senders find the receipt by querying.
     """
 
-    def __init__(self, store: Store, bus: Bus) -> None:
+    def __init__(self, store: Store, publisher: EventPublisher) -> None:
         self._store = store
-        self._bus = bus
+        self._publisher = publisher
         self._tasks: set[asyncio.Task[None]] = set()
         self._newest: dict[tuple[ConversationId, UserId], asyncio.Task[None]] = {}
         self._at_once = asyncio.Semaphore(_AT_ONCE)
@@ -173,19 +172,9 @@ class ReceiptNotifier:
 
     async def _publish(self, receipt: ReceiptAdvanced, users: list[UserId]) -> None:
         """Apply a receipt to senders' cached states, and send the event to their devices."""
-        if not users:
-            return
-        store, conversation = self._store, receipt.conversation
-        if not store.cache.is_shared:
-            for user in users:
-                store.stale_caches.add_user(user)
-            return
-        received = ReceiptReceived(conversation, receipt.kind, receipt.seq, _is_private(conversation))
-        change = logged(received, store.clock.now_ms(), receipt.log_entry())
-        answers = await store.cache.run_in_background([store.sessions.apply(user, change) for user in users])
-        outgoing = OutgoingEvents()
-        outgoing.add(receipt, [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)])
-        self._bus.send(outgoing)
+        conversation = receipt.conversation
+        received = ReceiptReceived(conversation, receipt.kind, receipt.seq) if _is_private(conversation) else None
+        await self._publisher.publish(receipt, users, received)
 
 
 def _is_private(conversation: ConversationId) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from store.base.ids import PARTITIONS, ConversationId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
-from tests.api.client import LIVE_MESSAGES, SYNC, Api, Json
+from tests.api.client import Api, Json
 from tests.api.session_calls import MESSAGE
 
 ALL_PARTITIONS = range(PARTITIONS)
@@ -43,23 +43,6 @@ async def read_everywhere(api: Api, user: str, message: Json) -> dict[str, Json]
         "list": newest[0],
         "synchronisation": newest[1],
     }
-
-
-async def current_cursor(api: Api, user: str) -> str:
-    """Return the newest cursor of the user's clock."""
-    value: str = (await api.data(user, SYNC))["syncSessions"]["cursor"]
-    return value
-
-
-async def read_missed_events(api: Api, user: str, since: str) -> list[Json]:
-    """Return the message events after a cursor, without the CaughtUp event. Fail if it is a reset."""
-    subscriber = await api.subscribe(user, LIVE_MESSAGES, since=since)
-    events = [await subscriber.next()]
-    while events[-1]["__typename"] != "CaughtUp":
-        events.append(await subscriber.next())
-    assert events.pop()["reset"] is False
-    await subscriber.stop()
-    return events
 
 
 async def set_member(api: Api, group: str, user: str, *, role: str = "MEMBER", until: int = -1) -> None:

@@ -1,4 +1,4 @@
-"""The mutation that CONTRIBUTING.md walks through can be added as it says, and works."""
+"""Each recipe of CONTRIBUTING.md can be applied to a copy of the project, and what comes of it passes its tests."""
 
 from __future__ import annotations
 
@@ -12,21 +12,44 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TAKEN = ("resolvers", "schema", "server", "store", "subscriptions", "tests", "docs", "pyproject.toml")
+COPIED = ("resolvers", "schema", "server", "store", "subscriptions", "tests", "docs", "pyproject.toml")
+
+RULES = [
+    "tests/schema/test_contract.py",
+    "tests/security/test_authorisation.py::test_every_field_of_the_schema_has_one_rule",
+]
+RECIPES = {
+    "Adding a mutation": [
+        "tests/api/sessions/test_nicknames.py",
+        "tests/api/sessions/test_session_mutations.py::test_every_device_is_told_once_and_nobody_else[naming]",
+    ],
+    "Add an event with its mutation": ["tests/api/live/test_nudging.py"],
+}
+"""The tests of each recipe, by the heading of its section."""
+
+
+def section(heading: str) -> str:
+    """Return a section of CONTRIBUTING.md."""
+    sections = re.split(r"^## ", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
+    (found,) = [text for text in sections if text.startswith(heading + "\n")]
+    return found
+
+
+def copy_project(target: Path) -> None:
+    """Copy what the recipes change and need."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", "static"))
+        else:
+            shutil.copy(source, target)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git applies the steps, and there is none")
-def test_each_step_applies_and_what_comes_of_it_passes_its_tests(tmp_path: Path) -> None:
-    ignored = shutil.ignore_patterns("__pycache__", "static")
-    for name in TAKEN:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, tmp_path / name, ignore=ignored)
-        else:
-            shutil.copy(source, tmp_path)
-    steps = re.findall(r"^```diff\n(.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE)
-    assert len(steps) > 8
-    # Of no repository that the folder may lie in.
+@pytest.mark.parametrize("heading", list(RECIPES))
+def test_a_recipe_applies_and_its_tests_pass(tmp_path: Path, heading: str) -> None:
+    copy_project(tmp_path)
+    # Git must not find a repository that the folder lies in.
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
 
     def run(*command: str, text: str | None = None) -> str:
@@ -34,15 +57,14 @@ def test_each_step_applies_and_what_comes_of_it_passes_its_tests(tmp_path: Path)
         assert done.returncode == 0, f"{command}\n{text or ''}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    steps = re.findall(r"^```diff\n(.*?)^```$", section(heading), re.DOTALL | re.MULTILINE)
+    assert len(steps) > 4
     for step in steps:
         run("git", "apply", "-", text=step)
     (tmp_path / "schema" / "schema.graphql").write_text(run(sys.executable, "-m", "server.cli", "schema"))
-    new = [
-        "tests/api/sessions/test_nicknames.py",
-        "tests/api/sessions/test_session_mutations.py::test_every_device_is_told_once_and_nobody_else[naming]",
-    ]
-    rules = [
-        "tests/schema/test_contract.py",
-        "tests/security/test_authorisation.py::test_every_field_of_the_schema_has_one_rule",
-    ]
-    run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *new, *rules)
+    run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *RECIPES[heading], *RULES)
+
+
+def test_an_event_with_its_mutation_touches_at_most_13_files() -> None:
+    touched = set(re.findall(r"^\+\+\+ b/(.*)$", section("Add an event with its mutation"), re.MULTILINE))
+    assert len(touched | {"schema/schema.graphql"}) <= 13

@@ -42,18 +42,18 @@ async def _inject_while_sending(
     world: World, servers: Sequence[Services], inject: Callable[[], None], times: int
 ) -> None:
     """Send from all users, through the servers in turn, and inject a fault meanwhile."""
-    talk = asyncio.gather(
+    sending = asyncio.gather(
         *(_send_from_all(world, server, sender) for server, sender in zip(cycle(servers), PEOPLE, strict=False))
     )
-    harmed = 0
-    while harmed < times and not talk.done():
+    injected = 0
+    while injected < times and not sending.done():
         await asyncio.sleep(0.08)
-        if not talk.done():
+        if not sending.done():
             await asyncio.to_thread(inject)
-            harmed += 1
-    assert harmed, "the talk was over before anything was harmed"
+            injected += 1
+    assert injected, "all messages were sent before the first fault"
     async with asyncio.timeout(90):
-        await talk
+        await sending
 
 
 async def _check_counts(world: World, services: Services) -> None:

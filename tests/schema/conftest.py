@@ -1,4 +1,4 @@
-"""Fixtures of the API tests, for the tests that execute operations."""
+"""Fixtures of the API tests, for tests that execute operations."""
 
 from __future__ import annotations
 

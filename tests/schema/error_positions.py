@@ -1,4 +1,4 @@
-"""What errors do to an answer, whichever of them came first."""
+"""Positions of errors in a response, independent of the order in which the errors occurred."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from typing import Any
 
 from graphql import ExecutionResult
 
-Place = tuple[Any, ...]
+Position = tuple[Any, ...]
 
 
-def nulled(result: ExecutionResult) -> set[Place]:
-    """Where errors left null; with what went wrong where that was at the place itself. Which one is told of several errors that
-    lead to the same null further out depends on which came first."""
-    found: set[Place] = set()
+def null_positions(result: ExecutionResult) -> set[Position]:
+    """Return the positions at which errors left null. An error at the position itself adds its message.
+
+    If several errors lead to the same null further out, the first one to occur is reported, which may be any of them.
+    """
+    positions: set[Position] = set()
     for error in result.errors or ():
-        value, path, at = result.data, list(error.path or ()), []
+        value, path, position = result.data, list(error.path or ()), []
         while value is not None and path:
-            at.append(path.pop(0))
-            value = value[at[-1]]
-        found.add((*at, None if path else f"{error.message} {error.original_error!r} {error.locations}"))
-    return {(*at[:-1], None) if (*at[:-1], None) in found else at for at in found}
+            position.append(path.pop(0))
+            value = value[position[-1]]
+        positions.add((*position, None if path else f"{error.message} {error.original_error!r} {error.locations}"))
+    return {(*position[:-1], None) if (*position[:-1], None) in positions else position for position in positions}

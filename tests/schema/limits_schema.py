@@ -1,4 +1,4 @@
-"""A small schema for the limits, and how to tell what was refused."""
+"""A small schema for the tests of query limits, and helpers that expect a refusal."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ SCHEMA = build_schema(
 )
 
 
-def refusal(call, *arguments):
-    """The limit that refuses, what was found, and what was allowed."""
+def expect_limit_refusal(call, *arguments):
+    """Return the limit that refused the call, the value found, and the value allowed."""
     with pytest.raises(GraphQLError) as caught:
         call(*arguments)
     extensions = caught.value.extensions
@@ -53,15 +53,15 @@ def refusal(call, *arguments):
     return extensions["limit"], extensions["found"], extensions["allowed"]
 
 
-def check(source, variables=None, name=None):
-    """All of it, in the engine's order."""
+def check_all_limits(source, variables=None, name=None):
+    """Apply all limits in the order of the engine."""
     document = parse_limited(source, LIMITS)
     check_shape(document, LIMITS)
     assert validate(SCHEMA, document) == []
     check_cost(SCHEMA, document, name, variables, LIMITS)
 
 
-def doubling(levels):
-    """Fragments that each spread the next one twice: 2 ** levels fields."""
+def doubling_fragments(levels):
+    """Return fragments that each spread the next one twice: 2 ** levels fields."""
     chain = " ".join(f"fragment F{n} on User {{ ...F{n + 1} ...F{n + 1} }}" for n in range(levels))
     return f"{{ me {{ ...F0 }} }} {chain} fragment F{levels} on User {{ id }}"

@@ -1,4 +1,4 @@
-"""A schema with everything that a resolver can do, right and wrong."""
+"""A schema whose resolvers do everything that resolvers can do, right and wrong."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ ASYNC = {
     "follows",
     "waits",
 }
-"""Fields that are there only after a while, or things in which they are attributes."""
+"""Fields whose value comes later, or that contain such fields."""
 
 
-def _odd(value: object) -> int:
+def _parse_odd(value: object) -> int:
     if not isinstance(value, int) or value % 2 == 0:
         raise ValueError(f"{value} is not odd")
     return value
@@ -153,7 +153,7 @@ class Twig(Named):
 
     @strawberry.field
     def waits(self) -> list[str | None]:
-        return [_future("one"), "two", _failing("three"), None]  # type: ignore[list-item]
+        return [_future("one"), "two", _fail("three"), None]  # type: ignore[list-item]
 
     @strawberry.field
     def lazily(self) -> list[Named]:
@@ -197,7 +197,7 @@ Thing = Annotated[Leaf | Twig, strawberry.union("Thing")]
 
 
 def thing(depth: int) -> Any:
-    """None below nothing."""
+    """Return None below depth 0."""
     if depth < 0:
         return None
     return Leaf(name=f"leaf {depth}", size=depth) if depth % 3 == 0 else Twig(name=f"twig {depth}", depth=depth)
@@ -210,7 +210,7 @@ def _future(value: Any) -> Any:
     return future
 
 
-async def _failing(text: str) -> Awaitable[str]:
+async def _fail(text: str) -> Awaitable[str]:
     raise RuntimeError(text)
 
 
@@ -234,17 +234,17 @@ class Query:
 class Mutation:
     @strawberry.mutation
     async def append(self, info: strawberry.Info, text: str, fails: bool = False, needed: bool = False) -> Twig | None:
-        """Takes longer the fewer there are, so that only in turn they come in order."""
-        done: list[str] = info.context.done
-        await asyncio.sleep(0.002 / (1 + len(done)))
-        done.append(text)
+        """Sleep longer the fewer entries there are, so that only sequential execution keeps the order."""
+        entries: list[str] = info.context.entries
+        await asyncio.sleep(0.002 / (1 + len(entries)))
+        entries.append(text)
         if fails:
             raise RuntimeError(text)
-        return Twig(name=" ".join(done), depth=2)
+        return Twig(name=" ".join(entries), depth=2)
 
     @strawberry.mutation
     async def must(self, info: strawberry.Info, text: str) -> Twig:
-        info.context.done.append(text)
+        info.context.entries.append(text)
         raise RuntimeError(text)
 
 
@@ -252,6 +252,6 @@ SCHEMA = strawberry.Schema(
     Query,
     Mutation,
     config=StrawberryConfig(
-        scalar_map={Odd: strawberry.scalar(name="Odd", serialize=_odd, parse_value=_odd)},
+        scalar_map={Odd: strawberry.scalar(name="Odd", serialize=_parse_odd, parse_value=_parse_odd)},
     ),
 )

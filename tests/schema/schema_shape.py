@@ -1,4 +1,4 @@
-"""A schema as coordinates (the specification's schema coordinates) and the shape of what is there."""
+"""The coordinates of a schema (as the GraphQL specification defines them), each with its shape."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Shapes = dict[str, str]
 
 
 def shapes_of(schema: GraphQLSchema) -> Shapes:
-    """Of a schema built from SDL: Type, Type&Interface, Type.field, Type.field(argument:), Enum.VALUE, Union|Member, Input.field."""
+    """Return the shape of every coordinate.
+
+    Coordinates are Type, Type&Interface, Type.field, Type.field(argument:), Enum.VALUE, Union|Member, Input.field.
+    """
     shapes: Shapes = {}
     for name, named in schema.type_map.items():
         if name.startswith("__") or is_specified_scalar_type(named):
@@ -62,13 +65,13 @@ def _input(given: GraphQLArgument | GraphQLInputField) -> str:
 
 
 def missing(contract: Shapes, built: Shapes) -> list[str]:
-    """Coordinates of the contract that are not built: the whole where a whole is missing, not its parts too."""
+    """Return coordinates of the contract that are not built. A missing type or field stands for all its parts."""
     absent = contract.keys() - built.keys()
     return sorted(coordinate for coordinate in absent if not any(whole in absent for whole in _wholes(coordinate)))
 
 
 def _wholes(coordinate: str) -> list[str]:
-    """What a coordinate is a part of."""
+    """Return the coordinates that contain this one."""
     wholes = []
     for separator in ("(", ".", "&", "|"):
         whole, found, _ = coordinate.partition(separator)
@@ -78,7 +81,7 @@ def _wholes(coordinate: str) -> list[str]:
 
 
 def different(contract: Shapes, built: Shapes) -> dict[str, tuple[str, str]]:
-    """What is built in another shape than promised: (promised, built)."""
+    """Return the promised and the built shape of every coordinate where they differ."""
     return {
         coordinate: (shape, built[coordinate])
         for coordinate, shape in contract.items()
@@ -87,7 +90,7 @@ def different(contract: Shapes, built: Shapes) -> dict[str, tuple[str, str]]:
 
 
 def demanded(contract: Shapes, built: Shapes, schema: GraphQLSchema) -> list[str]:
-    """Additions that would break a client of the contract: arguments and input fields it must give and doesn't know."""
+    """Return additions that would break clients of the contract: required arguments and input fields it does not define."""
     added = built.keys() - contract.keys()
     inputs = {name for name, named in schema.type_map.items() if isinstance(named, GraphQLInputObjectType)}
     return sorted(

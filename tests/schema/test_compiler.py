@@ -1,4 +1,4 @@
-"""A compiled operation answers what graphql-core answers: data, their order, nulls, errors and where they are."""
+"""A compiled operation returns the same as graphql-core: data and their order, nulls, errors and their positions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from schema.compiler import PlanCache, compile_operation
-from tests.schema.error_positions import nulled
-from tests.schema.generated_queries import Chooser, Drawn, Writer
+from tests.schema.error_positions import null_positions
+from tests.schema.generated_queries import HypothesisSource, QueryWriter, RandomSource
 from tests.schema.misbehaving_schema import ASYNC, SCHEMA
 
 Json = Any
@@ -28,63 +28,65 @@ EXAMPLES = int(os.environ.get("CONFAB_TEST_QUERIES", "60"))
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""graphql-core forgets what an error cut off."""
+"""graphql-core leaves coroutines behind when an error cancels them."""
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _forgotten() -> Iterator[None]:
+def _collect_garbage() -> Iterator[None]:
     yield
-    # It is found here, and not in the middle of another module.
+    # Collect leftover coroutines here, not during another module.
     gc.collect()
 
 
 @dataclass
 class Context:
-    done: list[str] = field(default_factory=list)
+    entries: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return "context"
 
 
-async def standard(query: str, variables: Json = None, context: Context | None = None) -> ExecutionResult:
+async def execute_with_graphql_core(
+    query: str, variables: Json = None, context: Context | None = None
+) -> ExecutionResult:
     outcome: Any = execute(SCHEMA._schema, parse(query), context_value=context or Context(), variable_values=variables)
     return await outcome if hasattr(outcome, "__await__") else outcome  # type: ignore[no-any-return]
 
 
-async def compiled(query: str, variables: Json = None, context: Context | None = None) -> ExecutionResult:
+async def execute_compiled(query: str, variables: Json = None, context: Context | None = None) -> ExecutionResult:
     operation = compile_operation(SCHEMA, parse(query))
     assert operation is not None
-    # The second time everything is known by class.
+    # The second execution uses the plans of the first.
     await operation.execute(variables, None, Context())
     return await operation.execute(variables, None, context or Context())
 
 
-def spelt(result: ExecutionResult) -> tuple[str, list[Any]]:
+def as_text(result: ExecutionResult) -> tuple[str, list[Any]]:
     errors = [(error.message, error.path, str(error.locations)) for error in result.errors or ()]
     return json.dumps(result.data), errors
 
 
-async def same(query: str, variables: Json = None, *, in_order: bool = True) -> None:
-    expected, found = await standard(query, variables), await compiled(query, variables)
-    # What errors left behind comes to its end.
+async def expect_same_result(query: str, variables: Json = None, *, in_order: bool = True) -> None:
+    expected, result = await execute_with_graphql_core(query, variables), await execute_compiled(query, variables)
+    # Let coroutines end that an error left behind.
     await asyncio.sleep(0 if in_order else 0.004)
     if in_order:
-        assert spelt(found) == spelt(expected), query
+        assert as_text(result) == as_text(expected), query
     else:
-        assert json.dumps(found.data) == json.dumps(expected.data), query
-        assert nulled(found) == nulled(expected), query
+        assert json.dumps(result.data) == json.dumps(expected.data), query
+        assert null_positions(result) == null_positions(expected), query
 
 
-def value(chance: Chooser, name: str, argument: GraphQLArgument) -> str:
+def write_value(rng: RandomSource, name: str, argument: GraphQLArgument) -> str:
     match name, get_named_type(argument.type).name:
         case "words", _:
-            return chance.choice(('["x"]', "[]", '"single"'))
+            return rng.choice(('["x"]', "[]", '"single"'))
         case _, "Int":
-            return str(chance.randint(-1, 5))
+            return str(rng.randint(-1, 5))
         case _, "Colour":
-            return chance.choice(("RED", "BLUE", "null"))
+            return rng.choice(("RED", "BLUE", "null"))
         case _, "Wish":
-            return chance.choice(("{}", "{ colour: RED }", '{ depth: null, words: ["a"] }', "null"))
+            return rng.choice(("{}", "{ colour: RED }", '{ depth: null, words: ["a"] }', "null"))
     raise AssertionError(name)
 
 
@@ -92,13 +94,13 @@ def value(chance: Chooser, name: str, argument: GraphQLArgument) -> str:
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
 @given(st.data())
-def test_generated_queries_have_the_same_answers(data: st.DataObject) -> None:
-    writer = Writer(SCHEMA._schema, Drawn(data), value, depth=4, width=4)
+def test_generated_queries_have_the_same_results(data: st.DataObject) -> None:
+    writer = QueryWriter(SCHEMA._schema, HypothesisSource(data), write_value, depth=4, width=4)
     root = SCHEMA._schema.query_type
     assert root is not None
     query = writer.document(root, "query")
     assume(not validate(SCHEMA._schema, parse(query)))
-    asyncio.run(same(query, in_order=not writer.used & ASYNC))
+    asyncio.run(expect_same_result(query, in_order=not writer.used & ASYNC))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +121,8 @@ def test_generated_queries_have_the_same_answers(data: st.DataObject) -> None:
         "{ twig { follows { ... on Twig { name } } promised } }",
     ],
 )
-async def test_what_goes_wrong_goes_wrong_alike(query: str) -> None:
-    await same(query, in_order=False)
+async def test_queries_with_errors_have_the_same_results(query: str) -> None:
+    await expect_same_result(query, in_order=False)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +130,11 @@ async def test_what_goes_wrong_goes_wrong_alike(query: str) -> None:
     [None, {}, {"n": 1}, {"n": None}, {"n": "x"}, {"w": {"colour": "RED"}}, {"w": {"colour": "PINK"}}, {"on": False}, {"words": "a"},
      {"words": [None]}, {"words": ["a", "b"], "on": None}],
 )  # fmt: skip
-async def test_variables_mean_the_same(variables: Json) -> None:
+async def test_variables_have_the_same_meaning(variables: Json) -> None:
     query = """query ($n: Int = 2, $w: Wish, $on: Boolean! = true, $words: [String!]! = ["d"]) {
         twig { echo(times: 3, wish: $w) needs(words: $words) someThings(first: $n) { __typename }
                some: someThings(first: 1) @include(if: $on) { ... on Named @skip(if: $on) { name } __typename } } }"""
-    await same(query, variables)
+    await expect_same_result(query, variables)
 
 
 async def test_each_combination_of_conditions_has_its_own_plan() -> None:
@@ -148,23 +150,23 @@ async def test_each_combination_of_conditions_has_its_own_plan() -> None:
                 assert result.data is not None and set(result.data["twig"]) == expected
 
 
-async def test_a_condition_that_is_null_fails_where_it_stands() -> None:
-    """It may be null where it has a default."""
+async def test_a_null_condition_fails_at_its_field() -> None:
+    """A condition may be null if it has a default."""
     for query in (
         "query ($a: Boolean = true) { __typename twig { name @include(if: $a) } }",
         "query ($a: Boolean = true) { any(depth: 3) { __typename ... on Twig { name @include(if: $a) } } }",
         "query ($a: Boolean = true) { twig { named { name @skip(if: $a) } } }",
         "query ($a: Boolean = true) { twig @skip(if: $a) { name } }",
     ):
-        await same(query, {"a": None})
-    one, other = Context(), Context()
+        await expect_same_result(query, {"a": None})
+    first, second = Context(), Context()
     mutation = 'mutation ($a: Boolean = true) { append(text: "a") { name @include(if: $a) } }'
-    await standard(mutation, {"a": None}, one)
-    await compiled(mutation, {"a": None}, other)
-    assert one.done == other.done == ["a"]
+    await execute_with_graphql_core(mutation, {"a": None}, first)
+    await execute_compiled(mutation, {"a": None}, second)
+    assert first.entries == second.entries == ["a"]
 
 
-async def test_what_an_operation_was_handed_is_not_kept_for_those_after_it() -> None:
+async def test_an_operation_keeps_no_reference_to_its_variables() -> None:
     operation = compile_operation(
         SCHEMA, parse("query ($w: [String!]!) { twig { needs(words: $w) thing { __typename } } }")
     )
@@ -174,31 +176,31 @@ async def test_what_an_operation_was_handed_is_not_kept_for_those_after_it() -> 
         pass
 
     word = Word("secret")
-    gone = ref(word)
+    word_reference = ref(word)
     await operation.execute({"w": [word]}, None, Context())
     del word
     gc.collect()
-    assert gone() is None
+    assert word_reference() is None
 
 
-async def test_plans_that_were_not_used_for_longest_are_made_anew() -> None:
+async def test_the_least_recently_used_plans_are_dropped() -> None:
     plan_cache = PlanCache(max_fields=220)
-    many = parse("{ twig { " + " ".join(f"a{n}: name" for n in range(80)) + " } }")
-    few = parse("query ($a: Boolean = false) { twig { name } any @skip(if: $a) { __typename } }")
-    operations = [compile_operation(SCHEMA, document, plan_cache=plan_cache) for document in (few, many, many)]
-    held = []
+    large = parse("{ twig { " + " ".join(f"a{n}: name" for n in range(80)) + " } }")
+    small = parse("query ($a: Boolean = false) { twig { name } any @skip(if: $a) { __typename } }")
+    operations = [compile_operation(SCHEMA, document, plan_cache=plan_cache) for document in (small, large, large)]
+    plans_held = []
     for number in (0, 1, 0, 2, 1):
         operation = operations[number]
         assert operation is not None
         result = await operation.execute(None, None, Context())
         assert result.errors is None and result.data is not None and result.data["twig"]
-        held.append([len(each._plans) for each in operations if each is not None])
-    # Few goes with either of the others, which don't go together.
-    assert held == [[1, 0, 0], [1, 1, 0], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
+        plans_held.append([len(candidate._plans) for candidate in operations if candidate is not None])
+    # The small operation fits beside either large one, but the two large ones do not fit together.
+    assert plans_held == [[1, 0, 0], [1, 1, 0], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
 
 
 @pytest.mark.parametrize(
-    ("fields", "done"),
+    ("fields", "expected_entries"),
     [
         ('a: append(text: "a") { name } b: append(text: "b") { name later } c: append(text: "c") { name }', "a b c"),
         ('a: append(text: "a", fails: true) { name } b: append(text: "b") { name }', "a b"),
@@ -206,16 +208,16 @@ async def test_plans_that_were_not_used_for_longest_are_made_anew() -> None:
         ('a: append(text: "a") { name } b: must(text: "b") { name } c: append(text: "c") { name }', "a b"),
     ],
 )
-async def test_fields_of_a_mutation_take_turns_until_nothing_is_left_to_answer(fields: str, done: str) -> None:
-    one, other = Context(), Context()
-    expected = await standard(f"mutation {{ {fields} }}", None, one)
-    found = await compiled(f"mutation {{ {fields} }}", None, other)
-    assert " ".join(one.done) == " ".join(other.done) == done
-    assert found.data == expected.data
-    assert nulled(found) == nulled(expected)
+async def test_mutation_fields_run_in_sequence_until_data_is_null(fields: str, expected_entries: str) -> None:
+    first, second = Context(), Context()
+    expected = await execute_with_graphql_core(f"mutation {{ {fields} }}", None, first)
+    result = await execute_compiled(f"mutation {{ {fields} }}", None, second)
+    assert " ".join(first.entries) == " ".join(second.entries) == expected_entries
+    assert result.data == expected.data
+    assert null_positions(result) == null_positions(expected)
 
 
-async def test_one_plan_serves_many_at_once() -> None:
+async def test_one_plan_serves_concurrent_executions() -> None:
     operation = compile_operation(
         SCHEMA, parse("query ($d: Int!) { twig(depth: $d) { later laterThings { __typename } named { name } } }")
     )
@@ -227,13 +229,15 @@ async def test_one_plan_serves_many_at_once() -> None:
         assert result.data["twig"]["named"]["name"] == ("leaf" if depth % 2 else "twig")
 
 
-async def test_who_is_cancelled_leaves_nothing_running() -> None:
+async def test_a_cancelled_execution_leaves_nothing_running() -> None:
+    started: list[str] = []
     ended: list[str] = []
 
     @strawberry.type
     class Query:
         @strawberry.field
         async def never(self) -> str:
+            started.append("never")
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
@@ -247,7 +251,8 @@ async def test_who_is_cancelled_leaves_nothing_running() -> None:
     operation = compile_operation(strawberry.Schema(Query), parse("{ soon a: never b: never }"))
     assert operation is not None
     task = asyncio.create_task(operation.execute())
-    await asyncio.sleep(0.01)
+    while len(started) < 2:  # noqa: ASYNC110
+        await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -255,11 +260,11 @@ async def test_who_is_cancelled_leaves_nothing_running() -> None:
     assert ended == ["never", "never"]
 
 
-async def test_what_an_error_leaves_behind_is_run_to_its_end(recwarn: pytest.WarningsRecorder) -> None:
-    """And nothing of it is said to have been forgotten."""
+async def test_coroutines_left_by_an_error_are_run_to_their_end(recwarn: pytest.WarningsRecorder) -> None:
+    """No warning reports a coroutine that was never awaited."""
     gc.collect()
     recwarn.clear()
-    result = await compiled("{ twig { later laterBroken badlyBroken } }")
+    result = await execute_compiled("{ twig { later laterBroken badlyBroken } }")
     assert result.data is None and [error.message for error in result.errors or ()] == ["root is badly broken"]
     await asyncio.sleep(0.005)
     gc.collect()
@@ -275,5 +280,5 @@ async def test_what_an_error_leaves_behind_is_run_to_its_end(recwarn: pytest.War
         ("{ twig { words: someThings @stream { __typename } } }", None),
     ],
 )
-def test_what_is_not_covered_is_left_to_graphql_core(document: str, name: str | None) -> None:
+def test_unsupported_documents_are_left_to_graphql_core(document: str, name: str | None) -> None:
     assert compile_operation(SCHEMA, parse(document), name) is None

@@ -1,4 +1,4 @@
-"""The whole of Confab's schema, compiled and as graphql-core executes it: the same answers on the same data."""
+"""Confab's whole schema, compiled and executed by graphql-core: the same results on the same data."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from schema.execution.prepared_operations import PreparedOperation
 from schema.root import SCHEMA
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
 from tests.api.client import Api, make_caller, private_id
-from tests.schema.error_positions import Place, nulled
-from tests.schema.generated_queries import Chooser, Writer
+from tests.schema.error_positions import Position, null_positions
+from tests.schema.generated_queries import QueryWriter, RandomSource
 
 EXAMPLES = int(os.environ.get("CONFAB_TEST_QUERIES", "100"))
 SEED = int(os.environ.get("CONFAB_TEST_SEED", "1"))
@@ -32,22 +32,22 @@ REPEATABLE = {
     "markRead", "muteSession", "pinSession", "assignCategory", "ackDelivered", "sendMessage", "editMessage", "recallMessage",
     "updateGroup", "inviteMembers", "setMemberRole", "upsertUsers", "leaveGroup", "removeMember", "renewAuth",
 }  # fmt: skip
-"""Mutations that answer alike when they are sent again, or refuse alike. Others of the type `Mutation` aren't asked."""
+"""Mutations that give the same answer or the same refusal when repeated. Others are not generated."""
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""graphql-core forgets what an error cut off."""
+"""graphql-core leaves coroutines behind when an error cancels them."""
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _forgotten() -> Iterator[None]:
+def _collect_garbage() -> Iterator[None]:
     yield
-    # It is found here, and not in the middle of another module.
+    # Collect leftover coroutines here, not during another module.
     gc.collect()
 
 
-class World:
-    """Who and what the queries are about."""
+class SampleData:
+    """Ids of the data that the queries are about."""
 
     def __init__(self) -> None:
         self.users: list[str] = []
@@ -56,49 +56,49 @@ class World:
         self.messages: list[str] = []
         self.cursors: list[str] = []
 
-    def value(self, chance: Chooser, name: str, argument: GraphQLArgument) -> str:
-        """The text of a value for an argument."""
-        named = get_named_type(argument.type).name
-        match name, named:
+    def write_value(self, rng: RandomSource, name: str, argument: GraphQLArgument) -> str:
+        """Return the text of a value for an argument."""
+        type_name = get_named_type(argument.type).name
+        match name, type_name:
             case (("first" | "last"), _):
-                return chance.choice(("1", "2", "50", "null", "0"))
+                return rng.choice(("1", "2", "50", "null", "0"))
             case "toSeq" | "upToSeq" | "priority", _:
-                return chance.choice(("0", "1", "2", "900"))
+                return rng.choice(("0", "1", "2", "900"))
             case (("after" | "before" | "since"), _):
-                return json.dumps(chance.choice(self.cursors))
+                return json.dumps(rng.choice(self.cursors))
             case (("conversationIds" | "userIds" | "memberIds"), _):
-                pool = self.conversations if name == "conversationIds" else self.users
-                return json.dumps([chance.choice(pool), chance.choice(pool)])
+                ids = self.conversations if name == "conversationIds" else self.users
+                return json.dumps([rng.choice(ids), rng.choice(ids)])
             case "userId", _:
-                return json.dumps(chance.choice(self.users))
+                return json.dumps(rng.choice(self.users))
             case "messageId", _:
-                return json.dumps(chance.choice(self.messages))
+                return json.dumps(rng.choice(self.messages))
             case (("conversationId" | "groupId"), _):
-                return json.dumps(chance.choice(self.conversations))
+                return json.dumps(rng.choice(self.conversations))
             case "until", _:
                 return '"9999-01-01T00:00:00Z"'
             case "input", "SendMessageInput":
-                return f'{{ conversationId: "{chance.choice(self.conversations)}", content: "again", idempotencyKey: "{chance.randint(1, 3)}" }}'
+                return f'{{ conversationId: "{rng.choice(self.conversations)}", content: "again", idempotencyKey: "{rng.randint(1, 3)}" }}'
             case "input", "UserInput":
-                return f'[{{ id: "{chance.choice(self.users)}", displayName: "Somebody" }}]'
+                return f'[{{ id: "{rng.choice(self.users)}", displayName: "Somebody" }}]'
             case "input", _:
                 return '{ name: "Renamed" }'
             case _, "ID":
-                return json.dumps(chance.choice((*self.ids, *self.users, *self.messages, *self.conversations)))
+                return json.dumps(rng.choice((*self.ids, *self.users, *self.messages, *self.conversations)))
             case _, "Boolean":
-                return chance.choice(("true", "false"))
+                return rng.choice(("true", "false"))
             case _, "ReceiptStatus":
-                return chance.choice(("READ", "DELIVERED", "SENT"))
+                return rng.choice(("READ", "DELIVERED", "SENT"))
             case _, "GroupRole":
-                return chance.choice(("ADMIN", "MEMBER"))
+                return rng.choice(("ADMIN", "MEMBER"))
         return '"work"'
 
 
 @pytest.fixture(scope="module")
-async def world(process: Api) -> AsyncIterator[World]:
-    """A little of everything."""
-    api, found = process, World()
-    ada, bob, cem, dora = found.users = await api.create_users("ada", "bob", "cem", "dora")
+async def sample_data(process: Api) -> AsyncIterator[SampleData]:
+    """Data with sessions, groups, messages, settings and cursors of every kind."""
+    api, result = process, SampleData()
+    ada, bob, cem, dora = result.users = await api.create_users("ada", "bob", "cem", "dora")
     group = await api.create_group(ada, bob, cem)
     full = await api.create_group(bob, ada, dora, name="Full", historyVisibility="FULL")
     first = await api.send(ada, bob, "one")
@@ -117,8 +117,8 @@ async def world(process: Api) -> AsyncIterator[World]:
     await api.mark_read(ada, private_id(ada, bob))
     await api.wait_until_idle()
     sent = (first, second, in_group, recalled)
-    found.messages = [one["message"]["id"] for one in sent] + ["m_12"]
-    found.conversations = [
+    result.messages = [payload["message"]["id"] for payload in sent] + ["m_12"]
+    result.conversations = [
         private_id(ada, bob),
         private_id(ada, cem, "shop"),
         private_id(bob, cem),
@@ -129,107 +129,109 @@ async def world(process: Api) -> AsyncIterator[World]:
         "x",
     ]
     page = (await api.data(ada, "{ sessions(first: 2) { cursor pageInfo { endCursor } } }"))["sessions"]
-    found.ids = [one["session"]["id"] for one in sent] + [f"s_{ada}_{group}", "", "s_x"]
-    found.cursors = [page["cursor"], page["pageInfo"]["endCursor"], "", "nonsense"]
-    yield found
+    result.ids = [payload["session"]["id"] for payload in sent] + [f"s_{ada}_{group}", "", "s_x"]
+    result.cursors = [page["cursor"], page["pageInfo"]["endCursor"], "", "nonsense"]
+    yield result
 
 
-def context_of(api: Api, user: str, role: CallerRole) -> Context:
+def create_context(api: Api, user: str, role: CallerRole) -> Context:
     return api.services.engine._context(ConnectionContext(make_caller(user, role), "request"))
 
 
-async def standard(query: str, context: Context) -> ExecutionResult:
+async def execute_with_graphql_core(query: str, context: Context) -> ExecutionResult:
     outcome: Any = execute(CORE, parse(query), context_value=context, hide_suggestions=True)
     return await outcome if hasattr(outcome, "__await__") else outcome  # type: ignore[no-any-return]
 
 
-def prepared(api: Api, query: str) -> PreparedOperation | None:
-    """None where the limits are passed."""
+def prepare(api: Api, query: str) -> PreparedOperation | None:
+    """Return the prepared operation, or None if a limit refuses it."""
     try:
         return api.services.engine.prepare(GraphQLRequest(query))
     except RequestRefused:
         return None
 
 
-def spelt(result: ExecutionResult) -> tuple[str, set[Place]]:
-    """The answer, in its order, and what went wrong."""
-    return json.dumps(result.data), nulled(result)
+def as_text(result: ExecutionResult) -> tuple[str, set[Position]]:
+    """Return the data in their order, and the errors."""
+    return json.dumps(result.data), null_positions(result)
 
 
-@pytest.mark.parametrize(("kind", "examples", "most"), [("query", EXAMPLES, 5), ("mutation", EXAMPLES // 4, 1)])
-async def test_generated_operations_are_answered_alike(
-    process: Api, world: World, kind: str, examples: int, most: int
+@pytest.mark.parametrize(("kind", "examples", "max_fields"), [("query", EXAMPLES, 5), ("mutation", EXAMPLES // 4, 1)])
+async def test_generated_operations_have_the_same_results(
+    process: Api, sample_data: SampleData, kind: str, examples: int, max_fields: int
 ) -> None:
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     root = CORE.query_type if kind == "query" else CORE.mutation_type
     assert root is not None
-    asked, answered, with_errors = 0, 0, 0
-    while asked < examples:
-        writer = Writer(CORE, chance, world.value, depth=chance.randint(1, 6), width=5)
-        query = writer.document(root, kind, most)
+    generated, answered, with_errors = 0, 0, 0
+    while generated < examples:
+        writer = QueryWriter(CORE, rng, sample_data.write_value, depth=rng.randint(1, 6), width=5)
+        query = writer.document(root, kind, max_fields)
         if validate(CORE, parse(query)) or ((set(root.fields) - REPEATABLE) & writer.used and kind == "mutation"):
             continue
-        operation = prepared(process, query)
+        operation = prepare(process, query)
         if operation is None:
             continue
         assert operation.compiled is not None
-        asked += 1
-        who, role = chance.choice(world.users), chance.choice(tuple(CallerRole))
+        generated += 1
+        user, role = rng.choice(sample_data.users), rng.choice(tuple(CallerRole))
         if kind == "mutation":
-            await standard(query, context_of(process, who, role))
+            await execute_with_graphql_core(query, create_context(process, user, role))
             await process.wait_until_idle()
-        expected = await standard(query, context_of(process, who, role))
-        found = await operation.compiled.execute(None, None, context_of(process, who, role))
-        assert spelt(found) == spelt(expected), query
-        answered += found.data is not None
-        with_errors += bool(found.errors)
-    # Not all of it may be refused, nor all of it be well.
+        expected = await execute_with_graphql_core(query, create_context(process, user, role))
+        result = await operation.compiled.execute(None, None, create_context(process, user, role))
+        assert as_text(result) == as_text(expected), query
+        answered += result.data is not None
+        with_errors += bool(result.errors)
+    # Neither may all operations be refused, nor may all be without errors.
     assert answered > examples // 4
     assert with_errors > examples // 20
 
 
-async def test_events_are_shown_alike(process: Api, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_of_generated_subscriptions_have_the_same_results(
+    process: Api, sample_data: SampleData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compared: list[tuple[Any, Any, str]] = []
     execution = schema.execution.engine._event_execution
 
-    def both(operation: PreparedOperation, executor: Any) -> Any:
-        ours, theirs = (
+    def execute_both(operation: PreparedOperation, executor: Any) -> Any:
+        compiled_result, core_result = (
             execution(operation, executor),
             execution(dataclasses.replace(operation, compiled=None), executor),
         )
 
-        async def run(shown: object, context: Context) -> ExecutionResult:
-            found, expected = await ours(shown, context), theirs(shown, dataclasses.replace(context))
+        async def run(event: object, context: Context) -> ExecutionResult:
+            result, expected = await compiled_result(event, context), core_result(event, dataclasses.replace(context))
             expected = await expected if hasattr(expected, "__await__") else expected
-            compared.append((spelt(found), spelt(expected), str(executor.operation.loc.source.body)))
-            return found  # type: ignore[no-any-return]
+            compared.append((as_text(result), as_text(expected), str(executor.operation.loc.source.body)))
+            return result  # type: ignore[no-any-return]
 
         return run
 
-    monkeypatch.setattr(schema.execution.engine, "_event_execution", both)
-    chance, root = random.Random(SEED), CORE.subscription_type
+    monkeypatch.setattr(schema.execution.engine, "_event_execution", execute_both)
+    rng, root = random.Random(SEED), CORE.subscription_type
     assert root is not None
-    listening = 0
-    while listening < 24:
-        name = chance.choice(sorted(root.fields))
-        writer = Writer(CORE, chance, lambda *_: "null", depth=chance.randint(2, 4), width=6)
-        query = writer.under("subscription", name, get_named_type(root.fields[name].type))
-        if validate(CORE, parse(query)) or prepared(process, query) is None:
+    subscribed = 0
+    while subscribed < 24:
+        name = rng.choice(sorted(root.fields))
+        writer = QueryWriter(CORE, rng, lambda *_: "null", depth=rng.randint(2, 4), width=6)
+        query = writer.operation_of("subscription", name, get_named_type(root.fields[name].type))
+        if validate(CORE, parse(query)) or prepare(process, query) is None:
             continue
         try:
-            await process.subscribe(chance.choice(world.users), query)
+            await process.subscribe(rng.choice(sample_data.users), query)
         except RequestRefused:
             continue
-        listening += 1
-    ada, bob, *_ = world.users
+        subscribed += 1
+    ada, bob, *_ = sample_data.users
     sent = await process.send(ada, bob, "live")
     await process.edit(ada, sent["message"]["id"], "live, edited")
     await process.mark_read(bob, private_id(ada, bob))
     await process.recall(ada, sent["message"]["id"])
     await process.pin(ada, private_id(ada, bob), 5)
-    await process.send(bob, world.conversations[4], "in the group")
+    await process.send(bob, sample_data.conversations[4], "in the group")
     await process.data(ada, "mutation ($id: ID!) { startTyping(conversationId: $id) }", id=private_id(ada, bob))
     await process.wait_until_idle()
     assert len(compared) > 40
-    for found, expected, query in compared:
-        assert found == expected, query
+    for result, expected, query in compared:
+        assert result == expected, query

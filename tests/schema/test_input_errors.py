@@ -1,4 +1,4 @@
-"""An input that GraphQL itself refuses is named as one that we refuse is."""
+"""Inputs that GraphQL itself refuses have an error that names the field, as our own refusals do."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { repl
     ],
     ids=str,
 )
-async def test_a_variable_names_the_field_that_is_wrong(api: Api, variables: Json, field: str) -> None:
+async def test_an_invalid_variable_names_the_field(api: Api, variables: Json, field: str) -> None:
     assert await api.expect_refusal("alice", SEND, **variables) == Refusal("INVALID_INPUT", field)
 
 
-async def test_a_list_names_the_field_inside_it(api: Api) -> None:
+async def test_an_invalid_list_item_names_its_field(api: Api) -> None:
     query = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id } }"
-    refused = await api.expect_refusal("alice", query, input=[{"id": "bob", "displayName": 1}])
-    assert refused == Refusal("INVALID_INPUT", "displayName")
+    refusal = await api.expect_refusal("alice", query, input=[{"id": "bob", "displayName": 1}])
+    assert refusal == Refusal("INVALID_INPUT", "displayName")
 
 
-async def test_an_argument_that_is_missing_is_named(api: Api) -> None:
+async def test_a_missing_argument_is_named(api: Api) -> None:
     assert await api.expect_refusal("alice", "{ messages { edges { cursor } } }") == Refusal(
         "INVALID_INPUT", "conversationId"
     )

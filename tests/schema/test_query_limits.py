@@ -1,4 +1,4 @@
-"""Bounds on text and shape: what is refused, what passes, and that looking is never dear."""
+"""Limits on the text and shape of a document, and that checking them is always cheap."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from graphql import GraphQLError, get_introspection_query, parse, validate
 from schema.execution.query_cost import check_cost
 from schema.execution.query_limits import QueryLimits, parse_limited
 from schema.execution.query_shape import ShapeAnalysis, check_shape
-from tests.schema.limits_schema import LIMITS, SCHEMA, check, doubling, refusal
+from tests.schema.limits_schema import LIMITS, SCHEMA, check_all_limits, doubling_fragments, expect_limit_refusal
 
 
-def shape_refusal(source):
-    return refusal(check_shape, parse(source), LIMITS)
-
-
-# --- text
+def expect_shape_refusal(source):
+    return expect_limit_refusal(check_shape, parse(source), LIMITS)
 
 
 def test_a_query_within_all_limits_passes():
-    check("query Q($n: Int) { me { ...U } sessions(first: $n) { edges { node { id } } } } fragment U on User { id }")
+    check_all_limits(
+        "query Q($n: Int) { me { ...U } sessions(first: $n) { edges { node { id } } } } fragment U on User { id }"
+    )
 
 
 @pytest.mark.parametrize("source", ["", "{", "{ me { id }", "query", '{ me(a: "', "{ me } }", '"""', "\x00"])
@@ -30,19 +29,19 @@ def test_a_syntax_error_is_invalid_input_with_its_place(source):
     assert caught.value.locations
 
 
-def test_text_too_long_is_refused_before_anything_reads_it():
+def test_a_text_too_long_is_refused_before_it_is_parsed():
     source = "{ me { id } } " + " " * 50_000
-    assert refusal(parse_limited, source, LIMITS) == ("max_characters", len(source), 50_000)
+    assert expect_limit_refusal(parse_limited, source, LIMITS) == ("max_characters", len(source), 50_000)
 
 
 @pytest.mark.parametrize("token", ["a", "#\n", '""', '"""x"""', "1", "...", "@a", "{}", "$"])
-def test_too_many_tokens_are_refused_whatever_they_are(token):
-    assert refusal(parse_limited, "{ " + f"{token} " * 4_000, LIMITS)[::2] == ("max_tokens", 3_000)
+def test_too_many_tokens_of_any_kind_are_refused(token):
+    assert expect_limit_refusal(parse_limited, "{ " + f"{token} " * 4_000, LIMITS)[::2] == ("max_tokens", 3_000)
 
 
-def test_tokens_are_counted_up_to_the_limit_and_no_further():
+def test_tokens_are_counted_only_up_to_the_limit():
     parse_limited("{ " + "a " * 2_998 + "}", LIMITS)
-    assert refusal(parse_limited, "{ " + "a " * 2_999 + "}", LIMITS) == ("max_tokens", 3_001, 3_000)
+    assert expect_limit_refusal(parse_limited, "{ " + "a " * 2_999 + "}", LIMITS) == ("max_tokens", 3_001, 3_000)
 
 
 @pytest.mark.parametrize(
@@ -51,42 +50,39 @@ def test_tokens_are_counted_up_to_the_limit_and_no_further():
     ids=["lists", "objects", "selection sets", "parentheses", "all"],
 )
 @pytest.mark.parametrize("levels", [100, 1_000, 100_000])
-def test_deep_nesting_of_any_kind_is_refused_and_never_exhausts_the_stack(opening, closing, levels):
+def test_deep_nesting_never_exhausts_the_stack(opening, closing, levels):
     source = "{ dear(filter: " + opening * levels + closing * levels + ") }"
-    limit, _, _ = refusal(parse_limited, source, LIMITS)
+    limit, _, _ = expect_limit_refusal(parse_limited, source, LIMITS)
     assert limit in ("max_brackets", "max_characters", "max_tokens")
 
 
-def test_deep_nesting_without_an_end_is_refused_as_well():
-    assert refusal(parse_limited, "{a" * 1_000, LIMITS)[0] == "max_brackets"
+def test_unclosed_deep_nesting_is_refused():
+    assert expect_limit_refusal(parse_limited, "{a" * 1_000, LIMITS)[0] == "max_brackets"
 
 
 def test_brackets_in_strings_and_comments_do_not_count():
     brackets = "[{(" * 100
     source = f'{{ dear(filter: {{text: "{brackets}\\"{brackets}"}}) }} # {brackets}\n'
-    check(source)
-    check(f'{{ dear(filter: {{text: """{brackets}"{brackets}\\"""{brackets}"""}}) }}')
+    check_all_limits(source)
+    check_all_limits(f'{{ dear(filter: {{text: """{brackets}"{brackets}\\"""{brackets}"""}}) }}')
 
 
 def test_brackets_after_a_string_count_again():
     source = '{ dear(filter: {text: "", and: ' + "[" * 100 + "]" * 100 + "}) }"
-    assert refusal(parse_limited, source, LIMITS)[0] == "max_brackets"
+    assert expect_limit_refusal(parse_limited, source, LIMITS)[0] == "max_brackets"
 
 
-# --- shape
-
-
-def nested(levels):
+def nested_fields(levels):
     return "{ me { " + "friend { " * (levels - 2) + "id" + " }" * levels
 
 
-def test_fields_fifteen_deep_pass_and_sixteen_do_not():
-    check(nested(15))
-    assert shape_refusal(nested(16)) == ("max_depth", 16, 15)
+def test_a_depth_of_15_passes_and_16_is_refused():
+    check_all_limits(nested_fields(15))
+    assert expect_shape_refusal(nested_fields(16)) == ("max_depth", 16, 15)
 
 
 def test_thirty_levels_are_refused():
-    assert shape_refusal(nested(30)) == ("max_depth", 30, 15)
+    assert expect_shape_refusal(nested_fields(30)) == ("max_depth", 30, 15)
 
 
 def test_depth_is_counted_through_fragments():
@@ -95,73 +91,73 @@ def test_depth_is_counted_through_fragments():
         rest = "friend { " * (levels - 8) + "id" + " }" * (levels - 8)
         return f"{{ me {{ ...A }} }} fragment A on User {{ {half} }} fragment B on User {{ {rest} }}"
 
-    check(source(15))
-    assert shape_refusal(source(16)) == ("max_depth", 16, 15)
+    check_all_limits(source(15))
+    assert expect_shape_refusal(source(16)) == ("max_depth", 16, 15)
 
 
-def test_fragments_alone_do_not_make_depth():
-    check("{ me { " + "... on User { " * 30 + "id" + " }" * 30 + " } }")
+def test_fragments_add_no_depth():
+    check_all_limits("{ me { " + "... on User { " * 30 + "id" + " }" * 30 + " } }")
 
 
 def test_fifty_aliases_of_one_field_are_refused():
     aliases = " ".join(f"a{n}: me {{ id }}" for n in range(50))
-    assert shape_refusal(f"{{ {aliases} }}") == ("max_aliases", 50, 30)
+    assert expect_shape_refusal(f"{{ {aliases} }}") == ("max_aliases", 50, 30)
 
 
 def test_thirty_aliases_pass():
-    check("{ me { " + " ".join(f"a{n}: id" for n in range(30)) + " } }")
+    check_all_limits("{ me { " + " ".join(f"a{n}: id" for n in range(30)) + " } }")
 
 
-def test_aliases_are_counted_each_time_their_fragment_is_spread():
+def test_aliases_are_counted_at_every_spread_of_their_fragment():
     fragment = "fragment F on User { a: id b: id c: id d: id e: id f: id }"
     spread = " ".join(["friend { ...F "] * 6) + "} " * 6
-    assert shape_refusal(f"{{ me {{ {spread} }} }} {fragment}") == ("max_aliases", 36, 30)
+    assert expect_shape_refusal(f"{{ me {{ {spread} }} }} {fragment}") == ("max_aliases", 36, 30)
 
 
-def test_a_field_repeated_without_alias_is_refused():
-    assert shape_refusal("{ me { " + "id " * 500 + "} }")[::2] == ("max_repeats", 5)
-    assert shape_refusal("{ me { " + "...F " * 6 + "} } fragment F on User { id }")[0] == "max_repeats"
+def test_a_field_repeated_without_an_alias_is_refused():
+    assert expect_shape_refusal("{ me { " + "id " * 500 + "} }")[::2] == ("max_repeats", 5)
+    assert expect_shape_refusal("{ me { " + "...F " * 6 + "} } fragment F on User { id }")[0] == "max_repeats"
 
 
-def test_too_many_root_fields_are_refused_also_out_of_fragments():
+def test_too_many_root_fields_are_refused_also_in_fragments():
     limits = QueryLimits(max_aliases=1_000)
     fields = " ".join(f"a{n}: __typename" for n in range(51))
-    assert refusal(check_shape, parse(f"{{ {fields} }}"), limits)[0] == "max_root_fields"
+    assert expect_limit_refusal(check_shape, parse(f"{{ {fields} }}"), limits)[0] == "max_root_fields"
     source = f"{{ ...F }} fragment F on Query {{ {fields} }}"
-    assert refusal(check_shape, parse(source), limits) == ("max_root_fields", 51, 50)
+    assert expect_limit_refusal(check_shape, parse(source), limits) == ("max_root_fields", 51, 50)
 
 
 @pytest.mark.parametrize("levels", [10, 18, 30, 90])
-def test_fragments_that_double_are_refused_with_each_looked_at_once(levels):
-    document = parse(doubling(levels))
-    survey = ShapeAnalysis(document, LIMITS)
-    assert refusal(survey.check)[::2] == ("max_fields", 1_000)
-    assert survey.visits == 1 + 1 + 2 * levels + 1
+def test_doubling_fragments_are_refused_after_one_visit_each(levels):
+    document = parse(doubling_fragments(levels))
+    analysis = ShapeAnalysis(document, LIMITS)
+    assert expect_limit_refusal(analysis.check)[::2] == ("max_fields", 1_000)
+    assert analysis.visits == 1 + 1 + 2 * levels + 1
 
 
-def test_the_number_of_fields_said_is_that_after_expansion():
-    assert shape_refusal(doubling(10)) == ("max_fields", 1 + 2**10, 1_000)
+def test_the_reported_number_of_fields_includes_fragments():
+    assert expect_shape_refusal(doubling_fragments(10)) == ("max_fields", 1 + 2**10, 1_000)
 
 
-def test_doubling_with_fields_between_is_refused_with_each_looked_at_once():
+def test_doubling_with_fields_is_refused_after_one_visit_each():
     chain = " ".join(f"fragment F{n} on User {{ friend {{ ...F{n + 1} }} ...F{n + 1} }}" for n in range(30))
     document = parse(f"{{ me {{ ...F0 }} }} {chain} fragment F30 on User {{ id }}")
-    survey = ShapeAnalysis(document, LIMITS)
-    refusal(survey.check)
-    assert survey.visits == 1 + 1 + 3 * 30 + 1
+    analysis = ShapeAnalysis(document, LIMITS)
+    expect_limit_refusal(analysis.check)
+    assert analysis.visits == 1 + 1 + 3 * 30 + 1
 
 
-def test_a_long_chain_of_fragments_is_refused_and_never_exhausts_the_stack():
+def test_a_long_chain_of_fragments_never_exhausts_the_stack():
     chain = " ".join(f"fragment F{n} on User {{ ...F{n + 1} }}" for n in range(2_000))
     document = parse(f"{{ me {{ ...F0 }} }} {chain} fragment F2000 on User {{ id }}")
-    assert refusal(check_shape, document, LIMITS) == ("max_nesting", 101, 100)
+    assert expect_limit_refusal(check_shape, document, LIMITS) == ("max_nesting", 101, 100)
 
 
-def test_a_chain_is_measured_to_its_end_also_where_a_part_of_it_is_known_already():
+def test_a_chain_of_fragments_includes_parts_measured_before():
     chain = " ".join(f"fragment F{n} on User {{ ...F{n + 1} }}" for n in range(98))
     prefix = " ".join(f"fragment G{n} on User {{ ...G{n + 1} }}" for n in range(50))
     source = f"{{ ...F0 ...G0 }} {chain} fragment F98 on User {{ id }} {prefix} fragment G50 on User {{ ...F0 }}"
-    assert shape_refusal(source) == ("max_nesting", 1 + 51 + 99, 100)
+    assert expect_shape_refusal(source) == ("max_nesting", 1 + 51 + 99, 100)
 
 
 @pytest.mark.parametrize(
@@ -174,9 +170,9 @@ def test_a_chain_is_measured_to_its_end_also_where_a_part_of_it_is_known_already
 )
 def test_cycles_are_left_to_validation(fragments):
     document = parse(f"{{ me {{ ...A }} }} {fragments}")
-    survey = ShapeAnalysis(document, LIMITS)
-    survey.check()
-    assert survey.visits < 10
+    analysis = ShapeAnalysis(document, LIMITS)
+    analysis.check()
+    assert analysis.visits < 10
     assert any("Cannot spread fragment" in error.message for error in validate(SCHEMA, document))
 
 
@@ -184,7 +180,7 @@ def test_unknown_fragments_are_left_to_validation():
     check_shape(parse("{ me { ...Nowhere } }"), LIMITS)
 
 
-def test_a_directive_repeated_fifty_times_is_refused_wherever_it_stands():
+def test_too_many_directives_are_refused_at_every_position():
     directives = "@include(if: true) " * 50
     for source in (
         f"{{ me {{ id {directives} }} }}",
@@ -194,24 +190,21 @@ def test_a_directive_repeated_fifty_times_is_refused_wherever_it_stands():
         f"query {directives} {{ me {{ id }} }}",
         f"query ($a: Int {directives}) {{ me {{ id }} }}",
     ):
-        assert shape_refusal(source) == ("max_directives", 50, 5)
+        assert expect_shape_refusal(source) == ("max_directives", 50, 5)
 
 
 def test_too_many_operations_in_one_document_are_refused():
     source = " ".join(f"query Q{n} {{ me {{ id }} }}" for n in range(21))
-    assert shape_refusal(source) == ("max_operations", 21, 20)
+    assert expect_shape_refusal(source) == ("max_operations", 21, 20)
 
 
-def test_every_operation_of_the_document_is_held_to_the_limits():
-    assert shape_refusal("query A { me { id } } query B " + nested(16))[0] == "max_depth"
+def test_the_limits_apply_to_every_operation_of_a_document():
+    assert expect_shape_refusal("query A { me { id } } query B " + nested_fields(16))[0] == "max_depth"
 
 
-def test_the_limits_of_each_operation_are_its_own():
+def test_the_limits_apply_to_each_operation_separately():
     aliases = " ".join(f"a{n}: id" for n in range(30))
     check_shape(parse(f"query A {{ me {{ {aliases} }} }} query B {{ me {{ {aliases} }} }}"), LIMITS)
-
-
-# --- introspection
 
 
 @pytest.mark.parametrize("options", [False, True], ids=["plain", "with everything"])
@@ -232,28 +225,31 @@ def test_the_introspection_of_graphiql_passes(options, type_depth):
     check_cost(SCHEMA, document, None, None, LIMITS)
 
 
-def test_introspection_beside_deep_fields_does_not_add_to_their_depth():
-    check_shape(parse(nested(15)[:-1] + " __schema { types { name } } }"), LIMITS)
+def test_introspection_does_not_add_to_the_depth_of_other_fields():
+    check_shape(parse(nested_fields(15)[:-1] + " __schema { types { name } } }"), LIMITS)
 
 
-def test_types_of_fields_of_types_of_fields_are_refused():
+def test_nested_introspection_lists_are_refused():
     source = '{ __type(name: "User") { %s name %s } }'
-    fine = source % ("fields { type { " * 2, "} } " * 2)
-    check_shape(parse(fine), LIMITS)
-    assert shape_refusal(source % ("fields { type { " * 3, "} } " * 3)) == ("max_introspection_lists", 3, 2)
+    allowed = source % ("fields { type { " * 2, "} } " * 2)
+    check_shape(parse(allowed), LIMITS)
+    assert expect_shape_refusal(source % ("fields { type { " * 3, "} } " * 3)) == ("max_introspection_lists", 3, 2)
     mixed = "{ __schema { types { possibleTypes { interfaces { fields { name } } } } } }"
-    assert shape_refusal(mixed) == ("max_introspection_lists", 3, 2)
+    assert expect_shape_refusal(mixed) == ("max_introspection_lists", 3, 2)
 
 
 def test_introspection_lists_are_found_through_fragments():
     fragment = "fragment T on __Type { fields { type { fields { type { name } } } } }"
-    assert shape_refusal("{ __schema { types { interfaces { ...T } } } } " + fragment)[0] == "max_introspection_lists"
+    assert (
+        expect_shape_refusal("{ __schema { types { interfaces { ...T } } } } " + fragment)[0]
+        == "max_introspection_lists"
+    )
 
 
-def test_endless_of_type_is_refused():
+def test_a_deep_chain_of_of_type_is_refused():
     source = '{ __type(name: "User") { ' + "ofType { " * 25 + "name" + " }" * 25 + " } }"
-    assert shape_refusal(source) == ("max_introspection_depth", 27, 20)
+    assert expect_shape_refusal(source) == ("max_introspection_depth", 27, 20)
 
 
-def test_fields_of_ones_own_named_like_introspection_are_no_introspection():
+def test_fields_named_like_introspection_are_no_introspection():
     check_shape(parse("{ fields { fields { fields { interfaces { possibleTypes } } } } }"), LIMITS)

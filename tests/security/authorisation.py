@@ -1,121 +1,126 @@
-"""Who may what: one table over the whole schema. A field that is in none of its rows fails the test beside it."""
+"""Permissions of the whole schema in one table. A field without a rule fails test_authorisation.py."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-PARTS = ("anonymous", "outsider", "left", "removed", "member", "admin", "owner")
-"""Whoever may ask about the group of a `tests.api.sample_group.SampleGroup`. The message that is asked about is the member's."""
+RELATIONS = ("anonymous", "outsider", "left", "removed", "member", "admin", "owner")
+"""Relations of a caller to the group of a `SampleGroup`. The message in the rules was written by the member."""
 
 OK, NULL = "ok", "null"
-NOBODY, HIDDEN, GONE, NO = "UNAUTHENTICATED", "NOT_FOUND", "NOT_A_MEMBER", "FORBIDDEN"
+NO_TOKEN, INVISIBLE, FORMER_MEMBER, NOT_PERMITTED = "UNAUTHENTICATED", "NOT_FOUND", "NOT_A_MEMBER", "FORBIDDEN"
 
 
-def row(outsider: str, former: str, member: str, admin: str, owner: str) -> dict[str, str]:
-    """How a field ends for every part. Nobody may anything without a token."""
-    return dict(zip(PARTS, (NOBODY, outsider, former, former, member, admin, owner), strict=True))
+def outcomes_by_relation(outsider: str, former: str, member: str, admin: str, owner: str) -> dict[str, str]:
+    """Return the outcome of a field for every relation. Every operation needs a token."""
+    return dict(zip(RELATIONS, (NO_TOKEN, outsider, former, former, member, admin, owner), strict=True))
 
 
-SIGNED_IN = row(OK, OK, OK, OK, OK)
-"""Everybody with a token; about oneself where it is about sessions and messages."""
-WHOEVER_WAS_IN = row(NULL, OK, OK, OK, OK)
-"""Who is, or was, a member; messages within their own intervals."""
-WHILE_A_MEMBER = row(NULL, NULL, OK, OK, OK)
-OWN_SESSION = row(HIDDEN, OK, OK, OK, OK)
-"""Who has a session of it, also one that was left over; never anybody else's."""
-MEMBERS = row(HIDDEN, GONE, OK, OK, OK)
-ADMINS = row(HIDDEN, GONE, NO, OK, OK)
-OWNER = row(HIDDEN, GONE, NO, NO, OK)
+SIGNED_IN = outcomes_by_relation(OK, OK, OK, OK, OK)
+"""Everybody with a token. Fields about sessions and messages return the caller's own."""
+CURRENT_AND_FORMER = outcomes_by_relation(NULL, OK, OK, OK, OK)
+"""Current and former members. Former members see messages of their own intervals."""
+CURRENT_MEMBERS = outcomes_by_relation(NULL, NULL, OK, OK, OK)
+OWN_SESSION = outcomes_by_relation(INVISIBLE, OK, OK, OK, OK)
+"""Users with a session of the conversation, also an invalid one. Never sessions of others."""
+MEMBERS = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, OK, OK, OK)
+ADMINS = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, NOT_PERMITTED, OK, OK)
+OWNER = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, NOT_PERMITTED, NOT_PERMITTED, OK)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One root field with one kind of argument, and how it ends for whom. ends: it changes who is who, or leaves nothing to change."""
+    """One root field with one kind of argument, and its outcome for each relation.
+
+    `changes_group` marks operations that change relations, or leave nothing to change.
+    """
 
     field: str
     operation: str
     outcomes: dict[str, str]
     variables: dict[str, Any] = field(default_factory=dict)
-    ends: bool = False
+    changes_group: bool = False
 
 
 def query(name: str, call: str, outcomes: dict[str, str], **variables: Any) -> Rule:
-    return Rule(f"Query.{name}", f"{_declared('query', variables)} {{ {call} }}", outcomes, variables)
+    return Rule(f"Query.{name}", f"{_declare('query', variables)} {{ {call} }}", outcomes, variables)
 
 
-def mutation(name: str, call: str, outcomes: dict[str, str], ends: bool = False, **variables: Any) -> Rule:
-    return Rule(f"Mutation.{name}", f"{_declared('mutation', variables)} {{ {call} }}", outcomes, variables, ends)
+def mutation(name: str, call: str, outcomes: dict[str, str], changes_group: bool = False, **variables: Any) -> Rule:
+    return Rule(
+        f"Mutation.{name}", f"{_declare('mutation', variables)} {{ {call} }}", outcomes, variables, changes_group
+    )
 
 
 def subscription(name: str, call: str, outcomes: dict[str, str], **variables: Any) -> Rule:
-    return Rule(f"Subscription.{name}", f"{_declared('subscription', variables)} {{ {call} }}", outcomes, variables)
+    return Rule(f"Subscription.{name}", f"{_declare('subscription', variables)} {{ {call} }}", outcomes, variables)
 
 
-def _declared(kind: str, variables: dict[str, Any]) -> str:
+def _declare(kind: str, variables: dict[str, Any]) -> str:
     types = {name: "[ID!]!" if isinstance(value, list) else "ID!" for name, value in variables.items()}
     return f"{kind} ({', '.join(f'${name}: {type_}' for name, type_ in types.items())})" if variables else kind
 
 
-_G = {"id": "@group"}
+_GROUP = {"id": "@group"}
 
 ROOT_FIELDS = [
     query("me", "me { id }", SIGNED_IN),
     query("user", "user(id: $id) { id displayName }", SIGNED_IN, id="@member"),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
-    query("session", "session(conversationId: $id) { id }", WHOEVER_WAS_IN, **_G),
+    query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
     query("syncSessions", "syncSessions { cursor }", SIGNED_IN),
     query("totalUnread", "totalUnread", SIGNED_IN),
     query("sessionCategories", "sessionCategories { categoryId }", SIGNED_IN),
-    query("messages", "messages(conversationId: $id) { edges { node { id } } }", WHOEVER_WAS_IN, **_G),
-    query("message", "message(id: $id) { content }", WHOEVER_WAS_IN, id="@message"),
-    query("message", "message(id: $id) { content }", WHILE_A_MEMBER, id="@later"),
+    query("messages", "messages(conversationId: $id) { edges { node { id } } }", CURRENT_AND_FORMER, **_GROUP),
+    query("message", "message(id: $id) { content }", CURRENT_AND_FORMER, id="@message"),
+    query("message", "message(id: $id) { content }", CURRENT_MEMBERS, id="@later"),
     query("offlineMessages", "offlineMessages { edges { node { id } } }", SIGNED_IN),
-    query("conversation", "conversation(id: $id) { id title }", WHOEVER_WAS_IN, **_G),
-    query("group", "group(id: $id) { name }", WHOEVER_WAS_IN, **_G),
+    query("conversation", "conversation(id: $id) { id title }", CURRENT_AND_FORMER, **_GROUP),
+    query("group", "group(id: $id) { name }", CURRENT_AND_FORMER, **_GROUP),
     query("myGroups", "myGroups { edges { node { id } } }", SIGNED_IN),
-    query("node", "node(id: $id) { id }", WHOEVER_WAS_IN, **_G),
-    query("node", "node(id: $id) { id }", WHOEVER_WAS_IN, id="@message"),
-    query("node", "node(id: $id) { id }", WHILE_A_MEMBER, id="@later"),
-    query("node", "node(id: $id) { id }", row(NULL, NULL, NULL, NULL, OK), id="@owners_session"),
+    query("node", "node(id: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
+    query("node", "node(id: $id) { id }", CURRENT_AND_FORMER, id="@message"),
+    query("node", "node(id: $id) { id }", CURRENT_MEMBERS, id="@later"),
+    query("node", "node(id: $id) { id }", outcomes_by_relation(NULL, NULL, NULL, NULL, OK), id="@owners_session"),
     query("node", "node(id: $id) { id }", SIGNED_IN, id="@member"),
     subscription("syncSession", "syncSession { cursor }", SIGNED_IN),
     subscription("messageEvents", "messageEvents { __typename }", SIGNED_IN),
-    subscription("messageEvents", "messageEvents(conversationId: $id) { __typename }", OWN_SESSION, **_G),
-    mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }', row(NO, NO, NO, NO, NO)),
-    mutation("markRead", "markRead(conversationId: $id) { id }", OWN_SESSION, **_G),
-    mutation("ackDelivered", "ackDelivered(conversationId: $id, upToSeq: 1) { id }", OWN_SESSION, **_G),
-    mutation("muteSession", "muteSession(conversationId: $id, muted: true) { id }", OWN_SESSION, **_G),
-    mutation("pinSession", "pinSession(conversationId: $id) { id }", OWN_SESSION, **_G),
-    mutation("setUnread", "setUnread(conversationId: $id) { id }", OWN_SESSION, **_G),
+    subscription("messageEvents", "messageEvents(conversationId: $id) { __typename }", OWN_SESSION, **_GROUP),
+    mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }', outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
+    mutation("markRead", "markRead(conversationId: $id) { id }", OWN_SESSION, **_GROUP),
+    mutation("ackDelivered", "ackDelivered(conversationId: $id, upToSeq: 1) { id }", OWN_SESSION, **_GROUP),
+    mutation("muteSession", "muteSession(conversationId: $id, muted: true) { id }", OWN_SESSION, **_GROUP),
+    mutation("pinSession", "pinSession(conversationId: $id) { id }", OWN_SESSION, **_GROUP),
+    mutation("setUnread", "setUnread(conversationId: $id) { id }", OWN_SESSION, **_GROUP),
     mutation("assignCategory", 'assignCategory(conversationIds: $ids, categoryId: "x") { id }', OWN_SESSION, ids=["@group"]),
-    mutation("deleteSession", "deleteSession(conversationId: $id) { id }", OWN_SESSION, **_G),
-    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }', MEMBERS, **_G),
+    mutation("deleteSession", "deleteSession(conversationId: $id) { id }", OWN_SESSION, **_GROUP),
+    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }', MEMBERS, **_GROUP),
     mutation(
         "sendMessage",
         'sendMessage(input: {conversationId: $id, content: "hi", mentionAll: true}) { message { id } }',
         ADMINS,
-        **_G,
+        **_GROUP,
     ),
     mutation("sendMessage", 'sendMessage(input: {toUserId: $id, content: "hi"}) { message { id } }', SIGNED_IN, id="@other_member"),
-    mutation("startTyping", "startTyping(conversationId: $id)", MEMBERS, **_G),
-    mutation("editMessage", 'editMessage(messageId: $id, content: "new") { id }', row(HIDDEN, GONE, OK, NO, NO), id="@message"),
+    mutation("startTyping", "startTyping(conversationId: $id)", MEMBERS, **_GROUP),
+    mutation("editMessage", 'editMessage(messageId: $id, content: "new") { id }', outcomes_by_relation(INVISIBLE, FORMER_MEMBER, OK, NOT_PERMITTED, NOT_PERMITTED), id="@message"),
     mutation("recallMessage", "recallMessage(messageId: $id) { id }", MEMBERS, id="@message"),
     mutation("createGroup", 'createGroup(input: {name: "Mine", memberIds: $ids}) { id }', SIGNED_IN, ids=["@other_member", "@other_admin"]),
-    mutation("updateGroup", 'updateGroup(groupId: $id, input: {name: "New"}) { id }', ADMINS, **_G),
-    mutation("inviteMembers", "inviteMembers(groupId: $id, userIds: $ids) { id }", MEMBERS, ids=["@outsider"], **_G),
-    mutation("setMemberRole", "setMemberRole(groupId: $id, userId: $user, role: ADMIN) { id }", OWNER, user="@other_member", **_G),
-    mutation("removeMember", "removeMember(groupId: $id, userId: $user) { id }", OWNER, user="@other_admin", **_G),
-    mutation("removeMember", "removeMember(groupId: $id, userId: $user) { id }", ADMINS, True, user="@other_member", **_G),
-    mutation("leaveGroup", "leaveGroup(groupId: $id)", row(HIDDEN, GONE, OK, OK, "OWNER_CANNOT_LEAVE"), True, **_G),
-    mutation("transferOwner", "transferOwner(groupId: $id, userId: $user) { id }", OWNER, True, user="@other_member", **_G),
-    mutation("dismissGroup", "dismissGroup(groupId: $id)", OWNER, True, **_G),
-    mutation("deleteConversation", "deleteConversation(conversationId: $id)", OWNER, True, **_G),
-    # On a WebSocket, for oneself: tests/server/test_renewing.py.
-    mutation("renewAuth", 'renewAuth(token: "x")', row(*["INVALID_INPUT"] * 5)),
+    mutation("updateGroup", 'updateGroup(groupId: $id, input: {name: "New"}) { id }', ADMINS, **_GROUP),
+    mutation("inviteMembers", "inviteMembers(groupId: $id, userIds: $ids) { id }", MEMBERS, ids=["@outsider"], **_GROUP),
+    mutation("setMemberRole", "setMemberRole(groupId: $id, userId: $user, role: ADMIN) { id }", OWNER, user="@other_member", **_GROUP),
+    mutation("removeMember", "removeMember(groupId: $id, userId: $user) { id }", OWNER, user="@other_admin", **_GROUP),
+    mutation("removeMember", "removeMember(groupId: $id, userId: $user) { id }", ADMINS, True, user="@other_member", **_GROUP),
+    mutation("leaveGroup", "leaveGroup(groupId: $id)", outcomes_by_relation(INVISIBLE, FORMER_MEMBER, OK, OK, "OWNER_CANNOT_LEAVE"), True, **_GROUP),
+    mutation("transferOwner", "transferOwner(groupId: $id, userId: $user) { id }", OWNER, True, user="@other_member", **_GROUP),
+    mutation("dismissGroup", "dismissGroup(groupId: $id)", OWNER, True, **_GROUP),
+    mutation("deleteConversation", "deleteConversation(conversationId: $id)", OWNER, True, **_GROUP),
+    # Valid on a WebSocket only: tests/server/test_token_renewal.py.
+    mutation("renewAuth", 'renewAuth(token: "x")', outcomes_by_relation(*["INVALID_INPUT"] * 5)),
 ]  # fmt: skip
 
-WITH_WHAT_HOLDS_IT = """
+VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
     Group: id type title name avatarUrl memberCount historyVisibility status createdAt owner
@@ -142,9 +147,9 @@ WITH_WHAT_HOLDS_IT = """
     SendMessagePayload: message replayed
     PageInfo: hasNextPage hasPreviousPage startCursor endCursor
 """
-"""Whoever is shown the object may see these: all of them say the same to everybody who may. What of messages is withheld (recalled) is gone for all."""
+"""Visible to everybody who sees the object, with the same value for all. A recalled message hides its content from all."""
 
-THE_VIEWERS_OWN = """
+VIEWERS_OWN = """
     PrivateConversation: lastMessage session
     SubBizGateway: lastMessage session
     Group: lastMessage session visibleRanges
@@ -158,20 +163,20 @@ THE_VIEWERS_OWN = """
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
     SyncSession: reason hasMore sessions totalUnread cursor reset
 """
-"""What it is to who looks: their own session and numbers, messages within their own intervals. Nobody can name another's."""
+"""Different for each viewer: their own session and numbers, and messages within their own intervals."""
 
-THE_SENDERS = """
+SENDER_ONLY = """
     Message: idempotencyKey delivery receipts
 """
-"""Null to all but who wrote the message."""
+"""Null for everybody but the sender of the message."""
 
-MEMBERS_NOW = """
+MEMBERS_ONLY = """
     Group: members viewerRole
 """
-"""Null to those no longer in it."""
+"""Null for former members."""
 
 
 def fields_of(rules: str) -> set[str]:
-    """`Type.field` for all that a rule names."""
+    """Return `Type.field` for all fields that a rule names."""
     lines = [line.strip().partition(": ") for line in rules.strip().splitlines()]
     return {f"{name}.{field}" for name, _, fields in lines for field in fields.split()}

@@ -1,4 +1,4 @@
-"""The API as attackers meet it: through the engine, and over the network."""
+"""Fixtures of the API tests and of the server tests: attackers use the engine and the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests at random: operations over the whole schema, with values that lead far and such as attackers would send."""
+"""Random requests over the whole schema, with values that attackers would send."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from graphql import (
 
 from schema.root import SCHEMA
 from subscriptions.transport.engine import Json
-from tests.schema.generated_queries import Chooser, Writer
+from tests.schema.generated_queries import QueryWriter, RandomSource
 
-NASTY = (
+HOSTILE_TEXTS = (
     "", " ", "\0", "a\0b", "\ud800", "\udfff\ud800", "\n", "a\nb\nc", "\r\n", "\u2028", "\ufeff", "\u202e", "é", "e\u0301", "ﬁ", "🙂" * 3,
     '{"$gt": ""}', "{$ne: null}", "$where", "$", "$gt", "a.b", "a.$.b", "this.u == 'x'", "'; return true; //", ".*", "^", "(?=a)", "[", "\\", "(a+)+$",
     "*", "?", "%", "_", "'", '"', '"""', "`", ";", "--", "/*", "<script>", "../../etc/passwd", "%00", "%n%s", "{u:alice}", "{", "}", "{}", "u:alice", "{p:1}:outbox",
@@ -30,7 +30,7 @@ NASTY = (
     "YzEK", "YzEKYQpiCjA", "====", "a" * 63, "a" * 64, "a" * 65, "a" * 128, "a" * 129, "x" * 4_000, "x" * 4_001, "y" * 30_000,
     "http://example.org/a.png", "javascript:alert(1)", "https://" + "a" * 3_000, "shop", "Shop", "a b", "alice bob", "alice.x", "alice@x", "__proto__", "constructor",
 )  # fmt: skip
-"""What breaks what doesn't look: other people's syntax, odd characters, ids that nearly are some."""
+"""Values that break careless code: syntax of other languages, odd characters, ids that are almost valid."""
 
 _INTS = (0, 1, 2, 3, 10, 50, 100, 101, -1, -100, 2**31 - 1, -(2**31), 2**31, 2**53, 2**63, 2**64)
 _LITERALS = (
@@ -47,25 +47,25 @@ _LITERALS = (
     "[1, [2]]",
     '{content: {a: "$ne"}}',
 )
-_WRONG = (None, True, 1.5, [], {}, [[]], {"$gt": ""}, {"$where": "1"}, [None], 0, "", 1e300, [{"$ne": None}])
+_WRONG_VALUES = (None, True, 1.5, [], {}, [[]], {"$gt": ""}, {"$where": "1"}, [None], 0, "", 1e300, [{"$ne": None}])
 _ID = re.compile(r"\A[A-Za-z0-9_.~@-]{1,200}\Z")
 _KINDS = {"query": SCHEMA._schema.query_type, "mutation": SCHEMA._schema.mutation_type, "subscription": SCHEMA._schema.subscription_type}  # fmt: skip
 _CONDITIONS = {"yes": "true", "no": "false"}
 _HEADER = "($yes: Boolean = true, $no: Boolean = false)"
 
 
-class Requests:
-    """Makes requests, and remembers what answers name: ids, cursors, positions."""
+class RandomRequests:
+    """Makes random requests, and remembers ids and cursors from the answers."""
 
-    def __init__(self, chance: random.Random, users: list[str]) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random, users: list[str]) -> None:
+        self._rng = rng
         self._users = users
         self._known: dict[str, list[str]] = defaultdict(list)
         self._variables: list[tuple[str, str, Any]] = []
-        self._declares = False
+        self._uses_variables = False
 
     def learn(self, answer: Any, name: str = "") -> None:
-        """Takes up what an answer names."""
+        """Remember the ids and cursors of an answer."""
         match answer:
             case dict():
                 for key, value in answer.items():
@@ -83,132 +83,134 @@ class Requests:
                 pass
 
     def _keep(self, kind: str, value: str) -> None:
-        kept = self._known[kind]
-        if len(kept) < 60:
-            kept.append(value)
+        known_ids = self._known[kind]
+        if len(known_ids) < 60:
+            known_ids.append(value)
         else:
-            kept[self._chance.randrange(60)] = value
+            known_ids[self._rng.randrange(60)] = value
 
     def request(self, kind: str | None = None) -> Json:
-        """The parameters of one."""
-        chance = self._chance
-        kind = kind or chance.choices(("query", "mutation", "subscription"), (5, 6, 1))[0]
-        self._variables, self._declares = [], chance.random() < 0.5
-        most = 1 if kind == "subscription" else chance.choice((1, 1, 1, 2, 4))
-        writer = Writer(SCHEMA._schema, chance, self._argument, chance.choice((2, 3, 3, 4)), chance.choice((2, 3, 4)))  # type: ignore[arg-type]
+        """Return the parameters of one random request."""
+        rng = self._rng
+        kind = kind or rng.choices(("query", "mutation", "subscription"), (5, 6, 1))[0]
+        self._variables, self._uses_variables = [], rng.random() < 0.5
+        max_fields = 1 if kind == "subscription" else rng.choice((1, 1, 1, 2, 4))
+        writer = QueryWriter(SCHEMA._schema, rng, self._argument, rng.choice((2, 3, 3, 4)), rng.choice((2, 3, 4)))  # type: ignore[arg-type]
         root = _KINDS[kind]
         assert root is not None
-        if kind == "subscription" and chance.random() < 0.9:
-            name, field = chance.choice(sorted(root.fields.items()))
-            given = ", ".join(
-                f"{arg}: {self._argument(chance, arg, described)}" for arg, described in field.args.items()
+        if kind == "subscription" and rng.random() < 0.9:
+            name, field = rng.choice(sorted(root.fields.items()))
+            arguments = ", ".join(
+                f"{arg}: {self._argument(rng, arg, definition)}" for arg, definition in field.args.items()
             )
-            query = writer.under(kind, f"{name}({given})", get_named_type(field.type))
+            query = writer.operation_of(kind, f"{name}({arguments})", get_named_type(field.type))
         else:
-            query = writer.document(root, kind, most)
+            query = writer.document(root, kind, max_fields)
         variables = {name: value for name, _, value in self._variables}
-        declared = [f"${name}: {type_}" for name, type_, _ in self._variables]
+        declarations = [f"${name}: {type_}" for name, type_, _ in self._variables]
         query = query.replace(_HEADER, "", 1)
-        declared += [f"${name}: Boolean = {value}" for name, value in _CONDITIONS.items() if f"${name}" in query]
-        if declared:
-            query = query.replace(kind, f"{kind} ({', '.join(declared)})", 1)
-        if variables and chance.random() < 0.03:
-            del variables[chance.choice(list(variables))]
+        declarations += [f"${name}: Boolean = {value}" for name, value in _CONDITIONS.items() if f"${name}" in query]
+        if declarations:
+            query = query.replace(kind, f"{kind} ({', '.join(declarations)})", 1)
+        if variables and rng.random() < 0.03:
+            del variables[rng.choice(list(variables))]
         body: Json = {"query": query, "variables": variables}
-        if chance.random() < 0.04:
-            body = self._damaged(body)
+        if rng.random() < 0.04:
+            body = self._damage(body)
         return body
 
-    def _damaged(self, body: Json) -> Json:
-        chance, query = self._chance, body["query"]
-        at = chance.randrange(len(query))
-        match chance.randrange(6):
+    def _damage(self, body: Json) -> Json:
+        rng, query = self._rng, body["query"]
+        position = rng.randrange(len(query))
+        match rng.randrange(6):
             case 0:
-                return body | {"query": query[:at] + chance.choice(NASTY)[:50] + query[at:]}
+                return body | {"query": query[:position] + rng.choice(HOSTILE_TEXTS)[:50] + query[position:]}
             case 1:
-                return body | {"query": query[:at] + query[at + chance.randrange(1, 9) :]}
+                return body | {"query": query[:position] + query[position + rng.randrange(1, 9) :]}
             case 2:
                 return body | {"query": query + " fragment C on Query { ...C }" + query}
             case 3:
                 return body | {
-                    chance.choice(("query", "variables", "operationName", "extensions")): chance.choice(_WRONG)
+                    rng.choice(("query", "variables", "operationName", "extensions")): rng.choice(_WRONG_VALUES)
                 }
             case 4:
-                return body | {"operationName": chance.choice(NASTY)}
+                return body | {"operationName": rng.choice(HOSTILE_TEXTS)}
             case _:
                 return body | {"query": query.replace("}", "@defer @skip }", 1)}
 
-    def _argument(self, _chance: Chooser, name: str, described: Any) -> str:
-        if self._declares and self._chance.random() < 0.7:
+    def _argument(self, _rng: RandomSource, name: str, definition: Any) -> str:
+        if self._uses_variables and self._rng.random() < 0.7:
             variable = f"v{len(self._variables)}"
-            value = self._chance.choice(_WRONG) if self._chance.random() < 0.03 else self._value(name, described.type)
-            self._variables.append((variable, str(described.type), value))
+            value = self._rng.choice(_WRONG_VALUES) if self._rng.random() < 0.03 else self._value(name, definition.type)
+            self._variables.append((variable, str(definition.type), value))
             return f"${variable}"
-        if self._chance.random() < 0.03:
-            return self._chance.choice(_LITERALS)
-        return _spelt(self._value(name, described.type), get_named_type(described.type))
+        if self._rng.random() < 0.03:
+            return self._rng.choice(_LITERALS)
+        return _literal(self._value(name, definition.type), get_named_type(definition.type))
 
     def _value(self, name: str, type_: Any) -> Any:
-        chance = self._chance
+        rng = self._rng
         if isinstance(type_, GraphQLNonNull):
             value = self._value(name, type_.of_type)
-            return value if value is not None or chance.random() < 0.05 else self._value(name, type_.of_type)
-        if chance.random() < 0.08:
+            return value if value is not None or rng.random() < 0.05 else self._value(name, type_.of_type)
+        if rng.random() < 0.08:
             return None
         if isinstance(type_, GraphQLList):
-            return [self._value(name, type_.of_type) for _ in range(chance.choice((0, 1, 2, 2, 3, 60)))]
+            return [self._value(name, type_.of_type) for _ in range(rng.choice((0, 1, 2, 2, 3, 60)))]
         if isinstance(type_, GraphQLInputObjectType):
             return self._input(type_)
         if isinstance(type_, GraphQLEnumType):
-            return chance.choice([*type_.values])
+            return rng.choice([*type_.values])
         match type_.name:
             case "Int":
-                return chance.choice(_INTS[:8]) if chance.random() < 0.8 else chance.choice(_INTS)
+                return rng.choice(_INTS[:8]) if rng.random() < 0.8 else rng.choice(_INTS)
             case "Boolean":
-                return chance.random() < 0.5
+                return rng.random() < 0.5
             case _:
                 return self._text(name)
 
     def _input(self, type_: GraphQLInputObjectType) -> Json:
-        given = {
+        arguments = {
             name: self._value(name, field.type)
             for name, field in type_.fields.items()
-            if isinstance(field.type, GraphQLNonNull) or self._chance.random() < 0.4
+            if isinstance(field.type, GraphQLNonNull) or self._rng.random() < 0.4
         }
-        if type_.name == "SendMessageInput" and self._chance.random() < 0.85:
-            # One destination and ordinary options, so that most of them get through.
-            given = {key: value for key, value in given.items() if key in ("content", "idempotencyKey", "replyToId")}
-            to = self._chance.choice(("toUserId", "conversationId"))
-            given |= {to: self._text(to), "content": self._chance.choice(("hello", "hi @bob", *NASTY))}
-        if type_.name == "CreateGroupInput" and self._chance.random() < 0.7:
-            given |= {"memberIds": self._chance.sample(self._users, 3), "name": "Group"}
-        return given
+        if type_.name == "SendMessageInput" and self._rng.random() < 0.85:
+            # One destination and ordinary options, so that most messages are accepted.
+            arguments = {
+                key: value for key, value in arguments.items() if key in ("content", "idempotencyKey", "replyToId")
+            }
+            to = self._rng.choice(("toUserId", "conversationId"))
+            arguments |= {to: self._text(to), "content": self._rng.choice(("hello", "hi @bob", *HOSTILE_TEXTS))}
+        if type_.name == "CreateGroupInput" and self._rng.random() < 0.7:
+            arguments |= {"memberIds": self._rng.sample(self._users, 3), "name": "Group"}
+        return arguments
 
     def _text(self, name: str) -> str:
-        chance = self._chance
-        if chance.random() < 0.2:
+        rng = self._rng
+        if rng.random() < 0.2:
             return (
-                "".join(chance.choices(chance.choice(NASTY) or "x", k=3))
-                if chance.random() < 0.3
-                else chance.choice(NASTY)
+                "".join(rng.choices(rng.choice(HOSTILE_TEXTS) or "x", k=3))
+                if rng.random() < 0.3
+                else rng.choice(HOSTILE_TEXTS)
             )
         kinds = {
             "conversationId": ("g_", "p_", "p_", "b_"), "conversationIds": ("g_", "p_", "b_"), "groupId": ("g_", "g_", "p_"), "messageId": ("m_",),
             "replyToId": ("m_",), "id": ("g_", "p_", "m_", "s_", "b_"), "after": ("cursor",), "before": ("cursor",), "since": ("cursor",),
             "idempotencyKey": ("idempotencyKey",), "categoryId": ("categoryId",), "subBiz": ("subBiz",),
         }.get(name)  # fmt: skip
-        if kinds is None or (name == "id" and chance.random() < 0.2):
-            return chance.choice(self._users)
-        known = self._known[chance.choice(kinds)]
-        if known and chance.random() < 0.9:
-            return chance.choice(known)
+        if kinds is None or (name == "id" and rng.random() < 0.2):
+            return rng.choice(self._users)
+        known = self._known[rng.choice(kinds)]
+        if known and rng.random() < 0.9:
+            return rng.choice(known)
         if "p_" in kinds:
-            return "p_" + "_".join(sorted(chance.sample(self._users, 2))) + chance.choice(("", "", "~shop"))
-        return chance.choice(("a", "shop", "work", "key-1", "key-2"))
+            return "p_" + "_".join(sorted(rng.sample(self._users, 2))) + rng.choice(("", "", "~shop"))
+        return rng.choice(("a", "shop", "work", "key-1", "key-2"))
 
 
-def _spelt(value: Any, type_: Any) -> str:
-    """A value as a GraphQL literal."""
+def _literal(value: Any, type_: Any) -> str:
+    """Return a value as a GraphQL literal."""
     match value:
         case None:
             return "null"
@@ -217,17 +219,19 @@ def _spelt(value: Any, type_: Any) -> str:
         case int():
             return str(value)
         case list():
-            return "[" + ", ".join(_spelt(each, type_) for each in value) + "]"
+            return "[" + ", ".join(_literal(item, type_) for item in value) + "]"
         case dict():
             fields = type_.fields if isinstance(type_, GraphQLInputObjectType) else {}
-            return "{" + ", ".join(f"{n}: {_spelt(v, get_named_type(fields[n].type))}" for n, v in value.items()) + "}"
+            return (
+                "{" + ", ".join(f"{n}: {_literal(v, get_named_type(fields[n].type))}" for n, v in value.items()) + "}"
+            )
         case str() if isinstance(type_, GraphQLEnumType):
             return value
         case _:
-            return '"' + "".join(_escaped(character) for character in str(value)) + '"'
+            return '"' + "".join(_escape(character) for character in str(value)) + '"'
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in '"\\':
         return "\\" + character
     if ord(character) < 32 or 0xD800 <= ord(character) < 0xE000 or ord(character) == 127:

@@ -1,4 +1,4 @@
-"""The table of who may what holds, for everybody it names, and names everything."""
+"""The table of permissions is complete, and holds for every relation that it names."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from tests.api.client import Api, Json, make_caller
 from tests.api.sample_group import SampleGroup, create_sample_group
 from tests.api.state_snapshot import take_snapshot
 from tests.security.authorisation import (
-    MEMBERS_NOW,
+    MEMBERS_ONLY,
     NULL,
     OK,
-    PARTS,
+    RELATIONS,
     ROOT_FIELDS,
-    THE_SENDERS,
-    THE_VIEWERS_OWN,
-    WITH_WHAT_HOLDS_IT,
+    SENDER_ONLY,
+    VIEWERS_OWN,
+    VISIBLE_WITH_OBJECT,
     Rule,
     fields_of,
 )
 
-OBJECT_RULES = (WITH_WHAT_HOLDS_IT, THE_VIEWERS_OWN, THE_SENDERS, MEMBERS_NOW)
+OBJECT_RULES = (VISIBLE_WITH_OBJECT, VIEWERS_OWN, SENDER_ONLY, MEMBERS_ONLY)
 
 
 def test_every_field_of_the_schema_has_one_rule() -> None:
-    there = {
+    fields = {
         f"{name}.{field}"
         for name, type_ in SCHEMA._schema.type_map.items()
         if isinstance(type_, GraphQLObjectType) and not name.startswith("__")
         for field in type_.fields
     }
-    ruled = [field for rules in OBJECT_RULES for field in sorted(fields_of(rules))]
-    ruled += sorted({rule.field for rule in ROOT_FIELDS})
-    assert sorted(ruled) == sorted(there)
+    ruled_fields = [field for rules in OBJECT_RULES for field in sorted(fields_of(rules))]
+    ruled_fields += sorted({rule.field for rule in ROOT_FIELDS})
+    assert sorted(ruled_fields) == sorted(fields)
 
 
 def variables_for(sample: SampleGroup, rule: Rule) -> Json:
     if rule.variables.get("id") == "@owners_session":
         return {"id": f"s_{sample.owner}_{sample.group}"}
-    filled: Json = sample.fill_in(rule.variables, "")
-    return filled
+    variables: Json = sample.fill_in(rule.variables, "")
+    return variables
 
 
-async def outcome(api: Api, sample: SampleGroup, rule: Rule, who: str | Caller | None) -> str:
-    """How a field ends for somebody: ok, null, or the code of its one error."""
+async def outcome(api: Api, sample: SampleGroup, rule: Rule, caller: str | Caller | None) -> str:
+    """Return the outcome of a field for a caller: ok, null, or the code of its only error."""
     variables = variables_for(sample, rule)
     if rule.field.startswith("Subscription."):
         try:
-            subscriber = await api.subscribe(who, rule.operation, **variables)
+            subscriber = await api.subscribe(caller, rule.operation, **variables)
         except RequestRefused as refused:
             return str(refused.errors[0]["extensions"]["code"])
         await subscriber.next()
         await subscriber.stop()
         return OK
-    response = await api.run(who, rule.operation, **variables)
+    response = await api.run(caller, rule.operation, **variables)
     if "errors" in response:
         (error,) = response["errors"]
         assert not any((response.get("data") or {}).values())
@@ -66,37 +66,37 @@ async def outcome(api: Api, sample: SampleGroup, rule: Rule, who: str | Caller |
     return NULL if value is None else OK
 
 
-def playing(sample: SampleGroup, part: str) -> str | None:
-    who: str | None = None if part == "anonymous" else getattr(sample, part)
-    return who
+def caller_for(sample: SampleGroup, relation: str) -> str | None:
+    caller: str | None = None if relation == "anonymous" else getattr(sample, relation)
+    return caller
 
 
-@pytest.mark.parametrize("part", PARTS)
-async def test_everybody_may_what_the_table_says_and_what_is_refused_changes_nothing(api: Api, part: str) -> None:
+@pytest.mark.parametrize("relation", RELATIONS)
+async def test_the_table_holds_and_refused_operations_change_nothing(api: Api, relation: str) -> None:
     sample = await create_sample_group(api)
-    refused = [rule for rule in ROOT_FIELDS if rule.outcomes[part] != OK]
-    watching = await take_snapshot(api, sample.group, *sample.users)
+    refused = [rule for rule in ROOT_FIELDS if rule.outcomes[relation] != OK]
+    snapshot = await take_snapshot(api, sample.group, *sample.users)
     for rule in refused:
-        assert await outcome(api, sample, rule, playing(sample, part)) == rule.outcomes[part], rule.operation
-    await watching.assert_unchanged()
+        assert await outcome(api, sample, rule, caller_for(sample, relation)) == rule.outcomes[relation], rule.operation
+    await snapshot.assert_unchanged()
     for rule in ROOT_FIELDS:
-        if rule.outcomes[part] == OK:
-            place = await create_sample_group(api) if rule.ends else sample
-            assert await outcome(api, place, rule, playing(place, part)) == OK, rule.operation
+        if rule.outcomes[relation] == OK:
+            own_sample = await create_sample_group(api) if rule.changes_group else sample
+            assert await outcome(api, own_sample, rule, caller_for(own_sample, relation)) == OK, rule.operation
 
 
 @pytest.mark.parametrize("role", [CallerRole.SERVICE, CallerRole.ADMIN])
-async def test_a_service_and_an_admin_may_make_users_and_see_no_more_than_others(api: Api, role: CallerRole) -> None:
+async def test_services_and_admins_may_only_upsert_users_in_addition(api: Api, role: CallerRole) -> None:
     sample = await create_sample_group(api)
     (user,) = await api.create_users("service")
-    served = make_caller(user, role)
-    made = next(rule for rule in ROOT_FIELDS if rule.field == "Mutation.upsertUsers")
-    assert await outcome(api, sample, made, served) == OK
-    watching = await take_snapshot(api, sample.group, *sample.users)
+    service = make_caller(user, role)
+    upsert_rule = next(rule for rule in ROOT_FIELDS if rule.field == "Mutation.upsertUsers")
+    assert await outcome(api, sample, upsert_rule, service) == OK
+    snapshot = await take_snapshot(api, sample.group, *sample.users)
     for rule in ROOT_FIELDS:
-        if rule is not made and rule.outcomes["outsider"] != OK:
-            assert await outcome(api, sample, rule, served) == rule.outcomes["outsider"], rule.operation
-    await watching.assert_unchanged()
+        if rule is not upsert_rule and rule.outcomes["outsider"] != OK:
+            assert await outcome(api, sample, rule, service) == rule.outcomes["outsider"], rule.operation
+    await snapshot.assert_unchanged()
 
 
 MESSAGE = """query ($id: ID!) { message(id: $id) {
@@ -105,29 +105,29 @@ GROUP = """query ($id: ID!) { group(id: $id) { members { edges { node { role } }
     lastMessage { id } } }"""
 
 
-@pytest.mark.parametrize("part", ["left", "removed", "member", "admin", "owner"])
-async def test_what_is_the_senders_the_members_and_the_viewers_own_is_shown_to_nobody_else(api: Api, part: str) -> None:
+@pytest.mark.parametrize("relation", ["left", "removed", "member", "admin", "owner"])
+async def test_restricted_fields_are_shown_only_to_their_users(api: Api, relation: str) -> None:
     sample = await create_sample_group(api)
-    who = getattr(sample, part)
-    mine = await api.send(sample.member, sample.group, "with a key", idempotencyKey="secret key")
-    seen = sample.message if part in ("left", "removed") else mine["message"]["id"]
-    message = (await api.data(who, MESSAGE, id=seen))["message"]
+    caller = getattr(sample, relation)
+    payload = await api.send(sample.member, sample.group, "with a key", idempotencyKey="secret key")
+    message_id = sample.message if relation in ("left", "removed") else payload["message"]["id"]
+    message = (await api.data(caller, MESSAGE, id=message_id))["message"]
     assert message["sender"] == {"id": sample.member}
-    senders = [message[field.partition(".")[2]] for field in sorted(fields_of(THE_SENDERS))]
-    assert all(senders) if part == "member" else senders == [None] * 3
-    group = (await api.data(who, GROUP, id=sample.group))["group"]
-    is_member = part not in ("left", "removed")
+    sender_fields = [message[field.partition(".")[2]] for field in sorted(fields_of(SENDER_ONLY))]
+    assert all(sender_fields) if relation == "member" else sender_fields == [None] * 3
+    group = (await api.data(caller, GROUP, id=sample.group))["group"]
+    is_member = relation not in ("left", "removed")
     assert (group["members"] is not None, group["viewerRole"] is not None) == (is_member, is_member)
-    assert group["session"] == {"id": f"s_{who}_{sample.group}"}
-    assert (group["lastMessage"]["id"] == mine["message"]["id"]) is is_member
+    assert group["session"] == {"id": f"s_{caller}_{sample.group}"}
+    assert (group["lastMessage"]["id"] == payload["message"]["id"]) is is_member
 
 
-async def test_what_a_message_replies_to_is_shown_to_those_alone_who_may_read_it(api: Api) -> None:
+async def test_quoted_messages_are_shown_only_to_users_who_may_read_them(api: Api) -> None:
     sample = await create_sample_group(api)
-    reply = (await api.send(sample.owner, sample.group, "so it is", replyToId=sample.message))["message"]["id"]
+    first_reply = (await api.send(sample.owner, sample.group, "so it is", replyToId=sample.message))["message"]["id"]
     await api.invite(sample.owner, sample.group, sample.outsider)
-    again = (await api.send(sample.owner, sample.group, "once more", replyToId=sample.message))["message"]["id"]
+    second_reply = (await api.send(sample.owner, sample.group, "once more", replyToId=sample.message))["message"]["id"]
     query = "query ($id: ID!) { message(id: $id) { replyTo { id content } } }"
-    assert (await api.data(sample.outsider, query, id=reply))["message"] is None
-    assert (await api.data(sample.outsider, query, id=again))["message"] == {"replyTo": None}
-    assert (await api.data(sample.admin, query, id=again))["message"]["replyTo"]["id"] == sample.message
+    assert (await api.data(sample.outsider, query, id=first_reply))["message"] is None
+    assert (await api.data(sample.outsider, query, id=second_reply))["message"] == {"replyTo": None}
+    assert (await api.data(sample.admin, query, id=second_reply))["message"]["replyTo"]["id"] == sample.message

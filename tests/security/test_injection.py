@@ -1,4 +1,4 @@
-"""Texts that mean something to what is behind: to MongoDB, Redis, Lua, regular expressions, file systems, terminals. Here they are texts."""
+"""Texts with a meaning for MongoDB, Redis, Lua, regular expressions, file systems or terminals are treated as plain texts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from subscriptions.transport.engine import RequestRefused
 from tests.api.client import SEND, Api, Json, message_input, private_id
 from tests.api.sample_group import SampleGroup, create_sample_group
 from tests.api.state_snapshot import take_snapshot
-from tests.security.fuzzed_requests import NASTY
+from tests.security.fuzzed_requests import HOSTILE_TEXTS
 from tests.server.served_app import ServeApp
 from tests.server.tokens import bearer
 
 CODES = {code.value for code in ErrorCode} - {"INTERNAL", "UNAVAILABLE"}
 TEXTS = {"ID", "String", "Cursor", "DateTime"}
-NO_TEXTS: tuple[Any, ...] = ({"$gt": ""}, {"$where": "1"}, [{"$ne": None}], {}, True, 1.5)
+NON_TEXTS: tuple[Any, ...] = ({"$gt": ""}, {"$where": "1"}, [{"$ne": None}], {}, True, 1.5)
 
 
 @dataclass(frozen=True)
-class Input:
-    """A text that a root field takes: its own argument, or a field of its input."""
+class TextInput:
+    """A text argument of a root field, or a text field of its input."""
 
     kind: str
     field: str
@@ -38,18 +38,18 @@ class Input:
     def operation(self) -> str:
         type_ = _ROOTS[self.kind].fields[self.field]
         arguments = ", ".join(f"{name}: ${name}" for name in type_.args)
-        declared = ", ".join(f"${name}: {described.type}" for name, described in type_.args.items())
+        declarations = ", ".join(f"${name}: {definition.type}" for name, definition in type_.args.items())
         inner = get_named_type(type_.type)
-        return f"{self.kind} ({declared}) {{ {self.field}({arguments}) {'{ __typename }' if hasattr(inner, 'fields') or hasattr(inner, 'types') else ''} }}"
+        return f"{self.kind} ({declarations}) {{ {self.field}({arguments}) {'{ __typename }' if hasattr(inner, 'fields') or hasattr(inner, 'types') else ''} }}"
 
     def variables(self, value: Any, valid: Json) -> Json:
-        """Those of the operation: this text, and what else it takes so that one looks at it."""
-        given = [value] if self.is_list else value
-        filled = {name: valid[f"{self.field}.{name}"] for name in _ROOTS[self.kind].fields[self.field].args if f"{self.field}.{name}" in valid}  # fmt: skip
+        """Return the variables of the operation: this value, and valid values for the other arguments."""
+        input_value = [value] if self.is_list else value
+        variables = {name: valid[f"{self.field}.{name}"] for name in _ROOTS[self.kind].fields[self.field].args if f"{self.field}.{name}" in valid}  # fmt: skip
         if len(self.path) == 1:
-            return filled | {self.path[0]: given}
-        inside = {**(filled[self.path[0]][0] if isinstance(filled[self.path[0]], list) else filled[self.path[0]]), self.path[1]: given}  # fmt: skip
-        return filled | {self.path[0]: [inside] if isinstance(filled[self.path[0]], list) else inside}
+            return variables | {self.path[0]: input_value}
+        inner = {**(variables[self.path[0]][0] if isinstance(variables[self.path[0]], list) else variables[self.path[0]]), self.path[1]: input_value}  # fmt: skip
+        return variables | {self.path[0]: [inner] if isinstance(variables[self.path[0]], list) else inner}
 
 
 _ROOTS: dict[str, Any] = {
@@ -59,25 +59,25 @@ _ROOTS: dict[str, Any] = {
 }
 
 
-def inputs() -> Iterator[Input]:
+def find_text_inputs() -> Iterator[TextInput]:
     for kind, root in _ROOTS.items():
-        for field, described in root.fields.items():
-            for name, argument in described.args.items():
+        for field, definition in root.fields.items():
+            for name, argument in definition.args.items():
                 type_ = get_named_type(argument.type)
                 if type_.name in TEXTS:
-                    yield Input(kind, field, (name,), _is_list(argument))
+                    yield TextInput(kind, field, (name,), _is_list(argument))
                 elif isinstance(type_, GraphQLInputObjectType):
-                    for inner, about in type_.fields.items():
-                        if get_named_type(about.type).name in TEXTS:
-                            yield Input(kind, field, (name, inner), _is_list(about))
+                    for inner, input_field in type_.fields.items():
+                        if get_named_type(input_field.type).name in TEXTS:
+                            yield TextInput(kind, field, (name, inner), _is_list(input_field))
 
 
-def _is_list(described: GraphQLArgument | GraphQLInputField) -> bool:
-    return "[" in str(described.type)
+def _is_list(definition: GraphQLArgument | GraphQLInputField) -> bool:
+    return "[" in str(definition.type)
 
 
 def valid_for(sample: SampleGroup) -> Json:
-    """What fields take beside the text that is tried. It is the outsider who asks, so most of it is not theirs."""
+    """Return valid values for the other arguments. The outsider sends the requests, so most objects are not visible."""
     group, user = sample.group, sample.member
     return {
         "session.conversationId": group, "messages.conversationId": group, "markRead.conversationId": group, "ackDelivered.conversationId": group,
@@ -90,69 +90,77 @@ def valid_for(sample: SampleGroup) -> Json:
     }  # fmt: skip
 
 
-async def answered(api: Api, who: str, tried: Input, variables: Json) -> Json:
-    if tried.kind != "subscription":
-        return await api.run(who, tried.operation(), **variables)
+async def execute(api: Api, user: str, text_input: TextInput, variables: Json) -> Json:
+    if text_input.kind != "subscription":
+        return await api.run(user, text_input.operation(), **variables)
     try:
-        subscriber = await api.subscribe(who, tried.operation(), **variables)
+        subscriber = await api.subscribe(user, text_input.operation(), **variables)
     except RequestRefused as refused:
         return {"errors": refused.errors}
     await subscriber.stop()
     return {"data": {}}
 
 
-INPUTS = list(inputs())
+INPUTS = list(find_text_inputs())
 WRITES_TO_OTHERS = {("sendMessage", "toUserId"), ("createGroup", "memberIds")}
 
 
-def texts_for(tried: Input) -> tuple[Any, ...]:
-    """An eighth of them, each in several places: all of them in all places take a quarter of a minute."""
-    return (*NASTY[INPUTS.index(tried) % 8 :: 8], *NO_TEXTS)
+def texts_for(text_input: TextInput) -> tuple[Any, ...]:
+    """Return an eighth of the texts, since all texts in all positions would take 15 seconds."""
+    return (*HOSTILE_TEXTS[INPUTS.index(text_input) % 8 :: 8], *NON_TEXTS)
 
 
-async def test_no_text_in_any_place_is_more_than_a_text(api: Api) -> None:
+async def test_hostile_texts_in_any_argument_have_no_effect(api: Api) -> None:
     sample = await create_sample_group(api)
-    valid, who = valid_for(sample), sample.outsider
-    # What the outsider may do to others by right: write to them. All else has to leave them as they are.
-    watching = await take_snapshot(api, sample.group, *sample.members)
-    harmless = [tried for tried in INPUTS if tried.field not in ("sendMessage", "createGroup")]
-    assert len(harmless) > 40
-    for tried in harmless:
-        for text in texts_for(tried):
-            response = await answered(api, who, tried, tried.variables(text, valid))
+    valid, user = valid_for(sample), sample.outsider
+    # The outsider may write to others. Everything else must leave the group unchanged.
+    snapshot = await take_snapshot(api, sample.group, *sample.members)
+    other_inputs = [text_input for text_input in INPUTS if text_input.field not in ("sendMessage", "createGroup")]
+    assert len(other_inputs) > 40
+    for text_input in other_inputs:
+        for text in texts_for(text_input):
+            response = await execute(api, user, text_input, text_input.variables(text, valid))
             for error in response.get("errors", ()):
-                assert error["extensions"]["code"] in CODES, (tried, ascii(text)[:100], error)
-    await watching.assert_unchanged()
-    for tried in [tried for tried in INPUTS if tried.field in ("sendMessage", "createGroup")]:
-        for text in texts_for(tried):
-            response = await answered(api, who, tried, tried.variables(text, valid))
+                assert error["extensions"]["code"] in CODES, (text_input, ascii(text)[:100], error)
+    await snapshot.assert_unchanged()
+    for text_input in [text_input for text_input in INPUTS if text_input.field in ("sendMessage", "createGroup")]:
+        for text in texts_for(text_input):
+            response = await execute(api, user, text_input, text_input.variables(text, valid))
             for error in response.get("errors", ()):
-                assert error["extensions"]["code"] in CODES, (tried, ascii(text)[:100], error)
-    stranger = await api.data(sample.owner, "query ($id: ID!) { group(id: $id) { name memberCount } }", id=sample.group)
-    assert stranger["group"] == {"name": "Group", "memberCount": 5}
+                assert error["extensions"]["code"] in CODES, (text_input, ascii(text)[:100], error)
+    group_view = await api.data(
+        sample.owner, "query ($id: ID!) { group(id: $id) { name memberCount } }", id=sample.group
+    )
+    assert group_view["group"] == {"name": "Group", "memberCount": 5}
 
 
-async def test_what_is_stored_comes_back_as_it_was_sent(api: Api) -> None:
+async def test_hostile_texts_are_stored_and_returned_unchanged(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    texts = [text for text in NASTY if text.strip() and "\0" not in text and not _is_half(text) and len(text) <= 4_000]
+    texts = [
+        text
+        for text in HOSTILE_TEXTS
+        if text.strip() and "\0" not in text and not _has_surrogate(text) and len(text) <= 4_000
+    ]
     assert len(texts) > 80
     for text in texts:
         await api.send(alice, bob, text, **({"idempotencyKey": text} if len(text) <= 128 else {}))
     history = await api.history(bob, private_id(alice, bob))
     assert [message["content"] for message in history] == texts
-    # Each key stands for its own message: none is taken for another one, however alike they look.
+    # Each key identifies its own message, however similar two keys are.
     for text, message in zip(texts, history, strict=True):
         if len(text) <= 128:
-            again = await api.send(alice, bob, text, idempotencyKey=text)
-            assert (again["replayed"], again["message"]["id"]) == (True, message["id"]), ascii(text)
+            repeated = await api.send(alice, bob, text, idempotencyKey=text)
+            assert (repeated["replayed"], repeated["message"]["id"]) == (True, message["id"]), ascii(text)
     assert len({"é", "e\u0301"} & set(texts)) == 2
 
 
-async def test_folders_with_odd_names_are_kept_apart(api: Api) -> None:
+async def test_categories_with_hostile_names_are_separate(api: Api) -> None:
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(20)))
-    names = [text for text in NASTY if text.strip() and len(text) <= 128 and text.isprintable() and not _is_half(text)][
-        :20
-    ]
+    names = [
+        text
+        for text in HOSTILE_TEXTS
+        if text.strip() and len(text) <= 128 and text.isprintable() and not _has_surrogate(text)
+    ][:20]
     for name, other in zip(names, others, strict=False):
         await api.send(other, alice)
         await api.assign(alice, name, private_id(alice, other))
@@ -163,24 +171,24 @@ async def test_folders_with_odd_names_are_kept_apart(api: Api) -> None:
         )
 
 
-def _is_half(text: str) -> bool:
+def _has_surrogate(text: str) -> bool:
     return any(0xD800 <= ord(character) < 0xE000 for character in text)
 
 
-@pytest.mark.parametrize("text", [text for text in NASTY if _is_half(text) or "\0" in text], ids=ascii)
-async def test_half_characters_and_nul_are_refused_before_anything_is_stored(api: Api, text: str) -> None:
+@pytest.mark.parametrize("text", [text for text in HOSTILE_TEXTS if _has_surrogate(text) or "\0" in text], ids=ascii)
+async def test_lone_surrogates_and_nul_are_refused(api: Api, text: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
     before = await api.stored_documents()
     assert (await api.expect_refusal(alice, SEND, input=message_input(bob, f"x{text}"))).code == "INVALID_INPUT"
-    if _is_half(text):
+    if _has_surrogate(text):
         assert (
             await api.expect_refusal(alice, SEND, input=message_input(bob, idempotencyKey=text))
         ).code == "INVALID_INPUT"
     assert await api.stored_documents() == before
 
 
-async def test_no_token_names_a_user_with_anything_in_the_name(serve_app: ServeApp) -> None:
-    names: list[Any] = [text for text in NASTY if not _is_half(text)]
+async def test_tokens_with_invalid_user_ids_are_refused(serve_app: ServeApp) -> None:
+    names: list[Any] = [text for text in HOSTILE_TEXTS if not _has_surrogate(text)]
     names = [name for name in names if name not in {"a.b", "null", "undefined", "NaN", "true", "0", "a" * 63, "a" * 64, "9" * 40, "shop", "Shop", "alice.x", "alice@x", "constructor", "1970-01-01T00:00:00.000Z", "YzEK", "YzEKYQpiCjA", "1e999", "2090-01-01"}]  # fmt: skip
     names += [{"$gt": ""}, ["alice"], 7, True, None, "alice\n", "alice\u2028", "ａlice", "аlice", "alice_bob"]  # noqa: RUF001
     async with serve_app() as app:

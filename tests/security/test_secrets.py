@@ -1,4 +1,4 @@
-"""Secrets, and what people write, are nowhere but where they belong: not in any line of the log, however much it says, nor in answers."""
+"""Secrets and the content of messages appear neither in any log line, at any level, nor in answers to others."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.server.tokens import SECRET, bearer, signed
 
 __all__ = ["restored"]
 
-TEXT = "zq-what-people-write"
+TEXT = "zq-message-content"
 KEY = "zq-idempotency-key"
-ODD = "zq-odd"
-"""In places where nothing of the kind belongs."""
+UNEXPECTED = "zq-odd"
+"""Used at positions where no such text belongs."""
 
 SEND = f'mutation {{ sendMessage(input: {{toUserId: "bob", content: "{TEXT}", idempotencyKey: "{KEY}"}}) {{ message {{ id }} }} }}'
-INSIDE = (
+IMPLEMENTATION_WORDS = (
     "Traceback",
     'File "',
     "pymongo",
@@ -49,25 +49,27 @@ def log(restored: None) -> io.StringIO:
     return stream
 
 
-def check(told: str, *secrets: str) -> None:
+def expect_no_secrets(text: str, *secrets: str) -> None:
     for secret in secrets:
-        assert secret not in told, (
-            f"{secret} is told: ...{told[max(0, told.find(secret) - 300) : told.find(secret) + 60]}"
+        assert secret not in text, (
+            f"{secret} is revealed: ...{text[max(0, text.find(secret) - 300) : text.find(secret) + 60]}"
         )
 
 
-async def test_no_line_holds_a_secret_or_what_people_write(
+async def test_no_log_line_holds_a_secret_or_message_content(
     serve_app: ServeApp, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    soon = time.time() + 60
-    tokens = {user: signed(sub=user, exp=soon) for user in ("alice", "bob")}
+    expires_at = time.time() + 60
+    tokens = {user: signed(sub=user, exp=expires_at) for user in ("alice", "bob")}
     forged = tokens["alice"][:-3] + "zzz"
     answers = []
     async with serve_app(log_level="DEBUG", graphiql=True) as app:
 
-        async def post(content: Any, token: str = tokens["alice"], **more: Any) -> httpx.Response:
-            headers = {"authorization": f"Bearer {token}", "content-type": "application/json"} | more.pop("headers", {})
-            answer = await app.http.post("/graphql", json=content, headers=headers, **more)
+        async def post(content: Any, token: str = tokens["alice"], **options: Any) -> httpx.Response:
+            headers = {"authorization": f"Bearer {token}", "content-type": "application/json"} | options.pop(
+                "headers", {}
+            )
+            answer = await app.http.post("/graphql", json=content, headers=headers, **options)
             answers.append(answer.text)
             return answer
 
@@ -75,8 +77,8 @@ async def test_no_line_holds_a_secret_or_what_people_write(
         assert "errors" not in (await post({"query": SEND})).json()
         for token in (forged, "zq-no-token", signed(sub="alice", exp=1)):
             await post({"query": SEND}, token)
-        await post({"query": SEND.replace("content", ODD)})
-        await post({"query": f"{{ {ODD} }}", "variables": {ODD: TEXT}})
+        await post({"query": SEND.replace("content", UNEXPECTED)})
+        await post({"query": f"{{ {UNEXPECTED} }}", "variables": {UNEXPECTED: TEXT}})
         await post({"query": "query ($a: Int) { me { id } }", "variables": {"a": TEXT}})
         headers = {"content-type": "application/json", "authorization": f"Basic {tokens['alice']}"}
         await app.http.post("/graphql", content=f'{{"query": "{TEXT}', headers=headers)
@@ -96,31 +98,33 @@ async def test_no_line_holds_a_secret_or_what_people_write(
                     await socket.recv()
                     await peer.subscribe("2", f'mutation {{ renewAuth(token: "{forged}") }}')
                     await peer.send(f'{{"{TEXT}')
-        # Failures of all kinds: of the database, with the document in the driver's words, and defects of ours.
+        # Failures of all kinds: database errors that quote the document, and internal errors.
         write_error = {"index": 0, "code": 121, "errmsg": TEXT, "op": {"t": TEXT}}
 
-        async def refused(*_: Any, **__: Any) -> Any:
+        async def fail_to_write(*_: Any, **__: Any) -> Any:
             with translate_errors():
                 raise BulkWriteError({"writeErrors": [write_error], "writeConcernErrors": []})
 
-        async def broken(*_: Any, **__: Any) -> Any:
+        async def fail_internally(*_: Any, **__: Any) -> Any:
             raise ZeroDivisionError("in the middle of it")
 
-        for failing, code in ((refused, "UNAVAILABLE"), (broken, "INTERNAL")):
-            monkeypatch.setattr(Mongo, "find", failing)
+        for find, code in ((fail_to_write, "UNAVAILABLE"), (fail_internally, "INTERNAL")):
+            monkeypatch.setattr(Mongo, "find", find)
             answer = await post({"query": '{ messages(conversationId: "p_alice_bob") { edges { node { content } } } }'})
             assert answer.json()["errors"][0]["extensions"]["code"] == code
         monkeypatch.undo()
         assert set(answer.json()["errors"][0]) <= {"message", "locations", "path", "extensions"}
-    told = log.getvalue()
-    assert told.count('"event":"request"') > 10 and "in the middle of it" in told
-    check(told, TEXT, KEY, ODD, SECRET, reserved, "zq-password", "zq-stream-token", "zq-no-token", "idempotency")
-    check(told, *tokens.values(), forged, *(token.split(".")[2] for token in tokens.values()))
+    text = log.getvalue()
+    assert text.count('"event":"request"') > 10 and "in the middle of it" in text
+    expect_no_secrets(
+        text, TEXT, KEY, UNEXPECTED, SECRET, reserved, "zq-password", "zq-stream-token", "zq-no-token", "idempotency"
+    )
+    expect_no_secrets(text, *tokens.values(), forged, *(token.split(".")[2] for token in tokens.values()))
     for answer_text in answers:
-        check(answer_text, SECRET, *INSIDE, "in the middle of it", tokens["alice"], forged)
+        expect_no_secrets(answer_text, SECRET, *IMPLEMENTATION_WORDS, "in the middle of it", tokens["alice"], forged)
 
 
-def test_what_a_driver_quotes_of_a_document_stays_with_the_driver() -> None:
+def test_database_errors_do_not_quote_documents() -> None:
     details = {"index": 0, "code": 121, "errmsg": TEXT, "op": {"t": TEXT}}
     for failure in (
         BulkWriteError({"writeErrors": [details], "writeConcernErrors": []}),
@@ -132,25 +136,25 @@ def test_what_a_driver_quotes_of_a_document_stays_with_the_driver() -> None:
         assert caught.value.__suppress_context__
 
 
-async def test_passwords_of_databases_that_are_away_are_told_to_nobody(
+async def test_passwords_of_unreachable_databases_are_not_revealed(
     settings_with: Callable[..., Settings], log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.0)
     monkeypatch.setattr("server.services._CHECK_SECONDS", 0.3)
+    monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.0)
     settings = settings_with(
         jwt_secret=SECRET,
         mongo_url="mongodb://zq-user:zq-password@127.0.0.1:1/?directConnection=true&appName=zq-option",
         redis_url="redis://zq-user:zq-password@127.0.0.1:1/0",
     )
     app = create_app(settings)
-    over = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://confab")
-    async with app.router.lifespan_context(app), over as client:
+    http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://confab")
+    async with app.router.lifespan_context(app), http as client:
         ready = await client.get("/readyz")
         headers = {"authorization": bearer(sub="alice", exp=time.time() + 60)}
         answer = await client.post("/graphql", json={"query": "{ me { id } }"}, headers=headers)
     assert ready.status_code == 503
     assert answer.json()["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
-    for told in (ready.text, answer.text):
-        check(told, "zq-", *INSIDE)
+    for text in (ready.text, answer.text):
+        expect_no_secrets(text, "zq-", *IMPLEMENTATION_WORDS)
     assert "127.0.0.1" in log.getvalue()
-    check(log.getvalue() + repr(settings), "zq-password", "zq-user", "zq-option", SECRET)
+    expect_no_secrets(log.getvalue() + repr(settings), "zq-password", "zq-user", "zq-option", SECRET)

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.snowflakes import WORKERS, Snowflakes
 from store.deployment.deployment import Deployment
-from store.deployment.redis_generations import DEPLOYMENT
 from store.deployment.worker_numbers import LEASE_MS, LEASES, VALID_MS
+from store.mongo.collections import DEPLOYMENT
 from store.store import Store
 from tests.clock import DAY_MS, START_MS, ManualClock
 

@@ -9,8 +9,8 @@ import pytest
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.errors import Unreachable
-from store.deployment.redis_generations import DEPLOYMENT
 from store.mongo.client import Mongo
+from store.mongo.collections import DEPLOYMENT
 from store.redis.backends import FallbackBackend
 from store.redis.cache import Cache, Call
 from store.redis.request_scope import RequestScope, discard_request_cache

@@ -16,7 +16,7 @@ async def test_too_many_stale_caches_begin_the_next_generation_once(
     generations = store.deployment.generations
     for n in range(100):
         store.stale_caches.add_user(UserId(f"u{n}"))
-        assert len(store.stale_caches._users) <= 10
+        assert len(store.stale_caches._stale_users) <= 10
     before = generations.number
     await store.stale_caches.invalidate()
     await store.deployment.check_redis()

@@ -56,7 +56,7 @@ async def _run_one(stage: Stage, contestant: Contestant) -> list[Figures]:
         cpu={process: used / count for process, used in spent.cpu.items()},
         count=count,
     )
-    await stage.calm(contestant, most=_SETTLE_SECONDS)
+    await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)
     now = memory(contestant.server.pid)
     _, rest = await stage.spent(contestant, lambda: asyncio.sleep(stage.profile.rest_seconds))
     idle = Figures(
@@ -70,7 +70,7 @@ async def _run_one(stage: Stage, contestant: Contestant) -> list[Figures]:
         },
     )
     await load.ask("close", name=name)
-    await stage.calm(contestant, most=_SETTLE_SECONDS)
+    await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)
     say(opening)
     say(idle)
     kibibytes = {process: size / 1024 for process, size in idle.more.items()}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bench.suite.driving import STAMP_PLACE
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import CREATE_GROUP, MESSAGE_EVENTS, SEND
+from bench.suite.request_rates import STAMP_PLACE
 from bench.suite.stage import BASELINE, CONFAB, FLOOR, Contestant, Stage
 from bench.suite.turns import Plan, Turns, body
 
@@ -28,7 +28,7 @@ TOPICS = (
 
 _SETTLE_SECONDS = 3.0
 _OWNER = "everybodysowner"
-_TEXT = f"What everybody is told, as long as such a line usually is, {STAMP_PLACE}"
+_TEXT = f"A message for all members, a line of about the usual size, {STAMP_PLACE}"
 
 
 def _members(size: int) -> list[str]:
@@ -64,7 +64,7 @@ async def _run_one(stage: Stage, size: int, contestants: list[Contestant]) -> li
     for plan in plans:
         await stage.load.ask("close", name=plan.listeners)
         plan.listeners = ""
-        await stage.calm(plan.contestant, most=_SETTLE_SECONDS)
+        await stage.wait_until_idle(plan.contestant, most=_SETTLE_SECONDS)
     await stage.learn_idle()
     lately = [plan for plan in plans if plan.contestant.name == CONFAB]
     return found + await turns.measure("group-left", lately, size=size, half=False)
@@ -77,7 +77,7 @@ async def _plan(stage: Stage, contestant: Contestant, size: int) -> Plan:
     name = f"{contestant.name} {_owner(size)}"
     tokens = [contestant.token(_owner(size))]
     await stage.load.ask("connect", name=name, port=contestant.server.port, transport="http", tokens=tokens)
-    await stage.calm(contestant)
+    await stage.wait_until_idle(contestant)
     given = {"conversationId": group["id"], "content": _TEXT}
     later = contestant.name != FLOOR
     return Plan(contestant, name, [[body(SEND, input=given)]], 1, per=size, until_calm=later)
@@ -90,4 +90,4 @@ async def _listen(stage: Stage, plan: Plan, size: int) -> None:
     tokens = [contestant.token(user) for user in (_owner(size), *_members(size))]
     port = contestant.server.port
     await stage.load.ask("listen", name=plan.listeners, port=port, tokens=tokens, subscriptions=[MESSAGE_EVENTS])
-    await stage.calm(contestant, most=_SETTLE_SECONDS)
+    await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)

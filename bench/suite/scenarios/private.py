@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bench.suite.driving import STAMP_PLACE
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import MESSAGE_EVENTS, SEND
+from bench.suite.request_rates import STAMP_PLACE
 from bench.suite.stage import Contestant, Stage
 from bench.suite.turns import Plan, Turns, body
 

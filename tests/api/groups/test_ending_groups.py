@@ -1,9 +1,6 @@
-"""The end of a group: dismissed, and nothing of it is left; or dissolved, and what was said stays to be read."""
+"""The end of a group: a dismissed group is gone, a dissolved one stays readable for everybody who was a member."""
 
 from __future__ import annotations
-
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import pytest
 
@@ -22,53 +19,26 @@ from tests.api.client import (
 )
 from tests.api.conftest import Deployments
 from tests.api.group_calls import DISMISS, DISSOLVE, LEAVE, REMOVE, SET_ROLE, TRANSFER, UPDATE_GROUP
+from tests.api.groups.endings import (
+    CURRENT_AND_FORMER,
+    ENDS,
+    End,
+    EndedGroup,
+    both_ends,
+    code_after,
+    create_ended_group,
+)
 from tests.api.sample_group import RELATIONS, SampleGroup, create_sample_group
 from tests.api.state_snapshot import take_snapshot
 
-End = Callable[[Api, str, str], Awaitable[None]]
-
-ENDS: dict[str, End] = {
-    "dismissed": lambda api, owner, group: api.dismiss(owner, group),
-    "dissolved": lambda api, owner, group: api.dissolve(owner, group),
-}
-either = pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
-WERE_IN_IT = [part for part in RELATIONS if part != "outsider"]
-
-
-def code_after(end: End) -> str:
-    """With what members and former ones are refused afterwards."""
-    return "NOT_FOUND" if end is ENDS["dismissed"] else "NOT_A_MEMBER"
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A group that has ended, how, and what was shown of it before."""
-
-    sample: SampleGroup
-    end: End
-    histories: dict[str, list[Json]]
-    sessions: dict[str, Json]
-
-
-async def brought_about(api: Api, end: End, **group: object) -> Ended:
-    sample = await create_sample_group(api, **group)
-    were = {part: getattr(sample, part) for part in WERE_IN_IT}
-    histories = {part: await api.history(user, sample.group) for part, user in were.items()}
-    sessions = {part: await api.own_session(user, sample.group) for part, user in were.items()}
-    await end(api, sample.owner, sample.group)
-    return Ended(sample, end, histories, sessions)
-
 
 @pytest.fixture(scope="module", params=ENDS.values(), ids=ENDS.keys())
-async def ended(request: pytest.FixtureRequest, process: Api) -> Ended:
-    return await brought_about(process, request.param, name="The group")
+async def ended(request: pytest.FixtureRequest, process: Api) -> EndedGroup:
+    return await create_ended_group(process, request.param, name="The group")
 
 
-# --- what is shown
-
-
-async def look(api: Api, user: str, sample: SampleGroup) -> Json:
-    """Everything by which a client could come to the group or to what was said in it."""
+async def read_group_fields(api: Api, user: str, sample: SampleGroup) -> Json:
+    """Read every field that could show the group or its messages."""
     query = """query ($group: ID!, $message: ID!) {
         group(id: $group) { status } conversation(id: $group) { title } node(id: $group) { id }
         messages(conversationId: $group, first: 100) { edges { node { seq } } }
@@ -76,39 +46,37 @@ async def look(api: Api, user: str, sample: SampleGroup) -> Json:
     return await api.data(user, query, group=sample.group, message=sample.message)
 
 
-@pytest.mark.parametrize("part", RELATIONS)
-async def test_of_a_group_that_was_dismissed_nothing_is_found(api: Api, part: str) -> None:
-    ended = await brought_about(api, ENDS["dismissed"])
-    shown = await look(api, getattr(ended.sample, part), ended.sample)
-    assert shown.pop("myGroups") == {"edges": []}
-    assert set(shown.values()) == {None}
+@pytest.mark.parametrize("relation", RELATIONS)
+async def test_nothing_of_a_dismissed_group_is_found(api: Api, relation: str) -> None:
+    ended = await create_ended_group(api, ENDS["dismissed"])
+    fields = await read_group_fields(api, getattr(ended.sample, relation), ended.sample)
+    assert fields.pop("myGroups") == {"edges": []}
+    assert set(fields.values()) == {None}
 
 
-@pytest.mark.parametrize("part", RELATIONS)
-async def test_what_was_said_in_a_group_that_was_dissolved_stays_with_those_who_could_read_it(
-    api: Api, part: str
-) -> None:
-    ended = await brought_about(api, ENDS["dissolved"])
-    user = getattr(ended.sample, part)
-    shown = await look(api, user, ended.sample)
-    assert shown.pop("myGroups") == {"edges": []}
-    if part == "outsider":
-        assert set(shown.values()) == {None}
+@pytest.mark.parametrize("relation", RELATIONS)
+async def test_a_dissolved_group_stays_readable_for_its_former_members(api: Api, relation: str) -> None:
+    ended = await create_ended_group(api, ENDS["dissolved"])
+    user = getattr(ended.sample, relation)
+    fields = await read_group_fields(api, user, ended.sample)
+    assert fields.pop("myGroups") == {"edges": []}
+    if relation == "outsider":
+        assert set(fields.values()) == {None}
         return
-    assert shown["group"] == {"status": "DISSOLVED"}
-    assert shown["message"] == {"content": "for everybody"}
-    assert await api.history(user, ended.sample.group) == ended.histories[part]
+    assert fields["group"] == {"status": "DISSOLVED"}
+    assert fields["message"] == {"content": "for everybody"}
+    assert await api.history(user, ended.sample.group) == ended.histories[relation]
     group = await api.own_group(user, ended.sample.group)
-    last = ended.histories[part][-1]["seq"]
+    last = ended.histories[relation][-1]["seq"]
     assert group["visibleRanges"] == [{"fromSeq": 1, "toSeq": last}]
     assert group["lastMessage"]["seq"] == last
     assert (group["memberCount"], group["members"], group["viewerRole"]) == (0, None, None)
     assert group["owner"] == {"id": ended.sample.owner}
 
 
-@pytest.mark.parametrize("part", WERE_IN_IT)
-async def test_the_session_of_everybody_who_was_in_it_is_a_tombstone(api: Api, ended: Ended, part: str) -> None:
-    user, before = getattr(ended.sample, part), ended.sessions[part]
+@pytest.mark.parametrize("relation", CURRENT_AND_FORMER)
+async def test_the_sessions_of_an_ended_group_are_invalid(api: Api, ended: EndedGroup, relation: str) -> None:
+    user, before = getattr(ended.sample, relation), ended.sessions[relation]
     session = await api.own_session(user, ended.sample.group)
     assert (session["status"], session["unreadCount"], session["unreadMentionCount"]) == ("INVALID", 0, 0)
     assert session["unreadStatus"] is False
@@ -126,84 +94,82 @@ async def test_the_session_of_everybody_who_was_in_it_is_a_tombstone(api: Api, e
     assert node == {"node": {"status": "INVALID"}}
 
 
-@pytest.mark.parametrize("part", WERE_IN_IT)
-async def test_the_tombstone_tells_what_the_group_was(api: Api, ended: Ended, part: str) -> None:
+@pytest.mark.parametrize("relation", CURRENT_AND_FORMER)
+async def test_the_invalid_session_still_describes_the_group(api: Api, ended: EndedGroup, relation: str) -> None:
     query = """query ($id: ID!) { session(conversationId: $id) { lastMessage { content } conversation { ... on Group {
         id name title status memberCount viewerRole owner { id } members { edges { node { role } } }
         visibleRanges { fromSeq toSeq } lastMessage { content } session { status } } } } }"""
-    session = (await api.data(getattr(ended.sample, part), query, id=ended.sample.group))["session"]
-    shown = session["conversation"]
-    assert (shown["id"], shown["name"], shown["title"]) == (ended.sample.group, "The group", "The group")
-    assert (shown["status"], shown["owner"]) == ("DISSOLVED", {"id": ended.sample.owner})
-    assert (shown["memberCount"], shown["members"], shown["viewerRole"]) == (0, None, None)
-    assert shown["session"] == {"status": "INVALID"}
+    session = (await api.data(getattr(ended.sample, relation), query, id=ended.sample.group))["session"]
+    fields = session["conversation"]
+    assert (fields["id"], fields["name"], fields["title"]) == (ended.sample.group, "The group", "The group")
+    assert (fields["status"], fields["owner"]) == ("DISSOLVED", {"id": ended.sample.owner})
+    assert (fields["memberCount"], fields["members"], fields["viewerRole"]) == (0, None, None)
+    assert fields["session"] == {"status": "INVALID"}
     if ended.end is ENDS["dismissed"]:
-        assert (shown["visibleRanges"], shown["lastMessage"], session["lastMessage"]) == ([], None, None)
+        assert (fields["visibleRanges"], fields["lastMessage"], session["lastMessage"]) == ([], None, None)
     else:
-        assert shown["lastMessage"]["content"] == ended.histories[part][-1]["content"]
+        assert fields["lastMessage"]["content"] == ended.histories[relation][-1]["content"]
 
 
-async def test_an_outsider_has_no_tombstone(api: Api, ended: Ended) -> None:
+async def test_an_outsider_has_no_session_of_an_ended_group(api: Api, ended: EndedGroup) -> None:
     assert await api.session(ended.sample.outsider, ended.sample.group) is None
     assert await api.group(ended.sample.outsider, ended.sample.group) is None
 
 
-async def test_all_of_it_is_the_same_after_the_cache_was_lost(api: Api, deployments: Deployments) -> None:
+async def test_ended_groups_survive_the_loss_of_the_cache(api: Api, deployments: Deployments) -> None:
     for end in ENDS.values():
-        sample = (await brought_about(api, end)).sample
-        users = [getattr(sample, part) for part in RELATIONS]
+        sample = (await create_ended_group(api, end)).sample
+        users = [getattr(sample, relation) for relation in RELATIONS]
 
-        async def all_of_it(users: list[str] = users, sample: SampleGroup = sample) -> list[Json]:
-            seen = [
-                await look(api, user, sample) | {"session": await api.session(user, sample.group)} for user in users
+        async def read_all(users: list[str] = users, sample: SampleGroup = sample) -> list[Json]:
+            results = [
+                await read_group_fields(api, user, sample) | {"session": await api.session(user, sample.group)}
+                for user in users
             ]
-            for shown in seen:
-                if shown["session"] is not None:
-                    del shown["session"]["activeTs"]
-            return seen
+            for fields in results:
+                if fields["session"] is not None:
+                    del fields["session"]["activeTs"]
+            return results
 
-        before = await all_of_it()
+        before = await read_all()
         deployments.flush_redis("main")
-        assert await all_of_it() == before
+        assert await read_all() == before
 
 
-# --- who is told
-
-
-@either
-async def test_everybody_who_was_in_it_is_told_once_and_then_nothing(api: Api, other_api: Api, end: End) -> None:
+@both_ends
+async def test_current_and_former_members_receive_one_event_about_the_end(api: Api, other_api: Api, end: End) -> None:
     sample = await create_sample_group(api)
-    were = [getattr(sample, part) for part in WERE_IN_IT]
-    synced = {(user, p): await p.listen(user, LIVE_SESSIONS) for user in were for p in (api, other_api)}
-    live = [await process.listen(user) for user in were for process in (api, other_api)]
-    live += [await api.listen(user, id=sample.group) for user in were]
-    quiet = [await api.listen(sample.outsider), await api.listen(sample.outsider, LIVE_SESSIONS)]
+    users = [getattr(sample, relation) for relation in CURRENT_AND_FORMER]
+    session_listeners = {(user, p): await p.listen(user, LIVE_SESSIONS) for user in users for p in (api, other_api)}
+    message_listeners = [await process.listen(user) for user in users for process in (api, other_api)]
+    message_listeners += [await api.listen(user, id=sample.group) for user in users]
+    outsider_listeners = [await api.listen(sample.outsider), await api.listen(sample.outsider, LIVE_SESSIONS)]
     await end(api, sample.owner, sample.group)
-    for (user, process), device in synced.items():
+    for (user, process), device in session_listeners.items():
         event = await device.next()
         assert (event["reason"], event["totalUnread"], event["reset"]) == ("DELETE", 0, False)
         assert event["sessions"] == [await process.own_session(user, sample.group)]
     await gather_all(api.wait_until_idle(), other_api.wait_until_idle())
-    for device in (*live, *synced.values(), *quiet):
+    for device in (*message_listeners, *session_listeners.values(), *outsider_listeners):
         await device.expect_no_event(0.02)
 
 
-@either
-async def test_devices_that_were_away_learn_of_it_from_their_cursors(api: Api, other_api: Api, end: End) -> None:
+@both_ends
+async def test_devices_that_were_away_receive_the_end_from_their_cursors(api: Api, other_api: Api, end: End) -> None:
     sample = await create_sample_group(api)
-    were = [getattr(sample, part) for part in WERE_IN_IT]
-    cursors = [(await api.data(user, SYNC))["syncSessions"]["cursor"] for user in were]
+    users = [getattr(sample, relation) for relation in CURRENT_AND_FORMER]
+    cursors = [(await api.data(user, SYNC))["syncSessions"]["cursor"] for user in users]
     await end(api, sample.owner, sample.group)
-    for user, cursor in zip(were, cursors, strict=True):
+    for user, cursor in zip(users, cursors, strict=True):
         session = await api.own_session(user, sample.group)
         for process in (api, other_api):
             delta = (await process.data(user, SYNC, since=cursor))["syncSessions"]
             assert (delta["sessions"], delta["totalUnread"], delta["reset"]) == ([session], 0, False)
-            part = await (await process.subscribe(user, LIVE_SESSIONS, since=cursor)).next()
-            assert (part["reason"], part["sessions"]) == ("CATCH_UP", [session])
+            relation = await (await process.subscribe(user, LIVE_SESSIONS, since=cursor)).next()
+            assert (relation["reason"], relation["sessions"]) == ("CATCH_UP", [session])
 
 
-async def test_what_was_missed_of_a_dissolved_group_is_told_and_of_a_dismissed_one_not(api: Api) -> None:
+async def test_missed_messages_are_replayed_for_dissolved_groups_only(api: Api) -> None:
     for end in ENDS.values():
         sample = await create_sample_group(api)
         device = await api.listen(sample.admin)
@@ -211,18 +177,18 @@ async def test_what_was_missed_of_a_dissolved_group_is_told_and_of_a_dismissed_o
         cursor = (await device.next())["cursor"]
         await api.send(sample.owner, sample.group, "missed")
         await end(api, sample.owner, sample.group)
-        again = await api.subscribe(sample.admin, LIVE_MESSAGES, since=cursor)
-        events = [await again.next()]
+        resumed = await api.subscribe(sample.admin, LIVE_MESSAGES, since=cursor)
+        events = [await resumed.next()]
         while events[-1]["__typename"] != "CaughtUp":
-            events.append(await again.next())
-        told = [event["message"]["content"] for event in events if event["__typename"] == "MessageCreated"]
-        assert told == ([] if end is ENDS["dismissed"] else ["missed"])
-        await again.expect_no_event(0.02)
+            events.append(await resumed.next())
+        replayed = [event["message"]["content"] for event in events if event["__typename"] == "MessageCreated"]
+        assert replayed == ([] if end is ENDS["dismissed"] else ["missed"])
+        await resumed.expect_no_event(0.02)
 
 
-async def test_who_subscribes_to_it_afterwards_hears_nothing(api: Api, ended: Ended) -> None:
-    for part in WERE_IN_IT:
-        user = getattr(ended.sample, part)
+async def test_a_subscription_to_an_ended_group_receives_nothing(api: Api, ended: EndedGroup) -> None:
+    for relation in CURRENT_AND_FORMER:
+        user = getattr(ended.sample, relation)
         if ended.end is ENDS["dissolved"]:
             await (await api.listen(user, id=ended.sample.group)).expect_no_event(0.01)
             continue
@@ -231,12 +197,9 @@ async def test_who_subscribes_to_it_afterwards_hears_nothing(api: Api, ended: En
         assert parse_refusal(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
 
 
-# --- afterwards
-
-
-async def test_nothing_can_be_done_with_it_any_more(api: Api, ended: Ended) -> None:
+async def test_every_operation_on_an_ended_group_is_refused(api: Api, ended: EndedGroup) -> None:
     sample, group = ended.sample, ended.sample.group
-    deeds: list[tuple[str, Json]] = [
+    operations: list[tuple[str, Json]] = [
         (UPDATE_GROUP, {"id": group, "input": {"name": "Alive"}}),
         (INVITE, {"id": group, "users": [sample.outsider]}),
         (INVITE, {"id": group, "users": [sample.left, sample.member]}),
@@ -250,17 +213,17 @@ async def test_nothing_can_be_done_with_it_any_more(api: Api, ended: Ended) -> N
         (SEND, {"input": {"conversationId": group, "content": "hello", "mentionAll": True}}),
         (SEND, {"input": {"conversationId": group, "content": "hello", "replyToId": sample.message}}),
     ]
-    watching = await take_snapshot(api, group, *sample.users)
-    for part in RELATIONS:
-        for query, variables in deeds:
-            refusal = await api.expect_refusal(getattr(sample, part), query, **variables)
-            assert refusal.code == ("NOT_FOUND" if part == "outsider" else code_after(ended.end)), (part, query)
-    await watching.assert_unchanged()
+    snapshot = await take_snapshot(api, group, *sample.users)
+    for relation in RELATIONS:
+        for query, variables in operations:
+            refusal = await api.expect_refusal(getattr(sample, relation), query, **variables)
+            assert refusal.code == ("NOT_FOUND" if relation == "outsider" else code_after(ended.end)), (relation, query)
+    await snapshot.assert_unchanged()
 
 
-@either
-async def test_the_tombstone_is_one_s_own_like_any_other(api: Api, deployments: Deployments, end: End) -> None:
-    sample = (await brought_about(api, end)).sample
+@both_ends
+async def test_the_invalid_session_can_be_changed_like_any_other(api: Api, deployments: Deployments, end: End) -> None:
+    sample = (await create_ended_group(api, end)).sample
     for user in (sample.member, sample.left, sample.removed):
         await api.mark_read(user, sample.group)
         await api.mute(user, sample.group)
@@ -270,32 +233,37 @@ async def test_the_tombstone_is_one_s_own_like_any_other(api: Api, deployments: 
         session = await api.own_session(user, sample.group)
         assert (session["status"], session["unreadStatus"], session["unreadCount"]) == ("INVALID", False, 0)
         assert await api.sessions(user) == await api.sessions(user, category="work") == []
-        hard = await api.delete(user, sample.group, hard=True)
-        assert (hard["status"], hard["priority"], hard["muteStatus"], hard["categoryId"]) == ("INVALID", 0, False, None)
+        hard_deleted = await api.delete(user, sample.group, hard=True)
+        assert (
+            hard_deleted["status"],
+            hard_deleted["priority"],
+            hard_deleted["muteStatus"],
+            hard_deleted["categoryId"],
+        ) == ("INVALID", 0, False, None)
         await api.wait_until_idle()
         deployments.flush_redis("main")
-        again = await api.own_session(user, sample.group)
-        assert {**again, "activeTs": 0} == {**hard, "activeTs": 0}
+        after_loss = await api.own_session(user, sample.group)
+        assert {**after_loss, "activeTs": 0} == {**hard_deleted, "activeTs": 0}
         assert await api.sessions(user) == []
 
 
-async def test_no_other_group_has_its_id_and_it_stays_gone(api: Api) -> None:
+async def test_ids_of_ended_groups_are_never_reused(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
-    made = []
+    groups = []
     for number in range(6):
-        made.append(await api.create_group(alice, bob, carol, name=f"{number}"))
-        await (api.dismiss if number % 2 else api.dissolve)(alice, made[-1])
-    assert len(set(made)) == 6
-    assert [await api.group(alice, group) is None for group in made] == [False, True] * 3
+        groups.append(await api.create_group(alice, bob, carol, name=f"{number}"))
+        await (api.dismiss if number % 2 else api.dissolve)(alice, groups[-1])
+    assert len(set(groups)) == 6
+    assert [await api.group(alice, group) is None for group in groups] == [False, True] * 3
 
 
-async def test_the_key_of_a_group_that_was_dismissed_brings_nothing_back(api: Api) -> None:
+async def test_the_idempotency_key_does_not_revive_a_dismissed_group(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol, idempotencyKey="k")
     await api.dismiss(alice, group)
     query = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id } }"
-    made = {"name": "Group", "memberIds": [bob, carol], "idempotencyKey": "k"}
-    response = await api.run(alice, query, input=made)
+    groups = {"name": "Group", "memberIds": [bob, carol], "idempotencyKey": "k"}
+    response = await api.run(alice, query, input=groups)
     codes = [error["extensions"]["code"] for error in response.get("errors", ())]
     assert codes in ([], ["NOT_FOUND"])
     assert codes or response["data"]["createGroup"]["id"] != group

@@ -1,26 +1,17 @@
-"""Leaving a group and being removed from it: what one keeps, what one is told, and the silence afterwards."""
+"""Leaving a group and being removed from it: what the former member keeps, and that nothing later reaches them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.api.client import LIVE_SESSIONS, SYNC, Api, Json, Refusal, gather_all
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.events import read_missed_events
 from tests.api.group_calls import LEAVE
-from tests.api.live.test_resuming import missed
+from tests.api.groups.departures import DEPARTURES, Departure, both_departures, create_group_with_messages, read_seqs
 from tests.clock import ManualClock
-
-Way = Callable[[Api, str, str, str], Awaitable[object]]
-"""How somebody goes: at a process, who may remove them, the group, and who it is."""
-
-WAYS: dict[str, Way] = {
-    "leaving": lambda api, owner, group, user: api.leave(user, group),
-    "removed": lambda api, owner, group, user: api.remove(owner, group, user),
-}
-either = pytest.mark.parametrize("go", WAYS.values(), ids=WAYS.keys())
 
 
 @pytest.fixture(scope="module")
@@ -29,43 +20,34 @@ async def process(open_api: OpenApi) -> AsyncIterator[Api]:
         yield api
 
 
-async def seqs(api: Api, user: str, group: str) -> list[int]:
-    return [message["seq"] for message in await api.history(user, group)]
-
-
-async def talk(api: Api, count: int = 3, **group: object) -> tuple[str, str, str, str]:
-    """A group in which its owner said something. Answers the owner, two members, and the group."""
-    alice, bob, carol = await api.create_users("alice", "bob", "carol")
-    made = await api.create_group(alice, bob, carol, name="The group", **group)
-    for number in range(count):
-        await api.send(alice, made, f"{number}")
-    return alice, bob, carol, made
-
-
-@either
-async def test_who_goes_keeps_what_they_could_read_and_nothing_after(api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api)
-    await go(api, alice, group, bob)
+@both_departures
+async def test_a_former_member_reads_only_earlier_messages(api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
+    await depart(api, alice, group, bob)
     later = (await api.send(carol, group, "about bob"))["message"]
-    assert await seqs(api, bob, group) == [1, 2, 3]
-    assert await seqs(api, alice, group) == await seqs(api, carol, group) == [1, 2, 3, 4, 5]
-    shown = await api.own_group(bob, group)
-    assert shown["visibleRanges"] == [{"fromSeq": 1, "toSeq": 3}]
-    assert (shown["viewerRole"], shown["members"], shown["memberCount"]) == (None, None, 2)
-    assert (shown["status"], shown["owner"], shown["name"]) == ("ACTIVE", {"id": alice}, "The group")
-    assert shown["lastMessage"]["content"] == shown["session"]["lastMessage"]["content"] == "2"
+    assert await read_seqs(api, bob, group) == [1, 2, 3]
+    assert await read_seqs(api, alice, group) == await read_seqs(api, carol, group) == [1, 2, 3, 4, 5]
+    returned_group = await api.own_group(bob, group)
+    assert returned_group["visibleRanges"] == [{"fromSeq": 1, "toSeq": 3}]
+    assert (returned_group["viewerRole"], returned_group["members"], returned_group["memberCount"]) == (None, None, 2)
+    assert (returned_group["status"], returned_group["owner"], returned_group["name"]) == (
+        "ACTIVE",
+        {"id": alice},
+        "The group",
+    )
+    assert returned_group["lastMessage"]["content"] == returned_group["session"]["lastMessage"]["content"] == "2"
     assert await api.my_groups(bob) == []
     assert await api.roles(alice, group) == {alice: "OWNER", carol: "MEMBER"}
-    told = (await api.history(alice, group))[3]
+    system_message = (await api.history(alice, group))[3]
     query = "query ($id: ID!) { message(id: $id) { id } node(id: $id) { id } }"
-    for hidden in (told, later):
+    for hidden in (system_message, later):
         assert await api.data(bob, query, id=hidden["id"]) == {"message": None, "node": None}
 
 
-@either
-async def test_who_goes_before_anything_was_said_has_nothing_to_read(api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api, count=0)
-    await go(api, alice, group, bob)
+@both_departures
+async def test_leaving_an_empty_group_leaves_an_empty_history(api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api, count=0)
+    await depart(api, alice, group, bob)
     await api.send(carol, group, "now")
     assert await api.history(bob, group) == []
     session = await api.own_session(bob, group)
@@ -75,36 +57,42 @@ async def test_who_goes_before_anything_was_said_has_nothing_to_read(api: Api, g
     assert all(last is not None and first > last for first, last in await api.ranges(bob, group))
 
 
-@either
-async def test_those_who_stay_are_told_by_one_system_message(api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api)
-    live = [await api.listen(user) for user in (alice, carol)]
-    synced = [await api.listen(user, LIVE_SESSIONS) for user in (alice, carol)]
+@both_departures
+async def test_remaining_members_receive_one_system_message(api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
+    message_listeners = [await api.listen(user) for user in (alice, carol)]
+    session_listeners = [await api.listen(user, LIVE_SESSIONS) for user in (alice, carol)]
     unread = await api.unread(carol, group)
-    await go(api, alice, group, bob)
-    told = (await api.history(carol, group))[-1]
-    assert (told["contentType"], told["seq"], told["mentions"]) == ("SYSTEM", 4, [{"id": bob}])
-    assert told["sender"]["id"] == (bob if go is WAYS["leaving"] else alice)
-    assert told["content"]
-    for device in live:
+    await depart(api, alice, group, bob)
+    system_message = (await api.history(carol, group))[-1]
+    assert (system_message["contentType"], system_message["seq"], system_message["mentions"]) == (
+        "SYSTEM",
+        4,
+        [{"id": bob}],
+    )
+    assert system_message["sender"]["id"] == (bob if depart is DEPARTURES["leaving"] else alice)
+    assert system_message["content"]
+    for device in message_listeners:
         event = await device.next()
-        assert (event["__typename"], event["message"]) == ("MessageCreated", told)
+        assert (event["__typename"], event["message"]) == ("MessageCreated", system_message)
         await device.expect_no_event(0.02)
-    for device in synced:
+    for device in session_listeners:
         await device.expect_no_event(0.02)
     assert await api.unread(carol, group) == unread
     assert (await api.own_session(carol, group))["writeSeq"] == 4
 
 
-@either
-async def test_who_goes_gets_one_membership_event_and_then_nothing(api: Api, other_api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api)
-    live = [await process.listen(bob, **of) for process in (api, other_api) for of in ({}, {"id": group})]
-    synced = [await process.listen(bob, LIVE_SESSIONS) for process in (api, other_api)]
+@both_departures
+async def test_a_former_member_receives_one_event_and_then_nothing(api: Api, other_api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
+    message_listeners = [
+        await process.listen(bob, **arguments) for process in (api, other_api) for arguments in ({}, {"id": group})
+    ]
+    session_listeners = [await process.listen(bob, LIVE_SESSIONS) for process in (api, other_api)]
     before = await api.own_session(bob, group)
-    await go(api, alice, group, bob)
+    await depart(api, alice, group, bob)
     session = await api.own_session(bob, group)
-    for device in synced:
+    for device in session_listeners:
         event = await device.next()
         assert (event["reason"], event["sessions"], event["totalUnread"]) == ("MEMBERSHIP", [session], 3)
         assert (event["hasMore"], event["reset"]) == (False, False)
@@ -115,50 +103,52 @@ async def test_who_goes_gets_one_membership_event_and_then_nothing(api: Api, oth
         await process.mark_read(carol, group)
     await api.update_group(alice, group, name="Without bob")
     await api.wait_until_idle()
-    for device in (*live, *synced):
+    for device in (*message_listeners, *session_listeners):
         await device.expect_no_event(0.03)
-    # Everything else goes on.
+    # Other conversations are not affected.
     await other_api.send(carol, bob, "just you")
-    for device in (live[0], live[2]):
+    for device in (message_listeners[0], message_listeners[2]):
         assert (await device.next())["message"]["content"] == "just you"
 
 
-@either
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
-async def test_going_while_others_write_ends_everything_at_one_message(
-    api: Api, other_api: Api, go: Way, elsewhere: bool
+@both_departures
+@pytest.mark.parametrize("other_listens", [False, True], ids=["same process", "other process"])
+async def test_a_departure_during_messages_ends_everything_at_one_message(
+    api: Api, other_api: Api, depart: Departure, other_listens: bool
 ) -> None:
-    alice, bob, carol, group = await talk(api)
-    listening = other_api if elsewhere else api
-    device, synced = await listening.listen(bob), await listening.listen(bob, LIVE_SESSIONS)
-    sending = [(api, other_api)[n % 2].send((alice, carol)[n % 3 == 0], group, f"at once {n}") for n in range(24)]
-    await gather_all(*sending[:12], go(api, alice, group, bob), *sending[12:])
+    alice, bob, carol, group = await create_group_with_messages(api)
+    listening_process = other_api if other_listens else api
+    device, session_listener = await listening_process.listen(bob), await listening_process.listen(bob, LIVE_SESSIONS)
+    sends = [(api, other_api)[n % 2].send((alice, carol)[n % 3 == 0], group, f"at once {n}") for n in range(24)]
+    await gather_all(*sends[:12], depart(api, alice, group, bob), *sends[12:])
     await gather_all(api.wait_until_idle(), other_api.wait_until_idle())
-    everything = await api.history(alice, group)
-    assert [message["seq"] for message in everything] == list(range(1, 29))
-    gone = next(message["seq"] for message in everything if message["contentType"] == "SYSTEM")
+    history = await api.history(alice, group)
+    assert [message["seq"] for message in history] == list(range(1, 29))
+    departure_seq = next(message["seq"] for message in history if message["contentType"] == "SYSTEM")
     for process in (api, other_api):
-        assert await seqs(process, bob, group) == list(range(1, gone))
-        assert await process.ranges(bob, group) == [(1, gone - 1)]
+        assert await read_seqs(process, bob, group) == list(range(1, departure_seq))
+        assert await process.ranges(bob, group) == [(1, departure_seq - 1)]
         session = await process.own_session(bob, group)
         assert (session["writeSeq"], session["unreadCount"], session["lastMessage"]["seq"]) == (
-            gone - 1,
-            gone - 1,
-            gone - 1,
+            departure_seq - 1,
+            departure_seq - 1,
+            departure_seq - 1,
         )
-        assert await process.total_unread(bob) == gone - 1
-    await asyncio.sleep(0.1)
-    assert sorted(event["message"]["seq"] for event in device.pop_events()) == list(range(4, gone))
-    assert [event["reason"] for event in synced.pop_events()] == ["MEMBERSHIP"]
+        assert await process.total_unread(bob) == departure_seq - 1
+    received = [event["message"]["seq"] for event in await device.take(departure_seq - 4)]
+    assert sorted(received) == list(range(4, departure_seq))
+    assert (await session_listener.next())["reason"] == "MEMBERSHIP"
+    for listener in (device, session_listener):
+        await listener.expect_no_event(0.1)
 
 
-@either
-async def test_what_is_unread_stays_so_until_it_is_read(api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api, count=2)
+@both_departures
+async def test_unread_messages_stay_unread_after_a_departure(api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api, count=2)
     await api.send(alice, group, "you", mentions=[bob])
     await api.send(alice, group, "all", mentionAll=True)
     await api.mark_read(bob, group, 1)
-    await go(api, alice, group, bob)
+    await depart(api, alice, group, bob)
     for number in range(3):
         await api.send(carol, group, f"{number}", mentions=[alice])
     await api.send(alice, group, "all", mentionAll=True)
@@ -166,31 +156,31 @@ async def test_what_is_unread_stays_so_until_it_is_read(api: Api, go: Way) -> No
     assert (session["writeSeq"], session["readSeq"]) == (4, 1)
     assert (session["unreadCount"], session["unreadMentionCount"]) == (3, 2)
     assert await api.total_unread(bob) == 3
-    part = await api.mark_read(bob, group, 3)
-    assert (part["readSeq"], part["unreadCount"], part["unreadMentionCount"]) == (3, 1, 1)
-    whole = await api.mark_read(bob, group, 99)
-    assert (whole["writeSeq"], whole["readSeq"], whole["deliveredSeq"], whole["unreadCount"]) == (4, 4, 4, 0)
+    read_in_part = await api.mark_read(bob, group, 3)
+    assert (read_in_part["readSeq"], read_in_part["unreadCount"], read_in_part["unreadMentionCount"]) == (3, 1, 1)
+    read = await api.mark_read(bob, group, 99)
+    assert (read["writeSeq"], read["readSeq"], read["deliveredSeq"], read["unreadCount"]) == (4, 4, 4, 0)
     stored = await api.stored_documents()
-    assert await api.mark_read(bob, group) == whole
+    assert await api.mark_read(bob, group) == read
     assert await api.stored_documents() == stored
 
 
-@either
-async def test_what_one_deleted_stays_deleted_when_one_goes_and_nothing_revives_it(api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api)
+@both_departures
+async def test_a_deleted_session_stays_deleted_after_a_departure(api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
     await api.delete(bob, group)
-    await go(api, alice, group, bob)
+    await depart(api, alice, group, bob)
     assert (await api.own_session(bob, group))["status"] == "INVALID"
     await api.send(carol, group)
     assert (await api.own_session(bob, group))["status"] == "INVALID"
     assert await api.sessions(bob) == []
-    assert await seqs(api, bob, group) == [1, 2, 3]
+    assert await read_seqs(api, bob, group) == [1, 2, 3]
 
 
-@either
-async def test_who_deletes_it_after_going_is_rid_of_it(api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api)
-    await go(api, alice, group, bob)
+@both_departures
+async def test_a_former_member_can_delete_the_session(api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
+    await depart(api, alice, group, bob)
     assert (await api.delete(bob, group))["status"] == "INVALID"
     await api.send(carol, group, mentions=[alice])
     await api.send(alice, group, mentionAll=True)
@@ -199,19 +189,19 @@ async def test_who_deletes_it_after_going_is_rid_of_it(api: Api, go: Way) -> Non
     assert (await api.sessions(bob), await api.total_unread(bob)) == ([], 0)
 
 
-@either
-async def test_nobody_can_mention_who_went(api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api)
-    await go(api, alice, group, bob)
+@both_departures
+async def test_a_former_member_cannot_be_mentioned(api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
+    await depart(api, alice, group, bob)
     stored = await api.stored_documents()
     assert await api.expect_send_refusal(carol, group, mentions=[bob]) == Refusal("INVALID_INPUT", "mentions")
     assert await api.stored_documents() == stored
 
 
-@either
-async def test_a_reply_does_not_show_what_was_said_without_the_reader(api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api)
-    await go(api, alice, group, bob)
+@both_departures
+async def test_a_reply_does_not_quote_messages_from_the_readers_absence(api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
+    await depart(api, alice, group, bob)
     secret = (await api.send(carol, group, "secret"))["message"]["id"]
     await api.invite(alice, group, bob)
     device = await api.listen(bob)
@@ -223,101 +213,102 @@ async def test_a_reply_does_not_show_what_was_said_without_the_reader(api: Api, 
     assert refusal == Refusal("INVALID_INPUT", "replyToId")
 
 
-# --- coming back to what was missed
-
-
-@either
-async def test_who_was_away_when_they_went_is_told_what_came_before(api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api)
+@both_departures
+async def test_a_former_member_resumes_with_the_messages_before_the_departure(api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
     device = await api.listen(bob)
     await api.send(alice, group, "seen")
     cursor = (await device.next())["cursor"]
     await device.stop()
     await api.send(alice, group, "missed 1")
     await api.send(carol, group, "missed 2")
-    await go(api, alice, group, bob)
+    await depart(api, alice, group, bob)
     await api.send(carol, group, "without bob")
-    for of in ({}, {"id": group}):
-        events = await missed(api, bob, cursor, **of)
+    for arguments in ({}, {"id": group}):
+        events = await read_missed_events(api, bob, cursor, **arguments)
         assert [event["message"]["content"] for event in events] == ["missed 1", "missed 2"]
-    again = await api.subscribe(bob, "subscription ($id: ID, $since: Cursor) { messageEvents(since: $since, conversationId: $id) { __typename } }", since=cursor, id=group)  # fmt: skip
-    assert [event["__typename"] for event in await again.take(3)] == ["MessageCreated", "MessageCreated", "CaughtUp"]
+    resumed = await api.subscribe(bob, "subscription ($id: ID, $since: Cursor) { messageEvents(since: $since, conversationId: $id) { __typename } }", since=cursor, id=group)  # fmt: skip
+    assert [event["__typename"] for event in await resumed.take(3)] == ["MessageCreated", "MessageCreated", "CaughtUp"]
     await api.send(alice, group, "still without")
-    await again.expect_no_event(0.05)
+    await resumed.expect_no_event(0.05)
 
 
-@either
-async def test_a_device_that_was_away_learns_of_it_from_its_cursor(api: Api, other_api: Api, go: Way) -> None:
-    alice, bob, carol, group = await talk(api)
+@both_departures
+async def test_a_device_that_was_away_receives_the_departure(api: Api, other_api: Api, depart: Departure) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
     cursor = (await api.data(bob, SYNC))["syncSessions"]["cursor"]
-    await go(api, alice, group, bob)
+    await depart(api, alice, group, bob)
     await api.send(carol, group)
     for process in (api, other_api):
         session = await process.own_session(bob, group)
         delta = (await process.data(bob, SYNC, since=cursor))["syncSessions"]
         assert (delta["sessions"], delta["totalUnread"], delta["reset"]) == ([session], 3, False)
-        part = await (await process.subscribe(bob, LIVE_SESSIONS, since=cursor)).next()
-        assert (part["reason"], part["sessions"], part["reset"]) == ("CATCH_UP", [session], False)
+        read_in_part = await (await process.subscribe(bob, LIVE_SESSIONS, since=cursor)).next()
+        assert (read_in_part["reason"], read_in_part["sessions"], read_in_part["reset"]) == (
+            "CATCH_UP",
+            [session],
+            False,
+        )
 
 
-@either
-async def test_of_several_who_are_about_only_who_went_is_cut_off(api: Api, go: Way) -> None:
-    people = await api.create_users(*"abcdef")
-    group = await api.create_group(*people)
-    devices = {user: await api.listen(user) for user in people}
-    await go(api, people[0], group, people[3])
-    await go(api, people[0], group, people[5])
-    sent = (await api.send(people[1], group, "we four"))["message"]
+@both_departures
+async def test_only_former_members_stop_receiving_messages(api: Api, depart: Departure) -> None:
+    users = await api.create_users(*"abcdef")
+    group = await api.create_group(*users)
+    devices = {user: await api.listen(user) for user in users}
+    await depart(api, users[0], group, users[3])
+    await depart(api, users[0], group, users[5])
+    sent = (await api.send(users[1], group, "we four"))["message"]
     for user, device in devices.items():
-        expected = {people[3]: 0, people[5]: 1}.get(user, 3)
-        seen = [event["message"]["seq"] for event in await device.take(expected)]
-        assert seen == list(range(1, expected + 1))
+        expected = {users[3]: 0, users[5]: 1}.get(user, 3)
+        received = [event["message"]["seq"] for event in await device.take(expected)]
+        assert received == list(range(1, expected + 1))
         await device.expect_no_event(0.02)
     assert sent["seq"] == 3
-    assert await api.roles(people[0], group) == dict.fromkeys((people[1], people[2], people[4]), "MEMBER") | {
-        people[0]: "OWNER"
+    assert await api.roles(users[0], group) == dict.fromkeys((users[1], users[2], users[4]), "MEMBER") | {
+        users[0]: "OWNER"
     }
 
 
 async def test_a_group_may_shrink_to_its_owner_and_grow_again(api: Api) -> None:
-    alice, bob, carol, group = await talk(api)
+    alice, bob, carol, group = await create_group_with_messages(api)
     await api.leave(bob, group)
-    shown = await api.remove(alice, group, carol)
-    assert (shown["memberCount"], shown["viewerRole"]) == (1, "OWNER")
+    returned_group = await api.remove(alice, group, carol)
+    assert (returned_group["memberCount"], returned_group["viewerRole"]) == (1, "OWNER")
     assert (await api.expect_refusal(alice, LEAVE, id=group)).code == "OWNER_CANNOT_LEAVE"
     assert (await api.send(alice, group, "alone"))["message"]["seq"] == 6
     await api.invite(alice, group, bob)
-    assert await seqs(api, bob, group) == [1, 2, 3, 7]
+    assert await read_seqs(api, bob, group) == [1, 2, 3, 7]
     assert await api.roles(bob, group) == {alice: "OWNER", bob: "MEMBER"}
 
 
-async def test_who_removes_sees_the_group_as_it_is_then(api: Api) -> None:
-    alice, bob, carol, group = await talk(api)
-    shown: Json = await api.remove(alice, group, bob)
-    assert shown == await api.group(alice, group)
-    assert (shown["memberCount"], shown["lastMessage"]["seq"]) == (2, 4)
-    assert [edge["node"]["user"]["id"] for edge in shown["members"]["edges"]] == [alice, carol]
+async def test_remove_member_returns_the_changed_group(api: Api) -> None:
+    alice, bob, carol, group = await create_group_with_messages(api)
+    returned_group: Json = await api.remove(alice, group, bob)
+    assert returned_group == await api.group(alice, group)
+    assert (returned_group["memberCount"], returned_group["lastMessage"]["seq"]) == (2, 4)
+    assert [edge["node"]["user"]["id"] for edge in returned_group["members"]["edges"]] == [alice, carol]
 
 
-@either
-async def test_what_is_said_without_one_moves_nothing_of_one_s_own_though_the_cache_was_lost(
-    open_api: OpenApi, deployments: Deployments, go: Way
+@both_departures
+async def test_later_messages_move_no_former_members_session_after_a_loss(
+    open_api: OpenApi, deployments: Deployments, depart: Departure
 ) -> None:
-    place, clock = "said without one", ManualClock()
-    async with open_api(place, clock) as api:
-        alice, bob, carol, group = await talk(api)
+    deployment, clock = "later messages", ManualClock()
+    async with open_api(deployment, clock) as api:
+        alice, bob, carol, group = await create_group_with_messages(api)
         await api.advance_days(clock, 0.01)
         await api.send(carol, group, "all of you")
-        written = (await api.own_session(bob, group))["writeTs"]
+        write_ts = (await api.own_session(bob, group))["writeTs"]
         await api.wait_until_idle()
-        deployments.flush_redis(place)
-        await go(api, alice, group, bob)
+        deployments.flush_redis(deployment)
+        await depart(api, alice, group, bob)
         await api.wait_until_idle()
         await api.advance_days(clock, 0.01)
         before = await api.own_session(bob, group)
-        assert before["writeTs"] == written
+        assert before["writeTs"] == write_ts
         await api.send(carol, group, "without bob")
         await api.wait_until_idle()
         await api.advance_days(clock, 0.01)
-        deployments.flush_redis(place)
+        deployments.flush_redis(deployment)
         assert await api.own_session(bob, group) == before

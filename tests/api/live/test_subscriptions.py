@@ -1,4 +1,4 @@
-"""Subscriptions while they last: who is told what, once, and in which order."""
+"""Live subscriptions: which subscribers receive which events, once and in order; and slow readers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from subscriptions.transport.engine import (
 from tests.api.client import (
     LIVE_MESSAGES,
     LIVE_SESSIONS,
+    TIMEOUT_SECONDS,
     Api,
     Json,
     Refusal,
@@ -29,27 +30,29 @@ from tests.api.client import (
 )
 
 
-class Unread:
-    """A subscription that is read when the test says so."""
+class UnreadSubscription:
+    """A subscription that is read only when the test reads it."""
 
     def __init__(self, stream: EventStream) -> None:
         self.stream = stream
         self._responses = iterate_responses(stream)
 
     async def next(self) -> Json:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             (value,) = orjson.loads(await anext(self._responses))["data"].values()
         assert isinstance(value, dict)
         return value
 
 
-async def started(api: Api, user: str, query: str, room: int = 1_000) -> Unread:
+async def start_subscription(api: Api, user: str, query: str, room: int = 1_000) -> UnreadSubscription:
     request = GraphQLRequest(query)
     context = ConnectionContext(make_caller(user), "test", queue_budget=QueueBudget(room))
-    return Unread(await api.services.engine.subscribe(api.services.engine.prepare(request), request, context))
+    return UnreadSubscription(
+        await api.services.engine.subscribe(api.services.engine.prepare(request), request, context)
+    )
 
 
-async def test_a_message_reaches_every_device_of_everybody_once(api: Api) -> None:
+async def test_a_message_reaches_every_device_of_both_users_once(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     devices = [await api.listen(user) for user in (alice, alice, bob)]
     sent = await api.send(alice, bob, "hello", idempotencyKey="k")
@@ -65,7 +68,7 @@ async def test_a_message_reaches_every_device_of_everybody_once(api: Api) -> Non
         await device.expect_no_event(0.05)
 
 
-async def test_a_message_is_no_change_of_a_session(api: Api) -> None:
+async def test_a_message_sends_no_session_event(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     listeners = [await api.listen(user, LIVE_SESSIONS) for user in (alice, bob)]
@@ -75,25 +78,25 @@ async def test_a_message_is_no_change_of_a_session(api: Api) -> None:
         await listener.expect_no_event()
 
 
-async def test_what_is_live_begins_with_word_of_it(api: Api) -> None:
+async def test_a_live_subscription_starts_with_caught_up(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice)
     live = await api.subscribe(alice, LIVE_MESSAGES)
     first = await live.next()
     assert (first["__typename"], first["reset"]) == ("CaughtUp", False)
-    synced = await api.subscribe(alice, LIVE_SESSIONS)
-    first = await synced.next()
+    session_listener = await api.subscribe(alice, LIVE_SESSIONS)
+    first = await session_listener.next()
     assert first.pop("cursor")
     assert first == {"reason": "CATCH_UP", "hasMore": False, "reset": False, "sessions": [], "totalUnread": 1}
     await live.expect_no_event(0.03)
-    await synced.expect_no_event(0.03)
+    await session_listener.expect_no_event(0.03)
 
 
 @pytest.mark.parametrize("query", [LIVE_MESSAGES, LIVE_SESSIONS], ids=["messages", "sessions"])
-async def test_nothing_is_missed_between_subscribing_and_the_first_read(api: Api, query: str) -> None:
+async def test_events_before_the_first_read_are_not_missed(api: Api, query: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice)
-    stream = await started(api, alice, query)
+    stream = await start_subscription(api, alice, query)
     await api.mark_read(alice, private_id(alice, bob))
     await api.send(bob, alice, "early")
     values = [await stream.next() for _ in range(2 if query == LIVE_SESSIONS else 3)]
@@ -104,31 +107,31 @@ async def test_nothing_is_missed_between_subscribing_and_the_first_read(api: Api
         assert [value["__typename"] for value in values] == ["CaughtUp", "ReceiptAdvanced", "MessageCreated"]
 
 
-async def test_one_conversation_can_be_followed_alone(api: Api) -> None:
+async def test_a_subscription_can_be_limited_to_one_conversation(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, bob, "opens it")
-    of_group = await api.listen(alice, id=group)
-    of_bob = await api.listen(alice, id=private_id(alice, bob))
+    group_listener = await api.listen(alice, id=group)
+    bob_listener = await api.listen(alice, id=private_id(alice, bob))
     await api.send(carol, alice, "elsewhere")
     await api.send(bob, group, "in the group")
     await api.send(bob, alice, "to alice")
     await api.mark_read(carol, group)
     await api.mark_read(alice, group)
     await api.wait_until_idle()
-    events = await of_group.take(2)
+    events = await group_listener.take(2)
     assert events[0]["message"]["content"] == "in the group"
     assert (events[1]["__typename"], events[1]["user"]["id"]) == ("ReceiptAdvanced", alice)
-    # Carol read what bob wrote: that is bob's to know.
-    await of_group.expect_no_event(0.03)
-    kinds = {event.get("status") or event["message"]["content"] for event in await of_bob.take(2)}
+    # The receipt for carol's reading is sent only to bob, who wrote the message.
+    await group_listener.expect_no_event(0.03)
+    kinds = {event.get("status") or event["message"]["content"] for event in await bob_listener.take(2)}
     assert kinds == {"to alice", "READ"}
-    await of_bob.expect_no_event(0.03)
+    await bob_listener.expect_no_event(0.03)
     assert await api.invite(bob, group, dave)
-    assert (await of_group.next())["message"]["contentType"] == "SYSTEM"
+    assert (await group_listener.next())["message"]["contentType"] == "SYSTEM"
 
 
-async def test_a_conversation_that_is_not_there_yet_can_not_be_followed(api: Api) -> None:
+async def test_an_unknown_conversation_cannot_be_subscribed_to(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     for conversation in (private_id(alice, bob), private_id(alice, "nobody"), "g_1", ""):
         with pytest.raises(RequestRefused) as caught:
@@ -138,7 +141,7 @@ async def test_a_conversation_that_is_not_there_yet_can_not_be_followed(api: Api
     assert await api.listen(alice, id=private_id(alice, bob))
 
 
-async def test_without_a_token_nothing_is_subscribed_to(api: Api) -> None:
+async def test_subscriptions_need_a_token(api: Api) -> None:
     for query in (LIVE_MESSAGES, LIVE_SESSIONS):
         with pytest.raises(RequestRefused) as caught:
             await api.subscribe(None, query)
@@ -146,14 +149,14 @@ async def test_without_a_token_nothing_is_subscribed_to(api: Api) -> None:
 
 
 @pytest.mark.parametrize("variables", [{"since": 5.5}, {"since": []}, {"id": {}}], ids=str)
-async def test_variables_of_another_type_are_refused_before_anything_begins(api: Api, variables: Json) -> None:
+async def test_variables_of_the_wrong_type_refuse_the_subscription(api: Api, variables: Json) -> None:
     (alice,) = await api.create_users("alice")
     with pytest.raises(RequestRefused) as caught:
         await api.subscribe(alice, LIVE_MESSAGES, **variables)
     assert parse_refusal(caught.value.errors[0]).code == "INVALID_INPUT"
 
 
-async def test_what_one_sends_one_after_the_other_comes_in_that_order(api: Api) -> None:
+async def test_messages_of_one_sender_arrive_in_order(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     devices = [await api.listen(user) for user in (alice, bob, carol)]
@@ -163,36 +166,36 @@ async def test_what_one_sends_one_after_the_other_comes_in_that_order(api: Api) 
         assert [event["message"]["content"] for event in await device.take(10)] == [f"{n}" for n in range(10)]
 
 
-async def test_a_subscription_shows_just_what_was_selected(api: Api) -> None:
+async def test_an_event_has_exactly_the_selected_fields(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     small = await api.subscribe(alice, "subscription { messageEvents { ... on MessageCreated { message { seq } } } }")
-    named = await api.subscribe(
+    aliased = await api.subscribe(
         alice,
         "subscription { it: messageEvents { kind: __typename ... on MessageCreated { message { sender { id } } } } }",
     )
     assert await small.next() == {}
-    assert await named.next() == {"kind": "CaughtUp"}
+    assert await aliased.next() == {"kind": "CaughtUp"}
     await api.send(bob, alice)
     assert await small.next() == {"message": {"seq": 1}}
-    assert await named.next() == {"kind": "MessageCreated", "message": {"sender": {"id": bob}}}
+    assert await aliased.next() == {"kind": "MessageCreated", "message": {"sender": {"id": bob}}}
 
 
-async def test_events_go_as_deep_as_queries(api: Api) -> None:
+async def test_events_can_be_selected_as_deeply_as_queries(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol, name="Deep")
     first = (await api.send(alice, group, "first"))["message"]["id"]
     live = await api.listen(bob)
-    synced = await api.subscribe(
+    session_listener = await api.subscribe(
         bob,
         """subscription { syncSession { reason sessions { conversation { title ... on Group { memberCount viewerRole
         owner { displayName } members(first: 1) { edges { node { role } } } } session { readSeq } } } } }""",
     )
-    await synced.next()
+    await session_listener.next()
     await api.send(carol, group, "second", replyToId=first, mentions=[bob])
     message = (await live.next())["message"]
     assert (message["replyTo"]["content"], message["mentions"]) == ("first", [{"id": bob}])
     await api.mark_read(bob, group)
-    (session,) = (await synced.next())["sessions"]
+    (session,) = (await session_listener.next())["sessions"]
     assert session["conversation"] == {
         "title": "Deep",
         "memberCount": 3,
@@ -203,11 +206,11 @@ async def test_events_go_as_deep_as_queries(api: Api) -> None:
     }
 
 
-async def test_a_subscription_that_ended_leaves_nothing_behind(api: Api) -> None:
+async def test_an_ended_subscription_leaves_no_feed(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     hub = api.services.app.hub
     subscriber = await api.listen(alice)
-    never_read = await started(api, alice, LIVE_SESSIONS)
+    never_read = await start_subscription(api, alice, LIVE_SESSIONS)
     await api.send(bob, alice)
     assert UserId(alice) in hub._feeds
     await subscriber.stop()
@@ -215,12 +218,12 @@ async def test_a_subscription_that_ended_leaves_nothing_behind(api: Api) -> None
     never_read.stream.close()
     assert UserId(alice) not in hub._feeds
     await api.send(bob, alice)
-    again = await api.listen(alice)
+    new_subscriber = await api.listen(alice)
     await api.send(bob, alice, "third")
-    assert (await again.next())["message"]["content"] == "third"
+    assert (await new_subscriber.next())["message"]["content"] == "third"
 
 
-async def test_devices_that_come_and_go_while_messages_flow_get_each_once(api: Api) -> None:
+async def test_short_subscriptions_during_messages_receive_each_once(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice)
 
@@ -235,17 +238,14 @@ async def test_devices_that_come_and_go_while_messages_flow_get_each_once(api: A
         for _ in range(20):
             await api.send(bob, alice)
 
-    *seen, _ = await gather_all(*(device() for _ in range(5)), writer())
-    for seqs in seen:
+    *received, _ = await gather_all(*(device() for _ in range(5)), writer())
+    for seqs in received:
         assert seqs == list(range(seqs[0], seqs[0] + 3))
 
 
-# --- a reader that is too slow
-
-
-async def test_a_slow_reader_of_messages_is_told_that_it_missed_some(api: Api) -> None:
+async def test_a_slow_reader_of_messages_is_reset(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    stream = await started(api, alice, LIVE_MESSAGES, room=5)
+    stream = await start_subscription(api, alice, LIVE_MESSAGES, room=5)
     assert (await stream.next())["reset"] is False
     for _ in range(12):
         await api.send(bob, alice)
@@ -257,14 +257,14 @@ async def test_a_slow_reader_of_messages_is_told_that_it_missed_some(api: Api) -
     stream.stream.close()
     seqs = [event["message"]["seq"] for event in events[1:]]
     assert seqs == list(range(14 - len(seqs), 14))
-    # Whoever starts anew from what the reset tells, and goes on from its cursor, holds everything.
+    # A client that starts over after the reset and continues from its cursor misses nothing.
     resumed = await api.subscribe(alice, LIVE_MESSAGES, since=events[0]["cursor"])
     assert [event["message"]["seq"] for event in await resumed.take(len(seqs))] == seqs
 
 
-async def test_a_slow_reader_of_sessions_is_given_all_of_them_anew(api: Api) -> None:
+async def test_a_slow_reader_of_sessions_receives_all_of_them_again(api: Api) -> None:
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(8)))
-    stream = await started(api, alice, LIVE_SESSIONS, room=6)
+    stream = await start_subscription(api, alice, LIVE_SESSIONS, room=6)
     assert (await stream.next())["reset"] is False
     await gather_all(*(api.send(other, alice) for other in others))
     for other in others:
@@ -280,11 +280,11 @@ async def test_a_slow_reader_of_sessions_is_given_all_of_them_anew(api: Api) -> 
     stream.stream.close()
 
 
-async def test_a_slow_reader_delays_nobody_else(api: Api) -> None:
+async def test_a_slow_reader_delays_no_other_reader(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    slow = await started(api, alice, LIVE_MESSAGES, room=5)
-    quick = await api.listen(alice)
+    slow_reader = await start_subscription(api, alice, LIVE_MESSAGES, room=5)
+    fast_reader = await api.listen(alice)
     for number in range(12):
         await api.send(bob, alice, f"{number}")
-        assert (await quick.next(within=2))["message"]["content"] == f"{number}"
-    slow.stream.close()
+        assert (await fast_reader.next())["message"]["content"] == f"{number}"
+    slow_reader.stream.close()

@@ -1,4 +1,4 @@
-"""Typing: told to those who are there, now and then, and never kept."""
+"""startTyping: who is notified, how often, and that nothing is stored."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ SHORT = 0.03
 
 
 async def type_in(api: Api, user: str, conversation: str) -> bool:
-    told = (await api.data(user, TYPING, id=conversation))["startTyping"]
-    assert isinstance(told, bool)
-    return told
+    notified = (await api.data(user, TYPING, id=conversation))["startTyping"]
+    assert isinstance(notified, bool)
+    return notified
 
 
 @dataclass
-class Two:
-    """Two processes whose time stands still."""
+class TwoProcesses:
+    """Two processes whose clock stands still."""
 
-    one: Api
-    other: Api
+    first: Api
+    second: Api
     clock: ManualClock
 
     def event(self, conversation: str, user: str) -> Json:
@@ -44,50 +44,50 @@ class Two:
 
 
 @pytest.fixture(scope="module")
-async def two(open_api: OpenApi) -> AsyncIterator[Two]:
+async def two_processes(open_api: OpenApi) -> AsyncIterator[TwoProcesses]:
     clock = ManualClock()
-    async with open_api("still", clock) as one, open_api("still", clock) as other:
-        yield Two(one, other, clock)
+    async with open_api("still", clock) as first, open_api("still", clock) as second:
+        yield TwoProcesses(first, second, clock)
 
 
 @pytest.fixture
-async def pair(two: Two) -> AsyncIterator[Two]:
-    """The two processes. Subscriptions end with the test."""
-    yield two
-    for api in (two.one, two.other):
+async def pair(two_processes: TwoProcesses) -> AsyncIterator[TwoProcesses]:
+    """The two processes. Their subscriptions end with the test."""
+    yield two_processes
+    for api in (two_processes.first, two_processes.second):
         await api.wait_until_idle()
         await api.stop_subscriptions()
 
 
-async def test_all_devices_of_the_others_hear_on_whichever_server_they_are_and_ones_own_do_not(pair: Two) -> None:
-    alice, bob, carol = await pair.one.create_users("alice", "bob", "carol")
-    group = await pair.one.create_group(alice, bob, carol)
-    await pair.one.send(alice, bob)
-    of_bob = [await api.listen(bob, LIVE_TYPING) for api in (pair.one, pair.one, pair.other)]
-    of_carol = await pair.other.listen(carol, LIVE_TYPING)
-    own = [await api.listen(alice, LIVE_TYPING) for api in (pair.one, pair.other)]
-    for api, typist, conversation in ((pair.one, alice, group), (pair.other, alice, private_id(alice, bob))):
+async def test_typing_reaches_all_devices_of_others_at_every_server(pair: TwoProcesses) -> None:
+    alice, bob, carol = await pair.first.create_users("alice", "bob", "carol")
+    group = await pair.first.create_group(alice, bob, carol)
+    await pair.first.send(alice, bob)
+    bobs_devices = [await api.listen(bob, LIVE_TYPING) for api in (pair.first, pair.first, pair.second)]
+    carols_device = await pair.second.listen(carol, LIVE_TYPING)
+    own_devices = [await api.listen(alice, LIVE_TYPING) for api in (pair.first, pair.second)]
+    for api, typist, conversation in ((pair.first, alice, group), (pair.second, alice, private_id(alice, bob))):
         assert await type_in(api, typist, conversation)
-        for device in of_bob:
+        for device in bobs_devices:
             assert await device.next() == pair.event(conversation, typist)
-    assert await of_carol.next() == pair.event(group, alice)
-    await gather_all(*(device.expect_no_event(SHORT) for device in (*own, *of_bob, of_carol)))
+    assert await carols_device.next() == pair.event(group, alice)
+    await gather_all(*(device.expect_no_event(SHORT) for device in (*own_devices, *bobs_devices, carols_device)))
 
 
-async def test_it_is_told_once_in_three_seconds_for_each_user_and_conversation(pair: Two) -> None:
-    alice, bob, carol = await pair.one.create_users("alice", "bob", "carol")
-    group = await pair.one.create_group(alice, bob, carol)
-    await pair.one.send(alice, bob)
-    device = await pair.one.listen(bob, LIVE_TYPING)
-    assert await type_in(pair.one, alice, group)
+async def test_typing_is_sent_once_per_three_seconds_user_and_conversation(pair: TwoProcesses) -> None:
+    alice, bob, carol = await pair.first.create_users("alice", "bob", "carol")
+    group = await pair.first.create_group(alice, bob, carol)
+    await pair.first.send(alice, bob)
+    device = await pair.first.listen(bob, LIVE_TYPING)
+    assert await type_in(pair.first, alice, group)
     pair.clock.ms += WINDOW_MS - 1
-    # Neither the server that told it tells it again, nor one that has only heard of it.
-    for api in (pair.one, pair.other):
+    # Neither the server that sent the event sends it again, nor one that received it.
+    for api in (pair.first, pair.second):
         assert not await type_in(api, alice, group)
-    assert await type_in(pair.one, carol, group)
-    assert await type_in(pair.one, alice, private_id(alice, bob))
+    assert await type_in(pair.first, carol, group)
+    assert await type_in(pair.first, alice, private_id(alice, bob))
     pair.clock.ms += 1
-    assert sorted(await gather_all(*(type_in(api, alice, group) for api in (pair.one, pair.other) * 3))) == [
+    assert sorted(await gather_all(*(type_in(api, alice, group) for api in (pair.first, pair.second) * 3))) == [
         False
     ] * 5 + [True]
     events = await device.take(4)
@@ -100,143 +100,142 @@ async def test_it_is_told_once_in_three_seconds_for_each_user_and_conversation(p
     await device.expect_no_event(SHORT)
 
 
-@pytest.mark.parametrize("most_named", [200, 1], ids=["few members", "many"])
-async def test_with_nobody_there_it_is_told_nobody_and_may_be_told_as_soon_as_somebody_is(
-    pair: Two, most_named: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("most_named", [200, 1], ids=["few members", "many members"])
+async def test_typing_without_listeners_is_not_counted_as_sent(
+    pair: TwoProcesses, most_named: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("subscriptions.realtime.ephemeral_delivery.MOST_NAMED", most_named)
-    alice, bob, carol = await pair.one.create_users("alice", "bob", "carol")
-    group = await pair.one.create_group(alice, bob, carol)
-    own = await pair.one.listen(alice, LIVE_TYPING)
-    assert not await type_in(pair.one, alice, group)
-    await pair.one.wait_until_idle()
-    device = await pair.one.listen(bob, LIVE_TYPING)
-    assert await type_in(pair.one, alice, group)
+    alice, bob, carol = await pair.first.create_users("alice", "bob", "carol")
+    group = await pair.first.create_group(alice, bob, carol)
+    own_devices = await pair.first.listen(alice, LIVE_TYPING)
+    assert not await type_in(pair.first, alice, group)
+    await pair.first.wait_until_idle()
+    device = await pair.first.listen(bob, LIVE_TYPING)
+    assert await type_in(pair.first, alice, group)
     assert await device.next() == pair.event(group, alice)
     await device.stop()
     pair.clock.ms += WINDOW_MS
-    assert not await type_in(pair.one, alice, group)
-    await own.expect_no_event(SHORT)
+    assert not await type_in(pair.first, alice, group)
+    await own_devices.expect_no_event(SHORT)
 
 
-async def test_in_a_large_group_every_server_tells_the_members_it_knows(
-    pair: Two, monkeypatch: pytest.MonkeyPatch
+async def test_in_a_large_group_every_server_notifies_its_own_members(
+    pair: TwoProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("subscriptions.realtime.ephemeral_delivery.MOST_NAMED", 1)
-    alice, bob, carol, dave, erin = await pair.one.create_users("alice", "bob", "carol", "dave", "erin")
-    group = await pair.one.create_group(alice, bob, carol, dave)
-    of_members = [await pair.other.listen(user, LIVE_TYPING) for user in (bob, carol)]
-    outsider = await pair.other.listen(erin, LIVE_TYPING)
-    assert await type_in(pair.one, alice, group)
-    for device in of_members:
+    alice, bob, carol, dave, erin = await pair.first.create_users("alice", "bob", "carol", "dave", "erin")
+    group = await pair.first.create_group(alice, bob, carol, dave)
+    member_devices = [await pair.second.listen(user, LIVE_TYPING) for user in (bob, carol)]
+    outsider = await pair.second.listen(erin, LIVE_TYPING)
+    assert await type_in(pair.first, alice, group)
+    for device in member_devices:
         assert await device.next() == pair.event(group, alice)
-    await pair.one.remove(alice, group, carol)
-    assert (await of_members[0].next())["__typename"] == "MessageCreated"
+    await pair.first.remove(alice, group, carol)
+    assert (await member_devices[0].next())["__typename"] == "MessageCreated"
     pair.clock.ms += WINDOW_MS
-    assert await type_in(pair.one, alice, group)
-    assert not await type_in(pair.other, alice, group)
-    assert await of_members[0].next() == pair.event(group, alice)
-    await gather_all(*(device.expect_no_event(SHORT) for device in (*of_members, outsider)))
+    assert await type_in(pair.first, alice, group)
+    assert not await type_in(pair.second, alice, group)
+    assert await member_devices[0].next() == pair.event(group, alice)
+    await gather_all(*(device.expect_no_event(SHORT) for device in (*member_devices, outsider)))
 
 
-async def test_who_was_removed_hears_nothing_from_then_on(pair: Two) -> None:
-    alice, bob, carol = await pair.one.create_users("alice", "bob", "carol")
-    group = await pair.one.create_group(alice, bob, carol)
-    of_all = await pair.other.listen(bob, LIVE_TYPING)
-    of_group = await pair.other.listen(bob, LIVE_TYPING, id=group)
-    stays = await pair.other.listen(carol, LIVE_TYPING)
-    assert await type_in(pair.other, alice, group)
-    for device in (of_all, of_group, stays):
+async def test_a_removed_member_receives_no_typing(pair: TwoProcesses) -> None:
+    alice, bob, carol = await pair.first.create_users("alice", "bob", "carol")
+    group = await pair.first.create_group(alice, bob, carol)
+    all_listener = await pair.second.listen(bob, LIVE_TYPING)
+    group_listener = await pair.second.listen(bob, LIVE_TYPING, id=group)
+    remaining_member = await pair.second.listen(carol, LIVE_TYPING)
+    assert await type_in(pair.second, alice, group)
+    for device in (all_listener, group_listener, remaining_member):
         assert await device.next() == pair.event(group, alice)
-    await pair.one.remove(alice, group, bob)
+    await pair.first.remove(alice, group, bob)
     pair.clock.ms += WINDOW_MS
-    assert await type_in(pair.other, alice, group)
-    assert (await stays.next())["__typename"] == "MessageCreated"
-    assert await stays.next() == pair.event(group, alice)
-    for device in (of_all, of_group):
+    assert await type_in(pair.second, alice, group)
+    assert (await remaining_member.next())["__typename"] == "MessageCreated"
+    assert await remaining_member.next() == pair.event(group, alice)
+    for device in (all_listener, group_listener):
         await device.expect_no_event(SHORT)
 
 
-async def test_who_follows_one_conversation_hears_of_typing_in_that_one_alone(pair: Two) -> None:
-    alice, bob, carol = await pair.one.create_users("alice", "bob", "carol")
-    group = await pair.one.create_group(alice, bob, carol)
-    await pair.one.send(alice, bob)
-    device = await pair.one.listen(bob, LIVE_TYPING, id=group)
-    assert await type_in(pair.one, alice, private_id(alice, bob))
-    assert await type_in(pair.one, alice, group)
+async def test_a_subscription_to_one_conversation_receives_only_its_typing(pair: TwoProcesses) -> None:
+    alice, bob, carol = await pair.first.create_users("alice", "bob", "carol")
+    group = await pair.first.create_group(alice, bob, carol)
+    await pair.first.send(alice, bob)
+    device = await pair.first.listen(bob, LIVE_TYPING, id=group)
+    assert await type_in(pair.first, alice, private_id(alice, bob))
+    assert await type_in(pair.first, alice, group)
     assert await device.next() == pair.event(group, alice)
     await device.expect_no_event(SHORT)
 
 
-async def test_a_warm_call_waits_for_two_round_trips_to_redis_and_none_to_mongodb(pair: Two) -> None:
-    people = await pair.one.create_users(*(f"u{number}" for number in range(20)))
-    group = await pair.one.create_group(*people)
-    await pair.one.send(people[0], people[1])
-    await pair.one.listen(people[1], LIVE_TYPING)
-    store = pair.one.services.app.store
-    for conversation in (group, private_id(*people[:2])):
-        for told, redis in ((True, None), (False, 1), (True, 2)):
-            await pair.one.wait_until_idle()
+async def test_typing_costs_at_most_two_round_trips_to_redis(pair: TwoProcesses) -> None:
+    users = await pair.first.create_users(*(f"u{number}" for number in range(20)))
+    group = await pair.first.create_group(*users)
+    await pair.first.send(users[0], users[1])
+    await pair.first.listen(users[1], LIVE_TYPING)
+    store = pair.first.services.app.store
+    for conversation in (group, private_id(*users[:2])):
+        for notified, redis in ((True, None), (False, 1), (True, 2)):
+            await pair.first.wait_until_idle()
             before = store.mongo.trips, store.cache.trips
-            assert await type_in(pair.one, people[0], conversation) is told
-            spent = store.mongo.trips - before[0], store.cache.trips - before[1]
-            assert redis is None or spent == (0, redis)
-            pair.clock.ms += 1 if told and redis is None else WINDOW_MS
+            assert await type_in(pair.first, users[0], conversation) is notified
+            trips = store.mongo.trips - before[0], store.cache.trips - before[1]
+            assert redis is None or trips == (0, redis)
+            pair.clock.ms += 1 if notified and redis is None else WINDOW_MS
 
 
-# --- whose it is to type
-
-
-async def refused_to_type(api: Api, user: str | None, conversation: str) -> Refusal:
+async def expect_typing_refusal(api: Api, user: str | None, conversation: str) -> Refusal:
     return await api.expect_refusal(user, TYPING, id=conversation)
 
 
-async def test_only_members_type_and_who_may_not_has_told_nobody(pair: Two, deployments: Deployments) -> None:
-    api = pair.one
+async def test_only_members_can_send_typing(pair: TwoProcesses, deployments: Deployments) -> None:
+    api = pair.first
     sample = await create_sample_group(api)
     await api.send(sample.owner, sample.member)
-    between = private_id(sample.owner, sample.member)
-    watch = await take_snapshot(api, sample.group, sample.owner, sample.member, sample.left, sample.outsider)
+    private_conversation = private_id(sample.owner, sample.member)
+    snapshot = await take_snapshot(api, sample.group, sample.owner, sample.member, sample.left, sample.outsider)
     refusals = {
         "NOT_FOUND": [
             (sample.outsider, sample.group),
-            (sample.outsider, between),
+            (sample.outsider, private_conversation),
             (sample.owner, private_id(sample.owner, sample.outsider)),
             *(
-                (sample.owner, nonsense)
-                for nonsense in ("g_1", "", "m_1", "c_1", "p_a", "\0", private_id(sample.owner, "nobody"))
+                (sample.owner, invalid_id)
+                for invalid_id in ("g_1", "", "m_1", "c_1", "p_a", "\0", private_id(sample.owner, "nobody"))
             ),
         ],
         "NOT_A_MEMBER": [(sample.left, sample.group), (sample.removed, sample.group)],
         "INVALID_INPUT": [(sample.owner, "b_shop")],
     }
-    for code, tries in refusals.items():
-        for user, conversation in tries:
-            assert await refused_to_type(api, user, conversation) == Refusal(code, "conversationId"), conversation
-    assert await refused_to_type(api, None, sample.group) == Refusal("UNAUTHENTICATED")
-    await watch.assert_unchanged()
+    for code, attempts in refusals.items():
+        for user, conversation in attempts:
+            assert await expect_typing_refusal(api, user, conversation) == Refusal(code, "conversationId"), conversation
+    assert await expect_typing_refusal(api, None, sample.group) == Refusal("UNAUTHENTICATED")
+    await snapshot.assert_unchanged()
     for user in sample.users:
         assert deployments.keys("still", f"*{{u:{user}}}:typing:*") == []
 
 
-@pytest.mark.parametrize(("end", "code"), [("dismiss", "NOT_FOUND"), ("dissolve", "NOT_A_MEMBER")])
-async def test_in_a_group_that_has_ended_nobody_types(pair: Two, deployments: Deployments, end: str, code: str) -> None:
-    api = pair.one
+@pytest.mark.parametrize(("ending", "code"), [("dismiss", "NOT_FOUND"), ("dissolve", "NOT_A_MEMBER")])
+async def test_typing_in_an_ended_group_is_refused(
+    pair: TwoProcesses, deployments: Deployments, ending: str, code: str
+) -> None:
+    api = pair.first
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
-    await getattr(api, end)(alice, group)
+    await getattr(api, ending)(alice, group)
     device = await api.listen(bob, LIVE_TYPING)
     for user in (alice, carol):
-        assert await refused_to_type(api, user, group) == Refusal(code, "conversationId")
+        assert await expect_typing_refusal(api, user, group) == Refusal(code, "conversationId")
     await device.expect_no_event(SHORT)
     assert deployments.keys("still", f"*:typing:{group}") == []
 
 
-async def test_typing_is_kept_nowhere(pair: Two, deployments: Deployments) -> None:
-    api = pair.one
+async def test_typing_is_not_stored(pair: TwoProcesses, deployments: Deployments) -> None:
+    api = pair.first
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
-    device = await pair.other.listen(bob, LIVE_TYPING)
+    device = await pair.second.listen(bob, LIVE_TYPING)
     stored, clock = await api.stored_documents(), await api.data(bob, SYNC)
     assert await type_in(api, alice, private_id(alice, bob))
     assert (await device.next())["user"] == {"id": alice}

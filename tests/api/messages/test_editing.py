@@ -1,29 +1,28 @@
-"""Editing messages: by whom, what it shows to whom, what it moves."""
+"""editMessage: content, quotes, the session it moves, and the events of edits. Rules shared with recallMessage: test_revising.py."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.api.client import EDIT, Api, Json, Refusal, private_id
+from tests.api.client import EDIT, Api, Refusal, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.revisions import current_cursor, read_everywhere, read_missed_events, set_member
+from tests.api.events import current_cursor, read_missed_events
+from tests.api.revisions import read_everywhere, set_member
 from tests.api.session_calls import iso
 from tests.clock import ManualClock
 
 NO_MESSAGE = Refusal("NOT_FOUND", "messageId")
 
 
-async def refused(api: Api, user: str, message: str, content: str = "changed") -> Refusal:
-    """The refusal, having changed nothing and told nobody."""
+async def expect_edit_refusal(api: Api, user: str, message: str, content: str = "changed") -> Refusal:
+    """Return the refusal. Nothing stored may change."""
     stored = await api.stored_documents()
     refusal = await api.expect_refusal(user, EDIT, id=message, content=content)
     assert await api.stored_documents() == stored
     return refusal
 
 
-async def test_an_edit_is_answered_and_shown_everywhere_to_everybody(api: Api) -> None:
+async def test_an_edit_is_returned_and_shown_by_every_field_to_all_members(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     sent = (await api.send(alice, group, "befor", mentions=[bob]))["message"]
@@ -31,14 +30,14 @@ async def test_an_edit_is_answered_and_shown_everywhere_to_everybody(api: Api) -
     assert edited["editedAt"].endswith("Z")
     assert edited == sent | {"content": "before ☕", "editCount": 1, "editedAt": edited["editedAt"]}
     for user in (alice, bob, carol):
-        places = await read_everywhere(api, user, sent)
-        assert [place for place, found in places.items() if found != edited] == []
+        results = await read_everywhere(api, user, sent)
+        assert [field for field, result in results.items() if result != edited] == []
     again = await api.edit(alice, sent["id"], "before")
     assert (again["content"], again["editCount"]) == ("before", 2)
     assert again["editedAt"] >= edited["editedAt"]
 
 
-async def test_a_reply_quotes_the_message_as_it_is_now(api: Api) -> None:
+async def test_a_reply_quotes_the_edited_message(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "befor"))["message"]
     reply = (await api.send(bob, alice, "reply", replyToId=sent["id"]))["message"]
@@ -47,27 +46,7 @@ async def test_a_reply_quotes_the_message_as_it_is_now(api: Api) -> None:
     assert quoted == {"id": sent["id"], "seq": 1, "content": "before"} != reply["replyTo"]
 
 
-async def test_all_devices_of_all_members_hear_of_it_live_and_afterwards(api: Api) -> None:
-    alice, bob, carol = await api.create_users("alice", "bob", "carol")
-    group = await api.create_group(alice, bob, carol)
-    sent = (await api.send(alice, group, "befor"))["message"]
-    await api.wait_until_idle()
-    since = {user: await current_cursor(api, user) for user in (alice, bob, carol)}
-    devices = [(user, await api.listen(user)) for user in (alice, alice, bob, carol)]
-    edited = await api.edit(alice, sent["id"], "before")
-    for user, device in devices:
-        event = await device.next()
-        assert (event["__typename"], event["message"]) == ("MessageUpdated", edited | _keys(user, edited))
-        assert await read_missed_events(api, user, since[user]) == [event]
-        assert await read_missed_events(api, user, event["cursor"]) == []
-        await device.expect_no_event(0.03)
-
-
-def _keys(user: str, message: Json) -> Json:
-    return {"idempotencyKey": message["idempotencyKey"] if message["sender"]["id"] == user else None}
-
-
-async def test_a_subscription_to_one_conversation_hears_of_its_messages_only(api: Api) -> None:
+async def test_a_subscription_to_one_conversation_receives_only_its_edits(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     sent = [(await api.send(alice, other))["message"]["id"] for other in (bob, carol)]
     device = await api.listen(alice, id=private_id(alice, carol))
@@ -77,7 +56,7 @@ async def test_a_subscription_to_one_conversation_hears_of_its_messages_only(api
     await device.expect_no_event(0.03)
 
 
-async def test_what_was_missed_shows_messages_as_they_are_now(api: Api) -> None:
+async def test_replayed_events_show_the_newest_content(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     since = await current_cursor(api, bob)
     sent = (await api.send(alice, bob, "1"))["message"]
@@ -88,11 +67,11 @@ async def test_what_was_missed_shows_messages_as_they_are_now(api: Api) -> None:
     assert {(event["message"]["content"], event["message"]["editCount"]) for event in events} == {("3", 2)}
 
 
-@pytest.mark.parametrize("same", ["at once", "after a recall of another"])
-async def test_the_same_content_again_changes_nothing_and_tells_nobody(api: Api, same: str) -> None:
+@pytest.mark.parametrize("variant", ["unedited", "after a recall of another message"])
+async def test_the_same_content_again_changes_nothing(api: Api, variant: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "same"))["message"]
-    if same != "at once":
+    if variant != "unedited":
         await api.recall(alice, (await api.send(alice, bob, "same"))["message"]["id"])
     devices = [await api.listen(user) for user in (alice, bob)]
     sessions = [await api.own_session(user, private_id(alice, bob)) for user in (alice, bob)]
@@ -105,21 +84,15 @@ async def test_the_same_content_again_changes_nothing_and_tells_nobody(api: Api,
 
 
 @pytest.mark.parametrize("content", ["", " \n", "x" * 4001, "a\0b"])
-async def test_content_that_is_none_is_refused_before_anything_else(api: Api, content: str) -> None:
+async def test_invalid_content_is_refused_before_any_other_check(api: Api, content: str) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     sent = (await api.send(alice, bob))["message"]["id"]
     for user, message in ((alice, sent), (bob, sent), (carol, sent), (alice, "m_1")):
-        assert await refused(api, user, message, content) == Refusal("INVALID_INPUT", "content")
-
-
-@pytest.mark.parametrize("message", ["", "m_", "m_1", "m_-1", "g_1", f"m_{2**63}", "s_a_g_1", "\x00", "M_1"])
-async def test_what_names_no_message_is_not_found(api: Api, message: str) -> None:
-    (alice,) = await api.create_users("alice")
-    assert await refused(api, alice, message) == NO_MESSAGE
+        assert await expect_edit_refusal(api, user, message, content) == Refusal("INVALID_INPUT", "content")
 
 
 @pytest.mark.parametrize("role", ["OWNER", "ADMIN", "MEMBER", "outsider", "former", "newcomer"])
-async def test_nobody_edits_what_somebody_else_wrote(api: Api, role: str) -> None:
+async def test_only_the_author_may_edit(api: Api, role: str) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     sent = (await api.send(bob, group, "bob's"))["message"]["id"]
@@ -137,40 +110,14 @@ async def test_nobody_edits_what_somebody_else_wrote(api: Api, role: str) -> Non
         case "newcomer":
             await api.invite(alice, group, dave)
             user, expected = dave, NO_MESSAGE
-    devices = [await api.listen(one) for one in (alice, bob, carol)]
-    assert await refused(api, user, sent) == expected
+    devices = [await api.listen(listener_user) for listener_user in (alice, bob, carol)]
+    assert await expect_edit_refusal(api, user, sent) == expected
     for device in devices:
         await device.expect_no_event(0.02)
 
 
-@pytest.mark.parametrize("peer", ["peer", "stranger"])
-async def test_in_private_too(api: Api, peer: str) -> None:
-    alice, bob, carol = await api.create_users("alice", "bob", "carol")
-    sent = (await api.send(alice, bob))["message"]["id"]
-    expected = {"peer": (bob, Refusal("FORBIDDEN", "messageId")), "stranger": (carol, NO_MESSAGE)}
-    user, refusal = expected[peer]
-    assert await refused(api, user, sent) == refusal
-
-
-async def test_somebody_who_left_edits_nothing_any_more_and_hears_of_no_edit(api: Api) -> None:
-    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
-    group = await api.create_group(alice, bob, carol, dave)
-    own = (await api.send(bob, group, "before"))["message"]
-    others = (await api.send(carol, group, "before"))["message"]
-    await set_member(api, group, bob, until=2)
-    assert await refused(api, bob, own["id"]) == Refusal("NOT_A_MEMBER", "messageId")
-    # What they can't see, they are not told to be no members for.
-    hidden = (await api.send(carol, group, "after"))["message"]
-    assert await refused(api, bob, hidden["id"]) == NO_MESSAGE
-    device, other = await api.listen(bob), await api.listen(dave)
-    edited = await api.edit(carol, others["id"], "edited")
-    assert (await other.next())["message"]["content"] == "edited"
-    await device.expect_no_event()
-    assert await api.history(bob, group) == [own | _keys(bob, own), edited | _keys(bob, edited)]
-
-
 @pytest.mark.parametrize("visibility", ["SINCE_JOIN", "FULL"])
-async def test_who_joined_later_hears_of_it_where_they_can_see_the_message(api: Api, visibility: str) -> None:
+async def test_a_later_member_receives_edits_of_visible_messages_only(api: Api, visibility: str) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, historyVisibility=visibility)
     sent = (await api.send(alice, group, "before dave"))["message"]["id"]
@@ -185,39 +132,24 @@ async def test_who_joined_later_hears_of_it_where_they_can_see_the_message(api: 
         assert await read_missed_events(api, dave, since) == []
 
 
-async def test_system_messages_stay_as_they_are_whoever_acted(api: Api) -> None:
-    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
-    group = await api.create_group(alice, bob, carol)
-    await api.invite(bob, group, dave)
-    (message,) = await api.history(alice, group)
-    for user in (alice, bob, carol, dave):
-        assert await refused(api, user, message["id"]) == Refusal("INVALID_INPUT", "messageId")
-
-
-async def test_what_is_recalled_is_not_edited(api: Api) -> None:
+async def test_a_recalled_message_cannot_be_edited(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "gone"))["message"]["id"]
     recalled = await api.recall(alice, sent)
     for content in ("changed", "gone"):
-        assert await refused(api, alice, sent, content) == Refusal("INVALID_INPUT", "messageId")
-    # Who may not edit it learns nothing else.
-    assert await refused(api, bob, sent) == Refusal("FORBIDDEN", "messageId")
+        assert await expect_edit_refusal(api, alice, sent, content) == Refusal("INVALID_INPUT", "messageId")
+    # A user who may not edit the message learns nothing else about it.
+    assert await expect_edit_refusal(api, bob, sent) == Refusal("FORBIDDEN", "messageId")
     assert await api.history(alice, private_id(alice, bob)) == [recalled]
 
 
-async def test_nobody_edits_without_a_token(api: Api) -> None:
-    alice, bob = await api.create_users("alice", "bob")
-    sent = (await api.send(alice, bob))["message"]["id"]
-    assert (await api.expect_refusal(None, EDIT, id=sent, content="x")).code == "UNAUTHENTICATED"
-
-
-@pytest.mark.parametrize("cached", ["in use", "loaded later", "lost afterwards"])
-@pytest.mark.parametrize("newest", [True, False], ids=["the newest", "an older one"])
-async def test_only_an_edit_of_the_newest_moves_the_session_and_nothing_else_of_it(
+@pytest.mark.parametrize("cached", ["cached", "loaded later", "lost afterwards"])
+@pytest.mark.parametrize("newest", [True, False], ids=["newest message", "older message"])
+async def test_only_an_edit_of_the_newest_message_changes_active_ts(
     open_api: OpenApi, deployments: Deployments, newest: bool, cached: str
 ) -> None:
-    place, clock = f"moves {newest} {cached}", ManualClock()
-    async with open_api(place, clock) as api:
+    deployment, clock = f"moves {newest} {cached}", ManualClock()
+    async with open_api(deployment, clock) as api:
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
         group = await api.create_group(alice, bob, carol)
         sent = [(await api.send(alice, group, text, mentions=[bob]))["message"]["id"] for text in "12"]
@@ -225,44 +157,44 @@ async def test_only_an_edit_of_the_newest_moves_the_session_and_nothing_else_of_
         before = {user: await api.own_session(user, group) for user in (alice, bob, carol)}
         since = {user: await current_cursor(api, user) for user in before}
         if cached == "loaded later":
-            deployments.flush_redis(place)
+            deployments.flush_redis(deployment)
         await api.advance_days(clock, 0.01)
         await api.edit(alice, sent[newest], "edited")
         await api.wait_until_idle()
         if cached == "lost afterwards":
-            deployments.flush_redis(place)
+            deployments.flush_redis(deployment)
         await api.advance_days(clock, 0.01)
-        for user, was in before.items():
-            now = await api.own_session(user, group)
-            assert (now["activeTs"] > was["activeTs"]) is newest, user
-            same = {name: value for name, value in now.items() if name not in ("activeTs", "lastMessage")}
-            assert same.items() <= was.items()
-            if cached == "in use":
-                assert await _changed(api, user, since[user]) == ([group] if newest else [])
+        for user, session_before in before.items():
+            session = await api.own_session(user, group)
+            assert (session["activeTs"] > session_before["activeTs"]) is newest, user
+            variant = {name: value for name, value in session.items() if name not in ("activeTs", "lastMessage")}
+            assert variant.items() <= session_before.items()
+            if cached == "cached":
+                assert await changed_sessions(api, user, since[user]) == ([group] if newest else [])
 
 
-async def _changed(api: Api, user: str, since: str) -> list[str]:
+async def changed_sessions(api: Api, user: str, since: str) -> list[str]:
     query = "query ($since: Cursor) { syncSessions(since: $since) { reset sessions { conversation { id } } } }"
     delta = (await api.data(user, query, since=since))["syncSessions"]
     assert delta["reset"] is False
     return [session["conversation"]["id"] for session in delta["sessions"]]
 
 
-async def test_a_tombstone_moves_and_does_not_live_again(api: Api) -> None:
+async def test_an_edit_does_not_revive_a_deleted_session(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob))["message"]["id"]
     deleted = await api.delete(bob, private_id(alice, bob))
     device = await api.listen(bob)
     await api.edit(alice, sent, "edited")
     assert (await device.next())["message"]["content"] == "edited"
-    now = await api.own_session(bob, private_id(alice, bob))
-    assert now["status"] == "INVALID"
-    assert now["activeTs"] > deleted["activeTs"]
-    assert now == deleted | {"activeTs": now["activeTs"], "lastMessage": now["lastMessage"]}
+    session = await api.own_session(bob, private_id(alice, bob))
+    assert session["status"] == "INVALID"
+    assert session["activeTs"] > deleted["activeTs"]
+    assert session == deleted | {"activeTs": session["activeTs"], "lastMessage": session["lastMessage"]}
     assert await api.sessions(bob) == []
 
 
-async def test_the_gateway_of_a_sub_biz_shows_it_and_moves(api: Api) -> None:
+async def test_an_edit_moves_the_gateway_of_its_sub_biz(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "before", subBiz="shop"))["message"]["id"]
     (before,) = await api.sessions(bob)
@@ -273,19 +205,7 @@ async def test_the_gateway_of_a_sub_biz_shows_it_and_moves(api: Api) -> None:
     assert (after["writeTs"], after["unreadCount"]) == (before["writeTs"], 1)
 
 
-async def test_the_same_key_answers_the_message_as_it_is_now(api: Api) -> None:
-    alice, bob = await api.create_users("alice", "bob")
-    how: dict[str, Any] = {"to": bob, "content": "before", "idempotencyKey": "k"}
-    sent = (await api.send(alice, **how))["message"]
-    edited = await api.edit(alice, sent["id"], "edited")
-    again = await api.send(alice, **how)
-    assert (again["replayed"], again["message"]) == (True, edited)
-    assert await api.expect_send_refusal(alice, bob, "edited", idempotencyKey="k") == Refusal(
-        "IDEMPOTENCY_CONFLICT", "idempotencyKey"
-    )
-
-
-async def test_an_edit_says_when_it_was_and_is_possible_at_any_time(open_api: OpenApi) -> None:
+async def test_an_edit_has_its_time_and_is_possible_at_any_time(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("times", clock) as api:
         alice, bob = await api.create_users("alice", "bob")
@@ -295,13 +215,13 @@ async def test_an_edit_says_when_it_was_and_is_possible_at_any_time(open_api: Op
         assert (edited["createdAt"], edited["editedAt"]) == (sent["createdAt"], iso(clock.ms))
 
 
-async def test_a_bot_s_command_can_be_edited_and_keeps_its_kind(api: Api) -> None:
+async def test_an_edited_bot_command_keeps_its_content_type(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "/wether", contentType="BOT_COMMAND"))["message"]
     assert (await api.edit(alice, sent["id"], "/weather"))["contentType"] == "BOT_COMMAND"
 
 
-async def test_an_edit_of_what_a_member_may_not_read_any_more_is_not_replayed_to_them(api: Api) -> None:
+async def test_edits_of_messages_no_longer_readable_are_not_replayed(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, historyVisibility="FULL")
     early = (await api.send(alice, group, "before Dave"))["message"]["id"]

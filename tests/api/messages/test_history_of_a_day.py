@@ -1,6 +1,6 @@
-"""The history of a day's chat, as those page through it who came and went while it was written.
+"""The history of one day of a chat, as users page through it who joined and left while it was written.
 
-The day is the sample's, once for each of its parts; CONFAB_TEST_DAY names another log to be cut into parts instead.
+The day is the sample log, repeated once per part. CONFAB_TEST_DAY names another log, which is cut into parts instead.
 """
 
 from __future__ import annotations
@@ -27,102 +27,104 @@ SAMPLE = Path(__file__).parents[2] / "data" / "irc-sample.jsonl"
 
 PARTS = 6
 GAPS = {1: 70, 2: 5, 3: 300}
-"""After which parts of the day Redis was lost, and how many places with it."""
+"""After which parts of the day Redis was lost, and how many places were lost with it."""
 
 BUCKET = 32
-"""Places of a bucket: so few that a day fills many, and a gap leaves some empty."""
+"""Places per bucket. So few that a day fills many buckets, and a gap leaves some empty."""
 
 TURNS = {"member": 3, "former": 4}
-"""Who comes and goes, and how often within a part of the day. One is in the group at the end, the other is not."""
+"""Users who join and leave, and how often within a part of the day. One is in the group at the end, the other is not."""
 
 RESTLESS = {"restless member": 50, "restless former": 50}
-"""Those of whom MongoDB says that they were in it as often."""
+"""Users whose membership rows in MongoDB get this many membership intervals."""
 
-PEOPLE = [*TURNS, *RESTLESS]
+USERS = [*TURNS, *RESTLESS]
 VISIBILITIES = ["SINCE_JOIN", "FULL"]
 
-# Senders are left out: their names are read beside the messages.
+# Senders are left out: their names would need another query.
 PAGE = """query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {
     messages(conversationId: $id, first: $first, after: $after, last: $last, before: $before) {
         pageInfo { hasNextPage hasPreviousPage startCursor endCursor } edges { cursor node { id seq content } } } }"""
 
-few = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-sizes = st.one_of(st.integers(1, 100), st.sampled_from([1, 2, 99, 100]))
-walks = st.lists(st.tuples(st.booleans(), sizes), min_size=1, max_size=6)
+few_examples = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+page_sizes = st.one_of(st.integers(1, 100), st.sampled_from([1, 2, 99, 100]))
+page_moves = st.lists(st.tuples(st.booleans(), page_sizes), min_size=1, max_size=6)
 
-Stretches = list[tuple[int, int | None]]
+Intervals = list[tuple[int, int | None]]
 
 
 @dataclass
 class Day:
-    """A group that a day's chat was imported into while people came and went, and what MongoDB holds of it, in order."""
+    """A group into which a day's chat was imported while users joined and left, and its message rows in order."""
 
     api: Api
     name: str
     group: str
     users: dict[str, str]
     rows: list[Json]
-    stretches: dict[str, Stretches]
-    """Of whom, when they were in it: first and last place."""
-    shown: str = "SINCE_JOIN"
+    intervals: dict[str, Intervals]
+    """Membership intervals of each user: first and last seq."""
+    last_page: str = "SINCE_JOIN"
     cursors: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
-    def visible(self, who: str, visibility: str) -> list[Json]:
-        """What the contract lets somebody read of what is there, as a page shows it."""
-        stretches = self.stretches[who] if visibility == "SINCE_JOIN" else [(1, self.stretches[who][-1][1])]
+    def visible(self, user: str, visibility: str) -> list[Json]:
+        """Return the messages that the contract lets a user read, in the form of a page."""
+        intervals = self.intervals[user] if visibility == "SINCE_JOIN" else [(1, self.intervals[user][-1][1])]
         return [
             {"id": f"m_{row['_id']}", "seq": row["s"], "content": row["t"]}
             for row in self.rows
-            if any(first <= row["s"] and (last is None or row["s"] <= last) for first, last in stretches)
+            if any(first <= row["s"] and (last is None or row["s"] <= last) for first, last in intervals)
         ]
 
-    async def listed(self, who: str, visibility: str) -> tuple[list[Json], list[str]]:
-        """What somebody reads once the group is of a visibility, and its cursors."""
-        if visibility != self.shown:
+    async def readable(self, user: str, visibility: str) -> tuple[list[Json], list[str]]:
+        """Set the group's visibility. Return what the user may read, and its cursors."""
+        if visibility != self.last_page:
             await self.api.update_group(IMPORTER, self.group, historyVisibility=visibility)
             await self.api.wait_until_idle()
-            self.shown = visibility
-        expected = self.visible(who, visibility)
-        if (who, visibility) not in self.cursors:
-            self.cursors[who, visibility] = await self.walk(who, expected, 100, back=False)
-        return expected, self.cursors[who, visibility]
+            self.last_page = visibility
+        expected = self.visible(user, visibility)
+        if (user, visibility) not in self.cursors:
+            self.cursors[user, visibility] = await self.walk(user, expected, 100, back=False)
+        return expected, self.cursors[user, visibility]
 
-    async def page(self, who: str, **asked: object) -> Json:
-        listed: Json = (await self.api.data(self.users[who], PAGE, id=self.group, **asked))["messages"]
-        return listed
+    async def page(self, user: str, **arguments: object) -> Json:
+        readable: Json = (await self.api.data(self.users[user], PAGE, id=self.group, **arguments))["messages"]
+        return readable
 
-    async def check_page(self, who: str, expected: list[Json], span: slice, **asked: object) -> Json:
-        """Asks for a page that has to hold a span of what is expected."""
-        page = await self.page(who, **asked)
-        assert [edge["node"] for edge in page["edges"]] == expected[span]
+    async def check_page(self, user: str, expected: list[Json], expected_slice: slice, **arguments: object) -> Json:
+        """Request a page. Fail if it does not hold this slice of the expected messages."""
+        page = await self.page(user, **arguments)
+        assert [edge["node"] for edge in page["edges"]] == expected[expected_slice]
         cursors = [edge["cursor"] for edge in page["edges"]]
         assert page["pageInfo"] == {
-            "hasPreviousPage": span.start > 0,
-            "hasNextPage": span.stop < len(expected),
+            "hasPreviousPage": expected_slice.start > 0,
+            "hasNextPage": expected_slice.stop < len(expected),
             "startCursor": cursors[0] if cursors else None,
             "endCursor": cursors[-1] if cursors else None,
         }
         return page
 
-    async def walk(self, who: str, expected: list[Json], size: int, *, back: bool) -> list[str]:
-        """All pages from one end to the other, each as it has to be. Answers their cursors in order of seq."""
-        found: list[str] = []
-        while len(found) < len(expected):
-            done, left = len(found), len(expected) - len(found)
+    async def walk(self, user: str, expected: list[Json], size: int, *, back: bool) -> list[str]:
+        """Read and check all pages from one end to the other. Return their cursors in order of seq."""
+        cursors: list[str] = []
+        while len(cursors) < len(expected):
+            read, remaining = len(cursors), len(expected) - len(cursors)
             if back:
-                cursor = found[0] if found else None
-                page = await self.check_page(who, expected, slice(max(left - size, 0), left), last=size, before=cursor)
+                cursor = cursors[0] if cursors else None
+                page = await self.check_page(
+                    user, expected, slice(max(remaining - size, 0), remaining), last=size, before=cursor
+                )
             else:
-                cursor = found[-1] if found else None
-                last = min(done + size, len(expected))
-                page = await self.check_page(who, expected, slice(done, last), first=size, after=cursor)
-            here = [edge["cursor"] for edge in page["edges"]]
-            found = here + found if back else found + here
-        return found
+                cursor = cursors[-1] if cursors else None
+                last = min(read + size, len(expected))
+                page = await self.check_page(user, expected, slice(read, last), first=size, after=cursor)
+            page_cursors = [edge["cursor"] for edge in page["edges"]]
+            cursors = page_cursors + cursors if back else cursors + page_cursors
+        return cursors
 
 
 def parts_of_the_day(folder: Path) -> Iterator[Path]:
-    """A log for each part. What is said in the sample is said in other words each time."""
+    """Write one log per part of the day. The repeated sample has different texts in each part."""
     given_log = os.environ.get("CONFAB_TEST_DAY")
     lines = Path(given_log or SAMPLE).read_text().splitlines()
     for number in range(PARTS):
@@ -136,8 +138,8 @@ def parts_of_the_day(folder: Path) -> Iterator[Path]:
         yield path
 
 
-async def come_and_go(api: Api, group: str, user: str, turns: range) -> None:
-    """Comes with every other turn, and goes with those between: by themselves, or removed."""
+async def join_and_leave(api: Api, group: str, user: str, turns: range) -> None:
+    """Join in every even turn; in every odd turn leave, or be removed."""
     for turn in turns:
         if turn % 2 == 0:
             await api.invite(IMPORTER, group, user)
@@ -148,28 +150,28 @@ async def come_and_go(api: Api, group: str, user: str, turns: range) -> None:
             await api.remove(IMPORTER, group, user)
 
 
-def stretches_of(rows: list[Json], user: str) -> Stretches:
-    """When somebody was in the group, by what is told of them there: that they came, that they went, that they came ..."""
-    told = [row["s"] for row in rows if row["k"] == "S" and user in row["m"]]
-    leaving = [border - 1 for border in told[1::2]]
-    return list(zip(told[::2], [*leaving, None][: len(told[::2])], strict=True))
+def read_intervals(rows: list[Json], user: str) -> Intervals:
+    """Return the membership intervals of a user, as the SYSTEM messages about them tell."""
+    seqs = [row["s"] for row in rows if row["k"] == "S" and user in row["m"]]
+    last_seqs = [seq - 1 for seq in seqs[1::2]]
+    return list(zip(seqs[::2], [*last_seqs, None][: len(seqs[::2])], strict=True))
 
 
 def lose_places(api: Api, deployments: Deployments, name: str, group: str, count: int) -> None:
-    """Redis is lost, and with it places that it had given to messages which never got further."""
+    """Lose Redis, with places that it had given to messages that were never stored."""
     deployments.flush_redis(name)
     api.database["conversations"].update_one({"_id": group}, {"$inc": {"s": count}})
 
 
-def move_often(api: Api, group: str, user: str, actual: Stretches, times: int) -> Stretches:
-    """Writes more stretches into a membership than anybody has the patience for, before the one there is."""
-    ((joined, left),) = actual
-    borders = sorted(random.Random(times).sample(range(1, joined), 2 * (times - 1)))
-    stretches: Stretches = [*zip(borders[::2], borders[1::2], strict=True), (joined, left)]
-    kept = [[first, -1 if last is None else last] for first, last in stretches]
-    changed = api.database["members"].update_one({"_id": f"{group} {user}"}, {"$set": {"i": kept}})
-    assert changed.modified_count == 1
-    return stretches
+def add_intervals(api: Api, group: str, user: str, actual: Intervals, times: int) -> Intervals:
+    """Write many more intervals into a membership row, before the existing one."""
+    ((joined, remaining),) = actual
+    bounds = sorted(random.Random(times).sample(range(1, joined), 2 * (times - 1)))
+    intervals: Intervals = [*zip(bounds[::2], bounds[1::2], strict=True), (joined, remaining)]
+    stored = [[first, -1 if last is None else last] for first, last in intervals]
+    result = api.database["members"].update_one({"_id": f"{group} {user}"}, {"$set": {"i": stored}})
+    assert result.modified_count == 1
+    return intervals
 
 
 @pytest.fixture(scope="module")
@@ -180,34 +182,34 @@ async def day(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("store.base.ids.BUCKET_SIZE", BUCKET)
         async with open_api(name) as api:
-            made = await api.create_users(*(who.replace(" ", "-") for who in PEOPLE))
-            users = dict(zip(PEOPLE, made, strict=True))
+            user_ids = await api.create_users(*(user.replace(" ", "-") for user in USERS))
+            users = dict(zip(USERS, user_ids, strict=True))
             for number, path in enumerate(parts_of_the_day(tmp_path_factory.mktemp("day"))):
                 chat = read_chat(path)
-                importing = import_chat(api.services, chat, make_plan(chat), "#day", lambda _: None)
+                import_task = import_chat(api.services, chat, make_plan(chat), "#day", lambda _: None)
                 if not group:
-                    group = (await importing).group
+                    group = (await import_task).group
                     continue
-                turns = {who: range((number - 1) * count, number * count) for who, count in TURNS.items()}
-                await gather_all(importing, *(come_and_go(api, group, users[who], turns[who]) for who in TURNS))
+                turns = {user: range((number - 1) * count, number * count) for user, count in TURNS.items()}
+                await gather_all(import_task, *(join_and_leave(api, group, users[user], turns[user]) for user in TURNS))
                 await api.wait_until_idle()
                 if number in GAPS:
                     lose_places(api, deployments, name, group, GAPS[number])
-            await api.invite(IMPORTER, group, users["member"], *(users[who] for who in RESTLESS))
+            await api.invite(IMPORTER, group, users["member"], *(users[user] for user in RESTLESS))
             await api.send(users["restless former"], group)
             await api.leave(users["restless former"], group)
             await api.send(IMPORTER, group, "what nobody else sees who left")
             await api.wait_until_idle()
             rows = list(api.database["messages"].find({"c": group}).sort("s", 1))
-            stretches = {who: stretches_of(rows, user) for who, user in users.items()}
-            for who, times in RESTLESS.items():
-                stretches[who] = move_often(api, group, users[who], stretches[who], times)
+            intervals = {user: read_intervals(rows, user_id) for user, user_id in users.items()}
+            for user, times in RESTLESS.items():
+                intervals[user] = add_intervals(api, group, users[user], intervals[user], times)
             deployments.flush_redis(name)
-            yield Day(api, name, group, users, rows, stretches)
+            yield Day(api, name, group, users, rows, intervals)
 
 
-def test_the_day_is_one_that_can_show_something(day: Day) -> None:
-    assert {who: len(stretches) for who, stretches in day.stretches.items()} == {
+def test_the_generated_day_covers_all_cases(day: Day) -> None:
+    assert {user: len(intervals) for user, intervals in day.intervals.items()} == {
         "member": TURNS["member"] * (PARTS - 1) // 2 + 1,
         "former": TURNS["former"] * (PARTS - 1) // 2,
         **RESTLESS,
@@ -215,68 +217,68 @@ def test_the_day_is_one_that_can_show_something(day: Day) -> None:
     seqs = [row["s"] for row in day.rows]
     assert {after - before - 1 for before, after in pairwise(seqs)} >= {0, *GAPS.values()}
     assert len({row["b"] for row in day.rows}) < seqs[-1] // BUCKET
-    for who in PEOPLE:
-        assert day.stretches[who][-1][1] is None if who.endswith("member") else day.stretches[who][-1][1] is not None
-        some, full = (day.visible(who, visibility) for visibility in VISIBILITIES)
-        assert 80 < len(some) < len(full) <= len(day.rows)
-        # Stretches that lie in several buckets, and some that reach into a place that was never filled.
-        assert any(last is not None and last // BUCKET > first // BUCKET for first, last in day.stretches[who])
+    for user in USERS:
+        assert day.intervals[user][-1][1] is None if user.endswith("member") else day.intervals[user][-1][1] is not None
+        since_join, full = (day.visible(user, visibility) for visibility in VISIBILITIES)
+        assert 80 < len(since_join) < len(full) <= len(day.rows)
+        # Some intervals span several buckets, and some reach into an empty bucket.
+        assert any(last is not None and last // BUCKET > first // BUCKET for first, last in day.intervals[user])
 
 
 @pytest.mark.parametrize("visibility", VISIBILITIES)
-@pytest.mark.parametrize("who", PEOPLE)
-@few
-@given(start=st.one_of(st.none(), st.integers(0, 10_000)), moves=walks)
-async def test_pages_of_any_size_hold_exactly_what_one_may_read_whichever_way_one_turns(
-    day: Day, who: str, visibility: str, start: int | None, moves: list[tuple[bool, int]]
+@pytest.mark.parametrize("user", USERS)
+@few_examples
+@given(start=st.one_of(st.none(), st.integers(0, 10_000)), moves=page_moves)
+async def test_pages_of_any_size_and_direction_hold_exactly_the_readable_messages(
+    day: Day, user: str, visibility: str, start: int | None, moves: list[tuple[bool, int]]
 ) -> None:
-    expected, cursors = await day.listed(who, visibility)
-    # What was shown last, by its first and last index.
-    shown = None if start is None else (start % len(expected), start % len(expected))
+    expected, cursors = await day.readable(user, visibility)
+    # First and last index of the page read last.
+    last_page = None if start is None else (start % len(expected), start % len(expected))
     for back, size in moves:
         if back:
-            last = shown[0] if shown is not None else len(expected)
-            first, before = max(last - size, 0), cursors[last] if shown is not None else None
-            await day.check_page(who, expected, slice(first, last), last=size, before=before)
+            last = last_page[0] if last_page is not None else len(expected)
+            first, before = max(last - size, 0), cursors[last] if last_page is not None else None
+            await day.check_page(user, expected, slice(first, last), last=size, before=before)
         else:
-            first = shown[1] + 1 if shown is not None else 0
-            last, after = min(first + size, len(expected)), cursors[first - 1] if shown is not None else None
-            await day.check_page(who, expected, slice(first, last), first=size, after=after)
-        shown = (first, last - 1) if first < last else shown
+            first = last_page[1] + 1 if last_page is not None else 0
+            last, after = min(first + size, len(expected)), cursors[first - 1] if last_page is not None else None
+            await day.check_page(user, expected, slice(first, last), first=size, after=after)
+        last_page = (first, last - 1) if first < last else last_page
 
 
 @pytest.mark.parametrize("visibility", VISIBILITIES)
-@pytest.mark.parametrize("who", PEOPLE)
-async def test_pages_are_the_same_after_the_cache_was_lost(
-    day: Day, deployments: Deployments, who: str, visibility: str
+@pytest.mark.parametrize("user", USERS)
+async def test_pages_survive_the_loss_of_the_cache(
+    day: Day, deployments: Deployments, user: str, visibility: str
 ) -> None:
-    expected, cursors = await day.listed(who, visibility)
+    expected, cursors = await day.readable(user, visibility)
     deployments.flush_redis(day.name)
-    assert await day.walk(who, expected, 41, back=False) == cursors
+    assert await day.walk(user, expected, 41, back=False) == cursors
     deployments.flush_redis(day.name)
-    assert await day.walk(who, expected, 83, back=True) == cursors
+    assert await day.walk(user, expected, 83, back=True) == cursors
 
 
 @pytest.mark.parametrize("visibility", VISIBILITIES)
-@pytest.mark.parametrize("who", PEOPLE)
-async def test_a_page_is_one_trip_that_reads_nothing_but_what_it_shows(day: Day, who: str, visibility: str) -> None:
-    expected, cursors = await day.listed(who, visibility)
+@pytest.mark.parametrize("user", USERS)
+async def test_a_page_needs_one_query_that_reads_only_its_messages(day: Day, user: str, visibility: str) -> None:
+    expected, cursors = await day.readable(user, visibility)
     mongo, database = day.api.services.app.store.mongo, day.api.database
     middle = cursors[len(expected) // 2]
-    for asked in ({"first": 1}, {"last": 100}, {"first": 50, "after": middle}, {"last": 50, "before": middle}):
+    for arguments in ({"first": 1}, {"last": 100}, {"first": 50, "after": middle}, {"last": 50, "before": middle}):
         database["system.profile"].drop()
-        spent = []
+        trips = []
         database.command("profile", 2)
-        # Housekeeping may ask something in between, and more where Redis was lost just before.
-        while not spent or (min(spent) > 1 and len(spent) < 50):
+        # Housekeeping may send a query in between, and more of them after a loss of Redis.
+        while not trips or (min(trips) > 1 and len(trips) < 50):
             before = mongo.trips
-            shown = len((await day.page(who, **asked))["edges"])
-            spent.append(mongo.trips - before)
+            shown = len((await day.page(user, **arguments))["edges"])
+            trips.append(mongo.trips - before)
         database.command("profile", 0)
-        assert min(spent) == 1
-        found = database["system.profile"].find({"ns": f"{database.name}.messages"})
-        reads = [read for read in found if "_id" not in read["command"]["filter"]]
-        assert len(reads) == len(spent)
-        for read in reads:
+        assert min(trips) == 1
+        profiled = database["system.profile"].find({"ns": f"{database.name}.messages"})
+        queries = [read for read in profiled if "_id" not in read["command"]["filter"]]
+        assert len(queries) == len(trips)
+        for read in queries:
             assert read["docsExamined"] == read["nreturned"] in (shown, shown + 1)
-            assert read["keysExamined"] <= shown + 1 + 2 * len(day.stretches[who])
+            assert read["keysExamined"] <= shown + 1 + 2 * len(day.intervals[user])

@@ -1,10 +1,9 @@
-"""The same key with the same input answers the first message, and with any other input a conflict."""
+"""Idempotency keys: the same input returns the first message, a different input is a conflict."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -15,14 +14,14 @@ from store.base.ids import UserId
 from store.messages.message import ReservedMessage
 from store.sessions.apply_results import NOT_CACHED
 from subscriptions.delivery.in_flight_messages import Sent
-from tests.api.client import Api, Json, Refusal, gather_all, private_id
+from tests.api.client import TIMEOUT_SECONDS, Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.clock import ManualClock
 
 CONFLICT = Refusal("IDEMPOTENCY_CONFLICT", "idempotencyKey")
 
 
-async def test_a_repeated_request_answers_the_first_message_and_stores_nothing(api: Api) -> None:
+async def test_a_repeated_request_returns_the_first_message(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     first = await api.send(alice, bob, "once", idempotencyKey="k")
     await api.send(bob, alice, "in between")
@@ -30,25 +29,25 @@ async def test_a_repeated_request_answers_the_first_message_and_stores_nothing(a
     listeners = [await api.listen(user) for user in (alice, bob)]
     stored = await api.stored_documents()
     for _ in range(3):
-        again = await api.send(alice, bob, "once", idempotencyKey="k")
-        assert again["replayed"] is True
-        assert again["message"] == first["message"]
-        assert again["session"] == await api.session(alice, private_id(alice, bob))
+        repeated = await api.send(alice, bob, "once", idempotencyKey="k")
+        assert repeated["replayed"] is True
+        assert repeated["message"] == first["message"]
+        assert repeated["session"] == await api.session(alice, private_id(alice, bob))
     assert await api.stored_documents() == stored
     for listener in listeners:
         await listener.expect_no_event(0.03)
     assert (await api.send(alice, bob, "next"))["message"]["seq"] == 3
 
 
-async def test_replaying_does_not_read_what_came_after_the_message(api: Api) -> None:
+async def test_replaying_does_not_read_later_messages(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "once", idempotencyKey="k")
     await api.send(bob, alice, "unread")
-    again = await api.send(alice, bob, "once", idempotencyKey="k")
-    assert again["session"]["unreadCount"] == await api.total_unread(alice) == 1
+    repeated = await api.send(alice, bob, "once", idempotencyKey="k")
+    assert repeated["session"]["unreadCount"] == await api.total_unread(alice) == 1
 
 
-async def test_an_input_spelt_otherwise_that_means_the_same_is_the_same(api: Api) -> None:
+async def test_equivalent_inputs_are_the_same_input(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     first = await api.send(alice, bob, "x", idempotencyKey="k")
     for spelling in (
@@ -56,39 +55,39 @@ async def test_an_input_spelt_otherwise_that_means_the_same_is_the_same(api: Api
         {"contentType": None, "mentions": None, "mentionAll": None},
     ):
         for to in (bob, private_id(alice, bob)):
-            again = await api.send(alice, to, "x", idempotencyKey="k", **spelling)
-            assert (again["message"]["id"], again["replayed"]) == (first["message"]["id"], True)
+            repeated = await api.send(alice, to, "x", idempotencyKey="k", **spelling)
+            assert (repeated["message"]["id"], repeated["replayed"]) == (first["message"]["id"], True)
     group = await api.create_group(alice, bob, carol)
     first = await api.send(alice, group, "x", idempotencyKey="m", mentions=[bob, carol])
-    again = await api.send(alice, group, "x", idempotencyKey="m", mentions=[carol, bob, carol])
-    assert (again["message"]["id"], again["replayed"]) == (first["message"]["id"], True)
+    repeated = await api.send(alice, group, "x", idempotencyKey="m", mentions=[carol, bob, carol])
+    assert (repeated["message"]["id"], repeated["replayed"]) == (first["message"]["id"], True)
 
 
 @pytest.mark.parametrize(
-    "other", ["content", "destination", "type", "mentions", "everybody", "reply", "kind of destination"]
+    "difference", ["content", "destination", "type", "mentions", "mention all", "reply", "kind of destination"]
 )
-async def test_any_other_input_is_a_conflict(api: Api, other: str) -> None:
+async def test_a_different_input_is_a_conflict(api: Api, difference: str) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
-    elsewhere = await api.create_group(alice, bob, carol)
-    earlier = (await api.send(bob, group))["message"]["id"]
+    other_group = await api.create_group(alice, bob, carol)
+    earlier_message = (await api.send(bob, group))["message"]["id"]
     await api.send(alice, group, "x", idempotencyKey="k")
     to, changes = group, dict[str, Any]()
-    match other:
+    match difference:
         case "content":
             changes = {"content": "x "}
         case "destination":
-            to = elsewhere
+            to = other_group
         case "kind of destination":
             to = bob
         case "type":
             changes = {"contentType": "BOT_COMMAND"}
         case "mentions":
             changes = {"mentions": [bob]}
-        case "everybody":
+        case "mention all":
             changes = {"mentionAll": True}
         case "reply":
-            changes = {"replyToId": earlier}
+            changes = {"replyToId": earlier_message}
     stored = await api.stored_documents()
     assert await api.expect_send_refusal(alice, to, **({"content": "x", "idempotencyKey": "k"} | changes)) == CONFLICT
     assert await api.stored_documents() == stored
@@ -96,41 +95,43 @@ async def test_any_other_input_is_a_conflict(api: Api, other: str) -> None:
     assert (await api.send(alice, group, "next"))["message"]["seq"] == 3
 
 
-async def test_twins_give_one_message(api: Api) -> None:
+async def test_concurrent_equal_requests_give_one_message(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    sent = await gather_all(*(api.send(alice, bob, "twin", idempotencyKey="k") for _ in range(10)))
-    assert len({payload["message"]["id"] for payload in sent}) == 1
-    assert sorted(payload["replayed"] for payload in sent) == [False] + [True] * 9
+    payloads = await gather_all(*(api.send(alice, bob, "same", idempotencyKey="k") for _ in range(10)))
+    assert len({payload["message"]["id"] for payload in payloads}) == 1
+    assert sorted(payload["replayed"] for payload in payloads) == [False] + [True] * 9
     assert len(await api.history(bob, private_id(alice, bob))) == 1
     assert await api.total_unread(bob) == 1
 
 
-async def test_twins_through_two_processes_give_one_message(api: Api, other_api: Api) -> None:
+async def test_concurrent_equal_requests_at_two_processes_give_one_message(api: Api, other_api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    sent = await gather_all(*(process.send(alice, bob, "twin", idempotencyKey="k") for process in (api, other_api) * 4))
-    assert len({payload["message"]["id"] for payload in sent}) == 1
-    assert [payload["replayed"] for payload in sent].count(False) == 1
+    payloads = await gather_all(
+        *(process.send(alice, bob, "same", idempotencyKey="k") for process in (api, other_api) * 4)
+    )
+    assert len({payload["message"]["id"] for payload in payloads}) == 1
+    assert [payload["replayed"] for payload in payloads].count(False) == 1
     assert len(await other_api.history(bob, private_id(alice, bob))) == 1
 
 
-async def test_a_first_request_that_wakes_up_after_its_twin_took_over_takes_no_second_place(
+async def test_a_delayed_first_request_takes_no_second_place(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 0.0)
     alice, bob = await api.create_users("alice", "bob")
     outbox = api.services.app.store.outbox
-    reserve, asleep, wake = outbox.reserve, asyncio.Event(), asyncio.Event()
+    reserve, reserving, may_reserve = outbox.reserve, asyncio.Event(), asyncio.Event()
 
-    async def sleepy(*args: Any, **how: Any) -> Any:
-        asleep.set()
-        await wake.wait()
-        return await reserve(*args, **how)
+    async def wait_and_reserve(*args: Any, **options: Any) -> Any:
+        reserving.set()
+        await may_reserve.wait()
+        return await reserve(*args, **options)
 
-    monkeypatch.setattr(outbox, "reserve", sleepy)
-    first = asyncio.create_task(api.send(alice, bob, "twin", idempotencyKey="k"))
-    await asleep.wait()
-    second = await other_api.send(alice, bob, "twin", idempotencyKey="k")
-    wake.set()
+    monkeypatch.setattr(outbox, "reserve", wait_and_reserve)
+    first = asyncio.create_task(api.send(alice, bob, "same", idempotencyKey="k"))
+    await reserving.wait()
+    second = await other_api.send(alice, bob, "same", idempotencyKey="k")
+    may_reserve.set()
     assert (await first)["message"] == second["message"]
     assert await api.total_unread(bob) == 1
     after = await api.send(alice, bob, "next")
@@ -138,7 +139,7 @@ async def test_a_first_request_that_wakes_up_after_its_twin_took_over_takes_no_s
     assert await api.total_unread(bob) == 2
 
 
-async def test_unequal_twins_give_one_message_and_conflicts(api: Api) -> None:
+async def test_concurrent_different_requests_give_one_message_and_conflicts(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     outcomes = await gather_all(
         *(api.run(alice, SEND_ID, input={"toUserId": bob, "content": f"{i}", "idempotencyKey": "k"}) for i in range(6))
@@ -151,55 +152,59 @@ async def test_unequal_twins_give_one_message_and_conflicts(api: Api) -> None:
 SEND_ID = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id } } }"
 
 
-async def test_the_same_key_of_somebody_else_is_another_key(api: Api) -> None:
+async def test_keys_of_different_users_are_independent(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     first = await api.send(alice, carol, "x", idempotencyKey="k")
     second = await api.send(bob, carol, "x", idempotencyKey="k")
-    back = await api.send(carol, alice, "something else", idempotencyKey="k")
-    assert len({payload["message"]["id"] for payload in (first, second, back)}) == 3
-    assert not any(payload["replayed"] for payload in (first, second, back))
+    answer = await api.send(carol, alice, "something else", idempotencyKey="k")
+    assert len({payload["message"]["id"] for payload in (first, second, answer)}) == 3
+    assert not any(payload["replayed"] for payload in (first, second, answer))
 
 
 @pytest.mark.parametrize("key", ["x", "k" * 128, "ключ \n\t{u:bob}:*", "🔑" * 128, " ", "0", "\x00", "a" * 127 + "é"])
-async def test_keys_may_hold_anything(api: Api, key: str) -> None:
+async def test_keys_may_hold_any_characters(api: Api, key: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
     first = await api.send(alice, bob, idempotencyKey=key)
     assert first["message"]["idempotencyKey"] == key
-    other = await api.send(alice, bob, idempotencyKey=key + "'" if len(key) < 128 else key[1:])
-    assert other["replayed"] is False
-    again = await api.send(alice, bob, idempotencyKey=key)
-    assert (again["replayed"], again["message"]) == (True, first["message"])
+    other_key = await api.send(alice, bob, idempotencyKey=key + "'" if len(key) < 128 else key[1:])
+    assert other_key["replayed"] is False
+    repeated = await api.send(alice, bob, idempotencyKey=key)
+    assert (repeated["replayed"], repeated["message"]) == (True, first["message"])
 
 
 @pytest.mark.parametrize("fault", ["content", "recipient", "outsider", "mention", "everybody", "reply"])
-async def test_a_key_whose_first_request_was_refused_is_free(api: Api, fault: str) -> None:
+async def test_a_refused_request_leaves_its_key_free(api: Api, fault: str) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
-    foreign = await api.create_group(alice, carol, dave)
+    foreign_group = await api.create_group(alice, carol, dave)
     faults: dict[str, Json] = {
         "content": {"content": " "},
         "recipient": {"to": "nobody-at-all"},
-        "outsider": {"to": foreign},
+        "outsider": {"to": foreign_group},
         "mention": {"mentions": [dave]},
         "everybody": {"mentionAll": True},
         "reply": {"replyToId": "m_1"},
     }
-    wrong = {"to": group, "content": "wrong", "idempotencyKey": "k"} | faults[fault]
-    await api.expect_send_refusal(bob, **wrong)
-    right = await api.send(bob, group, "right", idempotencyKey="k")
-    assert right["replayed"] is False
-    assert (await api.send(bob, group, "right", idempotencyKey="k"))["message"] == right["message"]
+    invalid_input = {"to": group, "content": "wrong", "idempotencyKey": "k"} | faults[fault]
+    await api.expect_send_refusal(bob, **invalid_input)
+    valid = await api.send(bob, group, "right", idempotencyKey="k")
+    assert valid["replayed"] is False
+    assert (await api.send(bob, group, "right", idempotencyKey="k"))["message"] == valid["message"]
 
 
-async def test_twins_that_are_refused_are_refused_at_once_and_leave_the_key_free(api: Api) -> None:
+async def test_concurrent_refused_requests_do_not_wait_for_each_other(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
-    began = time.monotonic()
-    refusals = await gather_all(
-        *(api.expect_send_refusal(bob, group, "wrong", mentions=[dave], idempotencyKey="k") for _ in range(3))
-    )
+    # With these limits, a request that waited for another one would wait for an hour.
+    monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 3600)
+    monkeypatch.setattr("resolvers.messages.idempotency._PATIENCE_SECONDS", 3600)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        refusals = await gather_all(
+            *(api.expect_send_refusal(bob, group, "wrong", mentions=[dave], idempotencyKey="k") for _ in range(3))
+        )
     assert refusals == [Refusal("INVALID_INPUT", "mentions")] * 3
-    assert time.monotonic() - began < 2
     assert (await api.send(bob, group, "right", idempotencyKey="k"))["replayed"] is False
 
 
@@ -211,106 +216,101 @@ async def test_redis_keeps_a_key_for_a_day(api: Api) -> None:
     assert 23 < hours <= 24
 
 
-# --- after Redis lost everything
-
-
 @pytest.fixture
-def place() -> str:
-    """Databases that never lost anything before."""
+def deployment() -> str:
+    """A deployment that never lost its Redis before."""
     return secrets.token_hex(4)
 
 
-async def test_a_lost_redis_is_noticed_once(open_api: OpenApi, deployments: Deployments, place: str) -> None:
-    async with open_api(place) as api:
+async def test_a_loss_of_redis_is_noticed_once(open_api: OpenApi, deployments: Deployments, deployment: str) -> None:
+    async with open_api(deployment) as api:
         await api.services.housekeeper.close()
-        deployment = api.services.app.store.deployment
-        before = deployment.redis_epoch
-        deployments.flush_redis(place)
-        await deployment.check_redis()
-        noticed = deployment.redis_epoch
-        assert noticed != before
-        await deployment.check_redis()
-        assert deployment.redis_epoch == noticed
+        state = api.services.app.store.deployment
+        before = state.redis_epoch
+        deployments.flush_redis(deployment)
+        await state.check_redis()
+        epoch = state.redis_epoch
+        assert epoch != before
+        await state.check_redis()
+        assert state.redis_epoch == epoch
 
 
 @pytest.mark.parametrize(
-    "then", ["nothing", "it is noticed", "somebody reads", "another process is the first to notice", "a process starts"]
+    "event", ["nothing", "the loss is noticed", "a user reads", "another process notices first", "a process starts"]
 )
-async def test_replaying_works_when_redis_has_lost_the_key(
-    open_api: OpenApi, deployments: Deployments, place: str, then: str
+async def test_replaying_works_after_redis_lost_the_key(
+    open_api: OpenApi, deployments: Deployments, deployment: str, event: str
 ) -> None:
     async with AsyncExitStack() as stack:
-        api, other = [await stack.enter_async_context(open_api(place)) for _ in range(2)]
-        for process in (api, other):
+        api, other_api = [await stack.enter_async_context(open_api(deployment)) for _ in range(2)]
+        for process in (api, other_api):
             await process.services.housekeeper.close()
         alice, bob = await api.create_users("alice", "bob")
         first = await api.send(alice, bob, "once", idempotencyKey="k")
         await api.send(alice, bob, "once too", idempotencyKey="m")
         await api.wait_until_idle()
-        deployments.flush_redis(place)
-        match then:
-            case "it is noticed":
+        deployments.flush_redis(deployment)
+        match event:
+            case "the loss is noticed":
                 await api.services.app.store.deployment.check_redis()
-            case "somebody reads":
+            case "a user reads":
                 await api.sessions(bob)
-            case "another process is the first to notice":
-                await other.send(bob, alice, "notices the loss")
+            case "another process notices first":
+                await other_api.send(bob, alice, "notices the loss")
             case "a process starts":
-                api = await stack.enter_async_context(open_api(place))
-        again = await api.send(alice, bob, "once", idempotencyKey="k")
-        assert (again["replayed"], again["message"]) == (True, first["message"])
+                api = await stack.enter_async_context(open_api(deployment))
+        repeated = await api.send(alice, bob, "once", idempotencyKey="k")
+        assert (repeated["replayed"], repeated["message"]) == (True, first["message"])
         assert await api.expect_send_refusal(alice, bob, "other", idempotencyKey="m") == CONFLICT
         contents = [message["content"] for message in await api.history(bob, private_id(alice, bob))]
         assert [content for content in contents if content != "notices the loss"] == ["once", "once too"]
 
 
 @pytest.mark.parametrize(("hours", "remembered"), [(23, True), (25, False)])
-async def test_after_a_loss_keys_are_remembered_for_a_day(
-    open_api: OpenApi, deployments: Deployments, place: str, hours: float, remembered: bool
+async def test_after_a_loss_keys_are_found_for_a_day(
+    open_api: OpenApi, deployments: Deployments, deployment: str, hours: float, remembered: bool
 ) -> None:
     clock = ManualClock()
-    async with open_api(place, clock) as api:
+    async with open_api(deployment, clock) as api:
         alice, bob = await api.create_users("alice", "bob")
         await api.send(alice, bob, "once", idempotencyKey="k")
         await api.wait_until_idle()
         await api.advance_days(clock, hours / 24)
-        deployments.flush_redis(place)
-        again = await api.send(alice, bob, "once", idempotencyKey="k")
-        assert again["replayed"] is remembered
+        deployments.flush_redis(deployment)
+        repeated = await api.send(alice, bob, "once", idempotencyKey="k")
+        assert repeated["replayed"] is remembered
 
 
-async def test_a_message_whose_session_is_not_to_be_seen_yet_is_asked_for_again(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replay_without_a_session_is_a_retryable_error(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob = await api.create_users("alice", "bob")
     first = await api.send(alice, bob, "once", idempotencyKey="k")
     before = await api.stored_documents()
     app = api.services.app
 
-    async def store_alone(reserved: ReservedMessage, *, recovered: bool) -> Sent:
+    async def store_only(reserved: ReservedMessage, *, recovered: bool) -> Sent:
         return Sent(reserved.message, NOT_CACHED)
 
-    with monkeypatch.context() as lost:
-        # As after a server died between storing the first message of two people and showing it, and Redis went as it was to be shown.
+    with monkeypatch.context() as patch:
+        # A server stored the first message of two users and died before fan-out; then Redis was lost.
         find_many = app.store.sessions.find_many
-        lost.setattr(app.store.sessions, "find_many", lambda user, _names: find_many(user, []))
-        lost.setattr(app.delivery, "send", store_alone)
+        patch.setattr(app.store.sessions, "find_many", lambda user, _names: find_many(user, []))
+        patch.setattr(app.delivery, "send", store_only)
         refused = await api.expect_send_refusal(alice, bob, "once", idempotencyKey="k")
     assert (refused.code, refused.retryable) == ("UNAVAILABLE", True)
     assert await api.stored_documents() == before
     assert (await api.send(alice, bob, "once", idempotencyKey="k"))["message"]["id"] == first["message"]["id"]
 
 
-async def test_a_key_whose_first_retry_after_a_loss_did_not_learn_what_it_stands_for_stands_for_that_still(
-    open_api: OpenApi, deployments: Deployments, place: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_failed_replay_after_a_loss_leaves_the_key_to_its_message(
+    open_api: OpenApi, deployments: Deployments, deployment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 0.0)
-    async with open_api(place) as api:
+    async with open_api(deployment) as api:
         await api.services.housekeeper.close()
         alice, bob = await api.create_users("alice", "bob")
         first = await api.send(alice, bob, "once", idempotencyKey="k")
         await api.wait_until_idle()
-        deployments.flush_redis(place)
+        deployments.flush_redis(deployment)
 
         async def fail(*_: object) -> None:
             raise Unreachable("MongoDB does not answer")
@@ -318,6 +318,6 @@ async def test_a_key_whose_first_retry_after_a_loss_did_not_learn_what_it_stands
         with monkeypatch.context() as patch:
             patch.setattr(api.services.app.store.messages, "find_by_key", fail)
             assert (await api.expect_send_refusal(alice, bob, "once", idempotencyKey="k")).code == "UNAVAILABLE"
-        again = await api.send(alice, bob, "once", idempotencyKey="k")
-        assert (again["replayed"], again["message"]["id"]) == (True, first["message"]["id"])
+        repeated = await api.send(alice, bob, "once", idempotencyKey="k")
+        assert (repeated["replayed"], repeated["message"]["id"]) == (True, first["message"]["id"])
         assert len(await api.history(bob, private_id(alice, bob))) == 1

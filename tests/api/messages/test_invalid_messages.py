@@ -1,4 +1,4 @@
-"""Messages that can't be: the right code, the field at fault, and nothing stored."""
+"""Invalid messages: the error code and the field, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NO_CONVERSATION = Refusal("NOT_FOUND", "conversationId")
 
 
 @dataclass(frozen=True)
-class Room:
-    """Alice owns a group with bob and carol, has a conversation with bob, and dave is in neither."""
+class InvalidMessageCase:
+    """alice owns a group with bob and carol and has a conversation with bob; dave is in neither."""
 
     api: Api
     alice: str
@@ -25,33 +25,33 @@ class Room:
     carol: str
     dave: str
     group: str
-    foreign: str
+    foreign_group: str
     stored: dict[str, dict[Any, Json]]
 
-    async def refused(self, sender: str, to: str, content: str = "hello", **more: Any) -> Refusal:
-        """The refusal, having stored nothing."""
-        refusal = await self.api.expect_send_refusal(sender, to, content, **more)
+    async def expect_refused(self, sender: str, to: str, content: str = "hello", **fields: Any) -> Refusal:
+        """Return the refusal. Nothing stored may change."""
+        refusal = await self.api.expect_send_refusal(sender, to, content, **fields)
         assert await self.api.stored_documents() == self.stored
         return refusal
 
 
 @pytest.fixture(scope="module")
-async def furnished(process: Api) -> AsyncIterator[Room]:
+async def prepared(process: Api) -> AsyncIterator[InvalidMessageCase]:
     alice, bob, carol, dave = await process.create_users("alice", "bob", "carol", "dave")
     group = await process.create_group(alice, bob, carol)
-    foreign = await process.create_group(dave, bob, carol)
+    foreign_group = await process.create_group(dave, bob, carol)
     await process.send(alice, group, "first")
     await process.send(alice, bob, "first")
-    await process.send(dave, foreign, "first")
-    yield Room(process, alice, bob, carol, dave, group, foreign, {})
-    # After all that was refused, no place was used up either.
+    await process.send(dave, foreign_group, "first")
+    yield InvalidMessageCase(process, alice, bob, carol, dave, group, foreign_group, {})
+    # The refused messages took no place.
     assert (await process.send(alice, group, "second"))["message"]["seq"] == 2
     assert (await process.send(alice, bob, "second"))["message"]["seq"] == 2
 
 
 @pytest.fixture
-async def room(furnished: Room, api: Api) -> Room:
-    return replace(furnished, stored=await api.stored_documents())
+async def case_(prepared: InvalidMessageCase, api: Api) -> InvalidMessageCase:
+    return replace(prepared, stored=await api.stored_documents())
 
 
 @pytest.mark.parametrize(
@@ -71,28 +71,28 @@ async def room(furnished: Room, api: Api) -> Room:
     ],
     ids=ascii,
 )
-async def test_blank_content_is_refused(room: Room, content: str) -> None:
-    assert await room.refused(room.alice, room.group, content) == INVALID_CONTENT
-    assert await room.refused(room.alice, room.bob, content) == INVALID_CONTENT
+async def test_blank_content_is_refused(case_: InvalidMessageCase, content: str) -> None:
+    assert await case_.expect_refused(case_.alice, case_.group, content) == INVALID_CONTENT
+    assert await case_.expect_refused(case_.alice, case_.bob, content) == INVALID_CONTENT
 
 
 @pytest.mark.parametrize(
     "content", ["x" * 4_001, "é" * 4_001, "🙂" * 4_001, " " * 4_000 + "x", "x" * 1_000_000], ids=len
 )
-async def test_content_of_more_than_4000_characters_is_refused(room: Room, content: str) -> None:
-    assert await room.refused(room.alice, room.group, content) == INVALID_CONTENT
+async def test_content_of_more_than_4000_characters_is_refused(case_: InvalidMessageCase, content: str) -> None:
+    assert await case_.expect_refused(case_.alice, case_.group, content) == INVALID_CONTENT
 
 
 @pytest.mark.parametrize("content", ["x", "x" * 4_000, "é" * 4_000, "🙂" * 4_000, " " * 3_999 + "x"], ids=len)
-async def test_characters_are_code_points_and_4000_of_them_are_well(api: Api, content: str) -> None:
+async def test_4000_code_points_of_content_are_accepted(api: Api, content: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
     assert (await api.send(alice, bob, content))["message"]["content"] == content
     assert (await api.history(bob, private_id(alice, bob)))[0]["content"] == content
 
 
 @pytest.mark.parametrize("content", ["\x00", "a\x00b", "trailing\x00", "a\ud800", "\udfff", "\ude00\ud83d"], ids=ascii)
-async def test_content_that_no_database_or_encoding_keeps_is_refused(room: Room, content: str) -> None:
-    assert await room.refused(room.alice, room.group, content) == INVALID_CONTENT
+async def test_content_that_cannot_be_stored_or_encoded_is_refused(case_: InvalidMessageCase, content: str) -> None:
+    assert await case_.expect_refused(case_.alice, case_.group, content) == INVALID_CONTENT
 
 
 @pytest.mark.parametrize(
@@ -114,33 +114,33 @@ async def test_content_that_no_database_or_encoding_keeps_is_refused(room: Room,
     ],
     ids=ascii,
 )
-async def test_a_recipient_who_does_not_exist_is_not_found(room: Room, recipient: str) -> None:
-    refusal = await room.api.expect_refusal(room.alice, SEND, input={"toUserId": recipient, "content": "hi"})
+async def test_an_unknown_recipient_is_not_found(case_: InvalidMessageCase, recipient: str) -> None:
+    refusal = await case_.api.expect_refusal(case_.alice, SEND, input={"toUserId": recipient, "content": "hi"})
     assert refusal == Refusal("NOT_FOUND", "toUserId")
-    assert await room.api.stored_documents() == room.stored
+    assert await case_.api.stored_documents() == case_.stored
 
 
-async def test_the_recipient_is_looked_for_as_spelt(room: Room) -> None:
-    assert await room.refused(room.alice, room.bob.upper()) == Refusal("NOT_FOUND", "toUserId")
-    assert await room.refused(room.alice, f" {room.bob}") == Refusal("NOT_FOUND", "toUserId")
+async def test_recipient_ids_are_case_and_space_sensitive(case_: InvalidMessageCase) -> None:
+    assert await case_.expect_refused(case_.alice, case_.bob.upper()) == Refusal("NOT_FOUND", "toUserId")
+    assert await case_.expect_refused(case_.alice, f" {case_.bob}") == Refusal("NOT_FOUND", "toUserId")
 
 
-async def test_nobody_sends_to_themselves(room: Room) -> None:
-    assert await room.refused(room.alice, room.alice) == Refusal("INVALID_INPUT", "toUserId")
-    oneself = f"p_{room.alice}_{room.alice}"
-    assert await room.refused(room.alice, oneself) == Refusal("INVALID_INPUT", "conversationId")
-    assert await room.refused(room.bob, oneself) == NO_CONVERSATION
+async def test_users_cannot_send_to_themselves(case_: InvalidMessageCase) -> None:
+    assert await case_.expect_refused(case_.alice, case_.alice) == Refusal("INVALID_INPUT", "toUserId")
+    own_conversation = f"p_{case_.alice}_{case_.alice}"
+    assert await case_.expect_refused(case_.alice, own_conversation) == Refusal("INVALID_INPUT", "conversationId")
+    assert await case_.expect_refused(case_.bob, own_conversation) == NO_CONVERSATION
 
 
-async def test_a_group_one_was_never_in_is_not_found(room: Room) -> None:
-    assert await room.refused(room.alice, room.foreign) == NO_CONVERSATION
-    assert await room.refused(room.dave, room.group, mentionAll=True) == NO_CONVERSATION
-    assert await room.refused(room.dave, room.group, mentions=["nobody"]) == NO_CONVERSATION
-    assert await room.refused(room.dave, room.group, replyToId="m_1") == NO_CONVERSATION
+async def test_a_foreign_group_is_not_found(case_: InvalidMessageCase) -> None:
+    assert await case_.expect_refused(case_.alice, case_.foreign_group) == NO_CONVERSATION
+    assert await case_.expect_refused(case_.dave, case_.group, mentionAll=True) == NO_CONVERSATION
+    assert await case_.expect_refused(case_.dave, case_.group, mentions=["nobody"]) == NO_CONVERSATION
+    assert await case_.expect_refused(case_.dave, case_.group, replyToId="m_1") == NO_CONVERSATION
 
 
-async def test_a_conversation_that_does_not_exist_is_not_found(room: Room) -> None:
-    alice, bob, carol, dave = room.alice, room.bob, room.carol, room.dave
+async def test_an_unknown_conversation_is_not_found(case_: InvalidMessageCase) -> None:
+    alice, bob, carol, dave = case_.alice, case_.bob, case_.carol, case_.dave
     first, second = sorted((alice, bob))
     for conversation in (
         private_id(alice, carol),
@@ -152,8 +152,8 @@ async def test_a_conversation_that_does_not_exist_is_not_found(room: Room) -> No
         private_id(alice, bob) + " ",
         private_id(alice, bob) + "\x00",
         private_id(alice, bob).upper(),
-        room.group + "0",
-        room.group + "\n",
+        case_.group + "0",
+        case_.group + "\n",
         "g_1",
         "g_",
         "g_-1",
@@ -161,79 +161,87 @@ async def test_a_conversation_that_does_not_exist_is_not_found(room: Room) -> No
         "c_1",
         "w_1",
         "b_shop",
-        f"s_{alice}_{room.group}",
+        f"s_{alice}_{case_.group}",
         dave,
         "",
         "\ud800",
         "x" * 10_000,
     ):
-        refusal = await room.api.expect_refusal(alice, SEND, input={"conversationId": conversation, "content": "hi"})
+        refusal = await case_.api.expect_refusal(alice, SEND, input={"conversationId": conversation, "content": "hi"})
         assert refusal == NO_CONVERSATION, ascii(conversation[:80])
-    assert await room.api.stored_documents() == room.stored
+    assert await case_.api.stored_documents() == case_.stored
 
 
-async def test_exactly_one_destination_is_given(room: Room) -> None:
-    both = {"toUserId": room.bob, "conversationId": private_id(room.alice, room.bob)}
+async def test_exactly_one_destination_is_required(case_: InvalidMessageCase) -> None:
+    both = {"toUserId": case_.bob, "conversationId": private_id(case_.alice, case_.bob)}
     for destination in (both, {}, {"toUserId": None, "conversationId": None}):
-        refusal = await room.api.expect_refusal(room.alice, SEND, input={"content": "hi"} | destination)
+        refusal = await case_.api.expect_refusal(case_.alice, SEND, input={"content": "hi"} | destination)
         assert refusal.code == "INVALID_INPUT"
-    assert await room.api.stored_documents() == room.stored
+    assert await case_.api.stored_documents() == case_.stored
 
 
-async def test_clients_write_no_system_messages(room: Room) -> None:
-    for to in (room.group, room.bob):
-        refusal = await room.refused(room.alice, to, contentType="SYSTEM")
+async def test_clients_cannot_send_system_messages(case_: InvalidMessageCase) -> None:
+    for to in (case_.group, case_.bob):
+        refusal = await case_.expect_refused(case_.alice, to, contentType="SYSTEM")
         assert refusal == Refusal("INVALID_INPUT", "contentType")
 
 
-@pytest.mark.parametrize("who", ["an outsider", "nobody", "nonsense", "half a character", "one of several"])
-async def test_only_members_can_be_mentioned(room: Room, who: str) -> None:
+@pytest.mark.parametrize("mentioned", ["an outsider", "nobody", "nonsense", "lone surrogate", "one of several"])
+async def test_only_members_can_be_mentioned(case_: InvalidMessageCase, mentioned: str) -> None:
     mentions = {
-        "an outsider": [room.dave],
+        "an outsider": [case_.dave],
         "nobody": ["nobody"],
         "nonsense": ["not a user"],
-        "half a character": ["\ud800"],
-        "one of several": [room.bob, room.dave],
-    }[who]
-    for to in (room.group, room.bob):
+        "lone surrogate": ["\ud800"],
+        "one of several": [case_.bob, case_.dave],
+    }[mentioned]
+    for to in (case_.group, case_.bob):
         for key in (None, "k"):
-            refusal = await room.refused(room.alice, to, mentions=mentions, idempotencyKey=key)
+            refusal = await case_.expect_refused(case_.alice, to, mentions=mentions, idempotencyKey=key)
             assert refusal == Refusal("INVALID_INPUT", "mentions")
 
 
-async def test_only_owners_and_admins_mention_everybody(room: Room) -> None:
-    assert await room.refused(room.bob, room.group, mentionAll=True) == Refusal("FORBIDDEN", "mentionAll")
+async def test_only_owners_and_admins_can_mention_all(case_: InvalidMessageCase) -> None:
+    assert await case_.expect_refused(case_.bob, case_.group, mentionAll=True) == Refusal("FORBIDDEN", "mentionAll")
 
 
-async def test_nobody_mentions_everybody_in_a_private_conversation(room: Room) -> None:
-    assert await room.refused(room.alice, room.bob, mentionAll=True) == Refusal("INVALID_INPUT", "mentionAll")
+async def test_mention_all_is_refused_in_a_private_conversation(case_: InvalidMessageCase) -> None:
+    assert await case_.expect_refused(case_.alice, case_.bob, mentionAll=True) == Refusal("INVALID_INPUT", "mentionAll")
 
 
 @pytest.mark.parametrize(
-    "reply", ["unknown", "elsewhere", "foreign", "malformed", "empty", "too long", "half a character"]
+    "reply", ["unknown", "other conversation", "foreign", "malformed", "empty", "too long", "lone surrogate"]
 )
-async def test_only_a_visible_message_of_the_same_conversation_is_replied_to(room: Room, reply: str) -> None:
-    api = room.api
-    here = (await api.history(room.alice, room.group))[0]["id"]
+async def test_replies_need_a_visible_message_of_the_same_conversation(case_: InvalidMessageCase, reply: str) -> None:
+    api = case_.api
+    message_id = (await api.history(case_.alice, case_.group))[0]["id"]
     reply_to = {
         "unknown": "m_1",
-        "elsewhere": (await api.history(room.alice, private_id(room.alice, room.bob)))[0]["id"],
-        "foreign": (await api.history(room.dave, room.foreign))[0]["id"],
-        "malformed": here.replace("m_", "m_0"),
+        "other conversation": (await api.history(case_.alice, private_id(case_.alice, case_.bob)))[0]["id"],
+        "foreign": (await api.history(case_.dave, case_.foreign_group))[0]["id"],
+        "malformed": message_id.replace("m_", "m_0"),
         "empty": "",
         "too long": "m_" + "9" * 19,
-        "half a character": "\ud800",
+        "lone surrogate": "\ud800",
     }[reply]
-    assert await room.refused(room.alice, room.group, replyToId=reply_to) == Refusal("INVALID_INPUT", "replyToId")
-    if reply != "elsewhere":
-        assert await room.refused(room.alice, room.bob, replyToId=reply_to) == Refusal("INVALID_INPUT", "replyToId")
-    # There is no conversation with carol yet, so nothing in it to reply to; nor does the attempt open it.
-    assert await room.refused(room.alice, room.carol, replyToId=here) == Refusal("INVALID_INPUT", "replyToId")
+    assert await case_.expect_refused(case_.alice, case_.group, replyToId=reply_to) == Refusal(
+        "INVALID_INPUT", "replyToId"
+    )
+    if reply != "other conversation":
+        assert await case_.expect_refused(case_.alice, case_.bob, replyToId=reply_to) == Refusal(
+            "INVALID_INPUT", "replyToId"
+        )
+    # There is no conversation with carol, and the attempt does not create one.
+    assert await case_.expect_refused(case_.alice, case_.carol, replyToId=message_id) == Refusal(
+        "INVALID_INPUT", "replyToId"
+    )
 
 
 @pytest.mark.parametrize("key", ["", "k" * 129, "🔑" * 129, "\ud800"], ids=ascii)
-async def test_a_key_has_1_to_128_characters(room: Room, key: str) -> None:
-    assert await room.refused(room.alice, room.group, idempotencyKey=key) == Refusal("INVALID_INPUT", "idempotencyKey")
+async def test_an_idempotency_key_has_1_to_128_characters(case_: InvalidMessageCase, key: str) -> None:
+    assert await case_.expect_refused(case_.alice, case_.group, idempotencyKey=key) == Refusal(
+        "INVALID_INPUT", "idempotencyKey"
+    )
 
 
 @pytest.mark.parametrize(
@@ -255,12 +263,12 @@ async def test_a_key_has_1_to_128_characters(room: Room, key: str) -> None:
     ],
     ids=str,
 )
-async def test_an_input_of_another_shape_is_invalid(room: Room, input_: Json) -> None:
-    given = {"conversationId": room.group} | input_ if "toUserId" not in input_ else input_
-    response = await room.api.run(room.alice, SEND, input=given)
+async def test_an_input_of_the_wrong_shape_is_refused(case_: InvalidMessageCase, input_: Json) -> None:
+    full_input = {"conversationId": case_.group} | input_ if "toUserId" not in input_ else input_
+    response = await case_.api.run(case_.alice, SEND, input=full_input)
     assert response.get("data") is None
     assert {error["extensions"]["code"] for error in response["errors"]} == {"INVALID_INPUT"}
-    assert await room.api.stored_documents() == room.stored
+    assert await case_.api.stored_documents() == case_.stored
 
 
 @pytest.mark.parametrize(
@@ -283,11 +291,11 @@ async def test_an_input_of_another_shape_is_invalid(room: Room, input_: Json) ->
     ],
     ids=ascii,
 )
-async def test_a_document_that_makes_no_sense_is_invalid(room: Room, document: str) -> None:
-    response = await room.api.run(room.alice, document)
+async def test_an_invalid_document_is_refused(case_: InvalidMessageCase, document: str) -> None:
+    response = await case_.api.run(case_.alice, document)
     assert response.get("data") is None
     assert {error["extensions"]["code"] for error in response["errors"]} == {"INVALID_INPUT"}
-    assert await room.api.stored_documents() == room.stored
+    assert await case_.api.stored_documents() == case_.stored
 
 
 @pytest.mark.parametrize(
@@ -303,28 +311,30 @@ async def test_a_document_that_makes_no_sense_is_invalid(room: Room, document: s
     ],
     ids=["root field", "field", "argument", "type", "input field", "input field of a variable", "enum of a variable"],
 )
-async def test_a_misspelt_name_brings_no_suggestion_of_others(room: Room, document: str, variables: Json) -> None:
-    errors = (await room.api.run(room.alice, document, **variables))["errors"]
+async def test_errors_about_misspelt_names_suggest_no_other_names(
+    case_: InvalidMessageCase, document: str, variables: Json
+) -> None:
+    errors = (await case_.api.run(case_.alice, document, **variables))["errors"]
     assert {error["extensions"]["code"] for error in errors} == {"INVALID_INPUT"}
     assert not [error["message"] for error in errors if "did you mean" in error["message"].lower()]
 
 
-async def test_without_a_token_nothing_is_sent_or_told(room: Room) -> None:
+async def test_every_operation_needs_a_token(case_: InvalidMessageCase) -> None:
     unauthenticated = Refusal("UNAUTHENTICATED")
-    assert await room.refused(None, room.group) == unauthenticated  # type: ignore[arg-type]
+    assert await case_.expect_refused(None, case_.group) == unauthenticated  # type: ignore[arg-type]
     for query in (
         "{ me { id } }",
         '{ node(id: "x") { id } __typename }',
         "{ ...F } fragment F on Query { totalUnread }",
     ):
-        response = await room.api.run(None, query)
+        response = await case_.api.run(None, query)
         assert response.get("data") is None
         assert [error["extensions"]["code"] for error in response["errors"]] == ["UNAUTHENTICATED"]
-    assert await room.api.data(None, "{ __typename }") == {"__typename": "Query"}
+    assert await case_.api.data(None, "{ __typename }") == {"__typename": "Query"}
 
 
-async def test_a_refusal_says_where_and_can_be_told_from_a_failure(room: Room) -> None:
-    response = await room.api.run(room.alice, SEND, input={"toUserId": room.bob, "content": ""})
+async def test_a_refusal_has_path_message_code_and_field(case_: InvalidMessageCase) -> None:
+    response = await case_.api.run(case_.alice, SEND, input={"toUserId": case_.bob, "content": ""})
     assert response["data"] is None
     (error,) = response["errors"]
     assert error["path"] == ["sendMessage"]
@@ -332,11 +342,11 @@ async def test_a_refusal_says_where_and_can_be_told_from_a_failure(room: Room) -
     assert error["extensions"] == {"code": "INVALID_INPUT", "retryable": False, "field": "content"}
 
 
-async def test_the_good_half_of_a_request_with_a_bad_half_is_carried_out(room: Room) -> None:
+async def test_a_failed_root_field_does_not_affect_the_others(case_: InvalidMessageCase) -> None:
     query = """mutation ($bad: SendMessageInput!, $good: SendMessageInput!) {
         good: sendMessage(input: $good) { message { seq } } bad: sendMessage(input: $bad) { message { seq } } }"""
-    alice, bob = await room.api.create_users("alice", "bob")
+    alice, bob = await case_.api.create_users("alice", "bob")
     good = {"toUserId": bob, "content": "good"}
-    response = await room.api.run(alice, query, good=good, bad=good | {"content": ""})
+    response = await case_.api.run(alice, query, good=good, bad=good | {"content": ""})
     assert [error["path"] for error in response["errors"]] == [["bad"]]
-    assert len(await room.api.history(bob, private_id(alice, bob))) == 1
+    assert len(await case_.api.history(bob, private_id(alice, bob))) == 1

@@ -1,4 +1,4 @@
-"""How many of the unread messages mention one."""
+"""unreadMentionCount: how many unread messages mention the user."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 
 from store.mongo.collections import SESSIONS as SESSION_ROWS
-from tests.api.client import LIVE_SESSIONS, SYNC, Api, gather_all, private_id
+from tests.api.client import LIVE_SESSIONS, SYNC, TIMEOUT_SECONDS, Api, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import ApiDevice
 
 
-async def trio(api: Api, *more: str, **fields: str) -> tuple[str, list[str]]:
-    """A group and who is in it; the first of them owns it."""
-    people = await api.create_users("alice", "bob", "carol", *more)
-    return await api.create_group(*people, **fields), people
+async def create_group_of_three(api: Api, *extra: str, **fields: str) -> tuple[str, list[str]]:
+    """Create a group. Return it and its members, the owner first."""
+    users = await api.create_users("alice", "bob", "carol", *extra)
+    return await api.create_group(*users, **fields), users
 
 
-async def counts(api: Api, user: str, conversation: str) -> tuple[int, int]:
-    """Unread, and of those with a mention."""
+async def read_counts(api: Api, user: str, conversation: str) -> tuple[int, int]:
+    """Return the unread count and the unread mention count."""
     session = await api.own_session(user, conversation)
     return session["unreadCount"], session["unreadMentionCount"]
 
 
 @pytest.mark.parametrize(
-    ("mentions", "everybody", "counted"),
+    ("mentions", "mention_all", "expected_counts"),
     [
         ([], False, (0, 0)),
         (["bob"], False, (1, 0)),
@@ -39,84 +39,84 @@ async def counts(api: Api, user: str, conversation: str) -> tuple[int, int]:
         (["alice", "carol"], True, (1, 1)),
     ],
 )
-async def test_a_message_counts_once_for_whom_it_mentions(
-    api: Api, mentions: list[str], everybody: bool, counted: tuple[int, int]
+async def test_a_message_counts_once_for_each_mentioned_user(
+    api: Api, mentions: list[str], mention_all: bool, expected_counts: tuple[int, int]
 ) -> None:
-    group, (alice, bob, carol) = await trio(api)
-    named = [{"alice": alice, "bob": bob, "carol": carol}[name] for name in mentions]
+    group, (alice, bob, carol) = await create_group_of_three(api)
+    mentioned = [{"alice": alice, "bob": bob, "carol": carol}[name] for name in mentions]
     await api.send(alice, group)
-    payload = await api.send(alice, group, mentions=named, mentionAll=everybody)
+    payload = await api.send(alice, group, mentions=mentioned, mentionAll=mention_all)
     assert payload["session"]["unreadMentionCount"] == 0
-    assert await counts(api, bob, group) == (2, counted[0])
-    assert await counts(api, carol, group) == (2, counted[1])
-    assert await counts(api, alice, group) == (0, 0)
+    assert await read_counts(api, bob, group) == (2, expected_counts[0])
+    assert await read_counts(api, carol, group) == (2, expected_counts[1])
+    assert await read_counts(api, alice, group) == (0, 0)
 
 
-async def test_they_add_up_with_what_mentions_nobody(api: Api) -> None:
-    group, (alice, bob, carol) = await trio(api)
-    for sender, mentions, everybody in (
+async def test_mentions_are_counted_among_other_messages(api: Api) -> None:
+    group, (alice, bob, carol) = await create_group_of_three(api)
+    for sender, mentions, mention_all in (
         (alice, [bob], False),
         (carol, [], False),
         (alice, [], True),
         (carol, [bob, alice], False),
         (carol, [alice], False),
     ):
-        await api.send(sender, group, mentions=mentions, mentionAll=everybody)
-    assert await counts(api, bob, group) == (5, 3)
-    # What came before their own last message they have read.
-    assert await counts(api, alice, group) == (2, 2)
-    assert await counts(api, carol, group) == (0, 0)
+        await api.send(sender, group, mentions=mentions, mentionAll=mention_all)
+    assert await read_counts(api, bob, group) == (5, 3)
+    # Sending a message reads all messages before it.
+    assert await read_counts(api, alice, group) == (2, 2)
+    assert await read_counts(api, carol, group) == (0, 0)
 
 
-async def test_a_mention_between_two_counts_too(api: Api) -> None:
+async def test_mentions_in_a_private_conversation_count(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, mentions=[bob])
     await api.send(alice, bob, mentions=[alice])
-    assert await counts(api, bob, private_id(alice, bob)) == (2, 1)
-    assert await counts(api, alice, private_id(alice, bob)) == (0, 0)
+    assert await read_counts(api, bob, private_id(alice, bob)) == (2, 1)
+    assert await read_counts(api, alice, private_id(alice, bob)) == (0, 0)
 
 
-async def test_a_muted_session_counts_them_too(api: Api) -> None:
-    group, (alice, bob, _) = await trio(api)
+async def test_a_muted_session_counts_mentions(api: Api) -> None:
+    group, (alice, bob, _) = await create_group_of_three(api)
     await api.mute(bob, group)
     await api.send(alice, group, mentions=[bob])
-    assert (await counts(api, bob, group), await api.total_unread(bob)) == ((1, 1), 0)
+    assert (await read_counts(api, bob, group), await api.total_unread(bob)) == ((1, 1), 0)
 
 
 @pytest.mark.parametrize(
-    ("seq", "left"), [(0, (6, 3)), (1, (5, 3)), (2, (4, 2)), (4, (2, 1)), (5, (1, 1)), (6, (0, 0))]
+    ("seq", "remaining"), [(0, (6, 3)), (1, (5, 3)), (2, (4, 2)), (4, (2, 1)), (5, (1, 1)), (6, (0, 0))]
 )
-async def test_reading_in_part_leaves_those_after_it(api: Api, seq: int, left: tuple[int, int]) -> None:
-    group, (alice, bob, _) = await trio(api)
+async def test_reading_in_part_keeps_later_mentions(api: Api, seq: int, remaining: tuple[int, int]) -> None:
+    group, (alice, bob, _) = await create_group_of_three(api)
     for number in range(1, 7):
         await api.send(alice, group, mentions=[bob] if number % 2 == 0 else [])
     session = await api.mark_read(bob, group, seq)
-    assert (session["unreadCount"], session["unreadMentionCount"]) == left
-    assert await counts(api, bob, group) == left
+    assert (session["unreadCount"], session["unreadMentionCount"]) == remaining
+    assert await read_counts(api, bob, group) == remaining
 
 
-async def test_a_gateway_adds_up_those_that_are_not_muted(api: Api) -> None:
+async def test_a_gateway_sums_up_the_mentions_of_unmuted_sessions(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(bob, alice, carol, subBiz="shop")
     for _ in range(2):
         await api.send(bob, group, mentionAll=True)
     await api.send(carol, alice, subBiz="shop", mentions=[alice])
     await api.send(carol, alice, mentions=[alice])
-    assert await counts(api, alice, "b_shop") == (3, 3)
+    assert await read_counts(api, alice, "b_shop") == (3, 3)
     await api.mute(alice, group)
-    assert await counts(api, alice, "b_shop") == (1, 1)
+    assert await read_counts(api, alice, "b_shop") == (1, 1)
     await api.unmute(alice, group)
     await api.mark_read(alice, group, 1)
-    assert await counts(api, alice, "b_shop") == (2, 2)
+    assert await read_counts(api, alice, "b_shop") == (2, 2)
     await api.delete(alice, group)
-    assert await counts(api, alice, "b_shop") == (1, 1)
+    assert await read_counts(api, alice, "b_shop") == (1, 1)
     await api.send(bob, group)
-    assert await counts(api, alice, "b_shop") == (2, 1)
-    assert await counts(api, carol, "b_shop") == (3, 2)
+    assert await read_counts(api, alice, "b_shop") == (2, 1)
+    assert await read_counts(api, carol, "b_shop") == (3, 2)
 
 
 async def test_reading_step_by_step_counts_down(api: Api) -> None:
-    group, (alice, bob, carol) = await trio(api)
+    group, (alice, bob, carol) = await create_group_of_three(api)
     for number in range(12):
         await api.send(alice, group, mentions=[bob] if number % 3 == 0 else [carol], mentionAll=number % 4 == 0)
     mentioned = [number + 1 for number in range(12) if number % 3 == 0 or number % 4 == 0]
@@ -124,72 +124,72 @@ async def test_reading_step_by_step_counts_down(api: Api) -> None:
     for seq in (1, 2, 5, 5, 3, 9, 11, 12):
         await api.mark_read(bob, group, seq)
         read = max(read, seq)
-        assert await counts(api, bob, group) == (12 - read, len([other for other in mentioned if other > read]))
+        assert await read_counts(api, bob, group) == (12 - read, len([seq for seq in mentioned if seq > read]))
 
 
-async def test_writing_reads_them(api: Api) -> None:
-    group, (alice, bob, carol) = await trio(api)
+async def test_sending_a_message_clears_the_mentions(api: Api) -> None:
+    group, (alice, bob, carol) = await create_group_of_three(api)
     for _ in range(3):
         await api.send(alice, group, mentions=[bob, carol])
     assert (await api.send(bob, group, mentions=[carol]))["session"]["unreadMentionCount"] == 0
-    assert await counts(api, bob, group) == (0, 0)
-    assert await counts(api, carol, group) == (4, 4)
+    assert await read_counts(api, bob, group) == (0, 0)
+    assert await read_counts(api, carol, group) == (4, 4)
     await api.send(alice, group, mentions=[bob])
-    assert await counts(api, bob, group) == (1, 1)
+    assert await read_counts(api, bob, group) == (1, 1)
 
 
 @pytest.mark.parametrize("visibility", ["SINCE_JOIN", "FULL"])
-async def test_who_joins_begins_with_none(api: Api, visibility: str) -> None:
-    group, (alice, bob, *_) = await trio(api, historyVisibility=visibility)
+async def test_a_new_member_has_no_mentions(api: Api, visibility: str) -> None:
+    group, (alice, bob, *_) = await create_group_of_three(api, historyVisibility=visibility)
     (dave,) = await api.create_users("dave")
     for _ in range(2):
         await api.send(alice, group, mentionAll=True)
     await api.invite(bob, group, dave)
-    assert await counts(api, dave, group) == (0, 0)
+    assert await read_counts(api, dave, group) == (0, 0)
     await api.send(alice, group, mentions=[dave])
-    assert await counts(api, dave, group) == (1, 1)
+    assert await read_counts(api, dave, group) == (1, 1)
 
 
-async def test_what_the_server_writes_about_somebody_does_not_count(api: Api) -> None:
-    group, (alice, bob, _) = await trio(api)
+async def test_system_messages_do_not_count_as_mentions(api: Api) -> None:
+    group, (alice, bob, _) = await create_group_of_three(api)
     dave, erin = await api.create_users("dave", "erin")
     await api.invite(bob, group, dave, erin)
     await api.send(alice, group, mentions=[bob])
     await api.invite(alice, group, dave)
-    for user, counted in ((dave, (1, 0)), (erin, (1, 0)), (bob, (1, 1))):
-        assert await counts(api, user, group) == counted
+    for user, expected_counts in ((dave, (1, 0)), (erin, (1, 0)), (bob, (1, 1))):
+        assert await read_counts(api, user, group) == expected_counts
 
 
-async def test_a_message_that_is_answered_again_counts_once(api: Api) -> None:
-    group, (alice, bob, _) = await trio(api)
+async def test_a_replayed_message_counts_once(api: Api) -> None:
+    group, (alice, bob, _) = await create_group_of_three(api)
     for _ in range(3):
         await api.send(alice, group, mentions=[bob], idempotencyKey="k")
-    assert await counts(api, bob, group) == (1, 1)
+    assert await read_counts(api, bob, group) == (1, 1)
 
 
-async def test_deleting_clears_them_and_what_comes_after_counts(api: Api) -> None:
-    group, (alice, bob, _) = await trio(api)
+async def test_deleting_clears_mentions_and_later_ones_count(api: Api) -> None:
+    group, (alice, bob, _) = await create_group_of_three(api)
     for _ in range(2):
         await api.send(alice, group, mentions=[bob])
     session = await api.delete(bob, group)
     assert (session["unreadCount"], session["unreadMentionCount"]) == (0, 0)
     await api.send(alice, group)
-    assert await counts(api, bob, group) == (1, 0)
+    assert await read_counts(api, bob, group) == (1, 0)
     await api.send(alice, group, mentionAll=True)
-    assert await counts(api, bob, group) == (2, 1)
+    assert await read_counts(api, bob, group) == (2, 1)
     assert (await api.mark_read(bob, group, 3))["unreadMentionCount"] == 1
     assert (await api.mark_read(bob, group))["unreadMentionCount"] == 0
 
 
-async def test_marking_unread_counts_none(api: Api) -> None:
-    group, (alice, bob, _) = await trio(api)
+async def test_marking_unread_counts_no_mention(api: Api) -> None:
+    group, (alice, bob, _) = await create_group_of_three(api)
     await api.send(alice, group, mentions=[bob])
     await api.mark_read(bob, group)
     assert (await api.set_unread(bob, group))["unreadMentionCount"] == 0
 
 
-async def test_wherever_a_session_is_shown_the_count_is_the_same(api: Api, other_api: Api) -> None:
-    group, (alice, bob, _) = await trio(api)
+async def test_the_count_is_the_same_in_every_query(api: Api, other_api: Api) -> None:
+    group, (alice, bob, _) = await create_group_of_three(api)
     cursor = (await api.data(bob, SYNC))["syncSessions"]["cursor"]
     device = await other_api.listen(bob, LIVE_SESSIONS)
     for mentions in ([bob], [], [bob]):
@@ -203,8 +203,8 @@ async def test_wherever_a_session_is_shown_the_count_is_the_same(api: Api, other
     assert [session["unreadMentionCount"] for session in event["sessions"]] == [1]
 
 
-async def test_what_many_write_at_once_is_counted_exactly(api: Api, other_api: Api) -> None:
-    group, (alice, bob, carol) = await trio(api)
+async def test_concurrent_messages_are_counted_exactly(api: Api, other_api: Api) -> None:
+    group, (alice, bob, carol) = await create_group_of_three(api)
     await gather_all(
         *(
             (api, other_api)[turn % 2].send(
@@ -215,16 +215,16 @@ async def test_what_many_write_at_once_is_counted_exactly(api: Api, other_api: A
     )
     expected = len([turn for turn in range(60) if turn % 3 == 0 or turn % 4 == 0])
     for process in (api, other_api):
-        assert await counts(process, bob, group) == (60, expected)
+        assert await read_counts(process, bob, group) == (60, expected)
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["counted before", "not counted before"])
-async def test_they_are_the_same_after_the_cache_was_lost(
-    open_api: OpenApi, deployments: Deployments, asked: bool
+@pytest.mark.parametrize("counted_before", [True, False], ids=["counted before", "not counted before"])
+async def test_the_counts_survive_the_loss_of_the_cache(
+    open_api: OpenApi, deployments: Deployments, counted_before: bool
 ) -> None:
     async with open_api("lost") as api:
-        group, (alice, bob, carol, dave) = await trio(api, "dave")
-        talk = private_id(alice, bob)
+        group, (alice, bob, carol, dave) = await create_group_of_three(api, "dave")
+        conversation = private_id(alice, bob)
         for number in range(9):
             await api.send(alice, group, mentions=[bob] if number % 2 == 0 else [carol], mentionAll=number == 7)
             await api.send(alice, bob, mentions=[bob] if number % 3 == 0 else [])
@@ -232,29 +232,31 @@ async def test_they_are_the_same_after_the_cache_was_lost(
         await api.delete(carol, group)
         await api.send(dave, group, mentions=[carol])
         await api.send(alice, group)
-        expected = [(bob, group, (8, 4)), (bob, talk, (9, 3)), (carol, group, (2, 1)), (dave, group, (1, 0))]
-        if asked:
-            for user, conversation, counted in expected:
-                assert await counts(api, user, conversation) == counted, user
+        expected = [(bob, group, (8, 4)), (bob, conversation, (9, 3)), (carol, group, (2, 1)), (dave, group, (1, 0))]
+        if counted_before:
+            for user, conversation, expected_counts in expected:
+                assert await read_counts(api, user, conversation) == expected_counts, user
         await api.wait_until_idle()
         for _ in range(2):
             deployments.flush_redis("lost")
-            for user, conversation, counted in expected:
-                assert await counts(api, user, conversation) == counted, user
+            for user, conversation, expected_counts in expected:
+                assert await read_counts(api, user, conversation) == expected_counts, user
         await api.send(alice, group, mentionAll=True)
-        assert await counts(api, bob, group) == (9, 5)
+        assert await read_counts(api, bob, group) == (9, 5)
         await api.wait_until_idle()
         deployments.flush_redis("lost")
         assert (await api.mark_read(bob, group, 9))["unreadMentionCount"] == 1
         await api.wait_until_idle()
         deployments.flush_redis("lost")
-        assert await counts(api, bob, group) == (3, 1)
+        assert await read_counts(api, bob, group) == (3, 1)
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
-async def test_hundreds_are_counted_exactly(open_api: OpenApi, deployments: Deployments, lost: bool) -> None:
+async def test_hundreds_of_mentions_are_counted_exactly(
+    open_api: OpenApi, deployments: Deployments, lost: bool
+) -> None:
     async with open_api("hundreds") as api:
-        group, (alice, bob, _) = await trio(api)
+        group, (alice, bob, _) = await create_group_of_three(api)
         await api.sessions(bob)
         for _ in range(8):
             await gather_all(*(api.send(alice, group, mentions=[bob]) for _ in range(40)))
@@ -262,17 +264,17 @@ async def test_hundreds_are_counted_exactly(open_api: OpenApi, deployments: Depl
         if lost:
             await api.wait_until_idle()
             deployments.flush_redis("hundreds")
-        assert await counts(api, bob, group) == (321, 320)
+        assert await read_counts(api, bob, group) == (321, 320)
         assert (await api.mark_read(bob, group, 100))["unreadMentionCount"] == 220
 
 
-async def test_a_device_that_counts_by_itself_agrees(api: Api) -> None:
-    group, (alice, bob, carol) = await trio(api)
+async def test_a_device_that_counts_itself_agrees(api: Api) -> None:
+    group, (alice, bob, carol) = await create_group_of_three(api)
     devices = [ApiDevice(api, user) for user in (bob, bob, carol)]
     for device in devices:
         await device.start()
-    for mentions, everybody in (([bob], False), ([], False), ([bob, carol], True), ([carol], False)):
-        await api.send(alice, group, mentions=mentions, mentionAll=everybody)
+    for mentions, mention_all in (([bob], False), ([], False), ([bob, carol], True), ([carol], False)):
+        await api.send(alice, group, mentions=mentions, mentionAll=mention_all)
     await api.mark_read(bob, group, 2)
     await api.send(carol, group, mentions=[bob])
     for device in devices:
@@ -280,45 +282,45 @@ async def test_a_device_that_counts_by_itself_agrees(api: Api) -> None:
     assert {device.sessions[group]["unreadMentionCount"] for device in devices[:2]} == {2}
 
 
-async def test_who_comes_while_they_are_mentioned_counts_each_message_once(
+async def test_mentions_during_the_load_of_a_state_are_counted_once(
     open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_api("coming") as api:
-        group, (alice, bob, _) = await trio(api)
+    async with open_api("loading") as api:
+        group, (alice, bob, _) = await create_group_of_three(api)
         await api.sessions(alice)
         await api.send(alice, group)
         await api.wait_until_idle()
         mongo = api.services.app.store.mongo
-        find, begun, go_on = mongo.find, asyncio.Event(), asyncio.Event()
+        find, has_begun, may_continue = mongo.find, asyncio.Event(), asyncio.Event()
 
-        async def slow(collection: str, *query: Any, **options: Any) -> Any:
-            if collection == SESSION_ROWS and not go_on.is_set():
-                begun.set()
-                await go_on.wait()
+        async def delayed_find(collection: str, *query: Any, **options: Any) -> Any:
+            if collection == SESSION_ROWS and not may_continue.is_set():
+                has_begun.set()
+                await may_continue.wait()
             return await find(collection, *query, **options)
 
-        monkeypatch.setattr(mongo, "find", slow)
-        coming = asyncio.create_task(api.session(bob, group))
-        async with asyncio.timeout(2):
-            await begun.wait()
+        monkeypatch.setattr(mongo, "find", delayed_find)
+        loading = asyncio.create_task(api.session(bob, group))
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await has_begun.wait()
         await api.send(alice, group, mentions=[bob])
         await api.send(alice, group, mentionAll=True)
         await asyncio.sleep(0.05)
-        go_on.set()
-        await coming
+        may_continue.set()
+        await loading
         await api.wait_until_idle()
-        assert await counts(api, bob, group) == (3, 2)
+        assert await read_counts(api, bob, group) == (3, 2)
 
 
-async def test_somebody_far_back_in_a_large_group_is_counted_too(api: Api) -> None:
+async def test_mentions_in_a_large_group_are_counted_for_late_recipients(api: Api) -> None:
     (alice,) = await api.create_users("alice")
-    crowd = await api.create_many_users(f"u{secrets.token_hex(4)}", 900)
-    group = await api.create_group(alice, *crowd)
-    for user in (crowd[0], crowd[-1]):
+    members = await api.create_many_users(f"u{secrets.token_hex(4)}", 900)
+    group = await api.create_group(alice, *members)
+    for user in (members[0], members[-1]):
         await api.sessions(user)
-    await api.send(alice, group, mentions=[crowd[-1]])
+    await api.send(alice, group, mentions=[members[-1]])
     await api.send(alice, group, mentionAll=True)
     await api.send(alice, group)
     await api.wait_until_idle()
-    for user, counted in ((crowd[0], (3, 1)), (crowd[-1], (3, 2)), (crowd[450], (3, 1))):
-        assert await counts(api, user, group) == counted
+    for user, expected_counts in ((members[0], (3, 1)), (members[-1], (3, 2)), (members[450], (3, 1))):
+        assert await read_counts(api, user, group) == expected_counts

@@ -1,4 +1,4 @@
-"""Who may revise a message of a group, and who acknowledges what: by part in the group."""
+"""Permission to edit, recall and acknowledge messages of a group, by relation to the group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUTCOMES = {
     "removed": ("NOT_A_MEMBER", "NOT_A_MEMBER"),
     "outsider": ("NOT_FOUND", "NOT_FOUND"),
 }
-"""How editing and recalling the member's message end for everybody; None where they may."""
+"""Outcome of editing and recalling the member's message for each user: None if permitted, else the error code."""
 
 
 @pytest.fixture(scope="module")
@@ -30,74 +30,74 @@ async def sample(process: Api) -> SampleGroup:
     return await create_sample_group(process)
 
 
-@pytest.mark.parametrize(("query", "which"), [(EDIT, 0), (RECALL, 1)], ids=["editing", "recalling"])
-async def test_who_may_not_revise_a_message_is_told_why_and_nothing_happens(
-    api: Api, sample: SampleGroup, query: str, which: int
+@pytest.mark.parametrize(("query", "index"), [(EDIT, 0), (RECALL, 1)], ids=["editing", "recalling"])
+async def test_revising_without_permission_is_refused_and_changes_nothing(
+    api: Api, sample: SampleGroup, query: str, index: int
 ) -> None:
-    watching = await take_snapshot(api, sample.group, *sample.users)
-    for part, outcomes in OUTCOMES.items():
-        if outcomes[which] is not None:
-            refusal = await api.expect_refusal(getattr(sample, part), query, id=sample.message)
-            assert refusal.code == outcomes[which], part
-    await watching.assert_unchanged()
+    snapshot = await take_snapshot(api, sample.group, *sample.users)
+    for relation, outcomes in OUTCOMES.items():
+        if outcomes[index] is not None:
+            refusal = await api.expect_refusal(getattr(sample, relation), query, id=sample.message)
+            assert refusal.code == outcomes[index], relation
+    await snapshot.assert_unchanged()
 
 
 @pytest.mark.parametrize(
-    ("query", "part"), [(EDIT, "member"), (RECALL, "member"), (RECALL, "owner"), (RECALL, "admin")]
+    ("query", "relation"), [(EDIT, "member"), (RECALL, "member"), (RECALL, "owner"), (RECALL, "admin")]
 )
-async def test_who_may_revise_a_message_can(api: Api, query: str, part: str) -> None:
+async def test_permitted_users_can_revise_a_message(api: Api, query: str, relation: str) -> None:
     sample = await create_sample_group(api)
-    assert await api.data(getattr(sample, part), query, id=sample.message)
+    assert await api.data(getattr(sample, relation), query, id=sample.message)
 
 
 @pytest.mark.parametrize("query", [EDIT, RECALL], ids=["editing", "recalling"])
-async def test_what_one_can_not_see_is_not_found_whoever_wrote_it(api: Api, sample: SampleGroup, query: str) -> None:
-    watching = await take_snapshot(api, sample.group, *sample.users)
-    for who, message in (
+async def test_an_invisible_message_is_not_found(api: Api, sample: SampleGroup, query: str) -> None:
+    snapshot = await take_snapshot(api, sample.group, *sample.users)
+    for user, message in (
         (sample.left, sample.later),
         (sample.removed, sample.later),
         (sample.owner, "m_1"),
         (sample.owner, ""),
     ):
-        assert (await api.expect_refusal(who, query, id=message)) == Refusal("NOT_FOUND", "messageId")
-    await watching.assert_unchanged()
+        assert (await api.expect_refusal(user, query, id=message)) == Refusal("NOT_FOUND", "messageId")
+    await snapshot.assert_unchanged()
 
 
 @pytest.mark.parametrize("query", [EDIT, RECALL], ids=["editing", "recalling"])
-async def test_who_is_gone_revises_not_even_what_they_wrote(api: Api, query: str) -> None:
+async def test_former_members_cannot_revise_their_own_messages(api: Api, query: str) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, dave)
-    by_bob = (await api.send(bob, group, "mine"))["message"]["id"]
-    by_carol = (await api.send(carol, group, "mine"))["message"]["id"]
+    bobs_message = (await api.send(bob, group, "mine"))["message"]["id"]
+    carols_message = (await api.send(carol, group, "mine"))["message"]["id"]
     await api.leave(bob, group)
     await api.remove(alice, group, carol)
-    watching = await take_snapshot(api, group, alice, bob, carol, dave)
-    for who, message in ((bob, by_bob), (carol, by_carol)):
-        assert (await api.expect_refusal(who, query, id=message)).code == "NOT_A_MEMBER"
-    await watching.assert_unchanged()
-    # Who comes back may again.
+    snapshot = await take_snapshot(api, group, alice, bob, carol, dave)
+    for user, message in ((bob, bobs_message), (carol, carols_message)):
+        assert (await api.expect_refusal(user, query, id=message)).code == "NOT_A_MEMBER"
+    await snapshot.assert_unchanged()
+    # A member who joins again may revise their messages again.
     await api.invite(alice, group, bob)
-    await api.data(bob, query, id=by_bob)
+    await api.data(bob, query, id=bobs_message)
 
 
 @pytest.mark.parametrize("query", [EDIT, RECALL], ids=["editing", "recalling"])
-async def test_what_the_system_says_nobody_revises(api: Api, sample: SampleGroup, query: str) -> None:
-    told: Json = (await api.history(sample.owner, sample.group))[1]
-    assert told["contentType"] == "SYSTEM"
-    watching = await take_snapshot(api, sample.group, *sample.users)
-    for who in sample.members:
-        assert (await api.expect_refusal(who, query, id=told["id"])).code == "INVALID_INPUT"
-    await watching.assert_unchanged()
+async def test_system_messages_cannot_be_revised(api: Api, sample: SampleGroup, query: str) -> None:
+    system_message: Json = (await api.history(sample.owner, sample.group))[1]
+    assert system_message["contentType"] == "SYSTEM"
+    snapshot = await take_snapshot(api, sample.group, *sample.users)
+    for user in sample.members:
+        assert (await api.expect_refusal(user, query, id=system_message["id"])).code == "INVALID_INPUT"
+    await snapshot.assert_unchanged()
 
 
-async def test_an_outsider_acknowledges_nothing(api: Api, sample: SampleGroup) -> None:
-    watching = await take_snapshot(api, sample.group, *sample.users)
+async def test_an_outsider_cannot_acknowledge(api: Api, sample: SampleGroup) -> None:
+    snapshot = await take_snapshot(api, sample.group, *sample.users)
     assert await api.expect_refusal(sample.outsider, ACK, id=sample.group) == Refusal("NOT_FOUND", "conversationId")
-    await watching.assert_unchanged()
+    await snapshot.assert_unchanged()
 
 
-@pytest.mark.parametrize("part", [part for part in RELATIONS if part != "outsider"])
-async def test_whoever_was_in_it_acknowledges_what_they_had(api: Api, part: str) -> None:
+@pytest.mark.parametrize("relation", [relation for relation in RELATIONS if relation != "outsider"])
+async def test_current_and_former_members_can_acknowledge(api: Api, relation: str) -> None:
     sample = await create_sample_group(api)
-    who = getattr(sample, part)
-    assert (await api.data(who, ACK, id=sample.group))["ackDelivered"]["deliveredSeq"] >= 1
+    user = getattr(sample, relation)
+    assert (await api.data(user, ACK, id=sample.group))["ackDelivered"]["deliveredSeq"] >= 1

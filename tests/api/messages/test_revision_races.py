@@ -1,102 +1,98 @@
-"""Edits and recalls that meet each other, and the loading of what they change."""
+"""Concurrent edits and recalls, and loads of the state that they change."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from store.base.ids import ConversationId, MessageId, UserId
 from store.redis.cache import Call
-from tests.api.client import EDIT, LIVE_MESSAGES, RECALL, Api, Json, gather_all, private_id
+from tests.api.client import EDIT, LIVE_MESSAGES, RECALL, Api, Json, Subscriber, gather_all, private_id
 from tests.api.device import ApiDevice
-from tests.api.revisions import (
-    PausedRevisions,
-    count_outbox_entries,
-    current_cursor,
-    read_everywhere,
-    read_missed_events,
-)
+from tests.api.events import current_cursor, read_missed_events
+from tests.api.revisions import PausedRevisions, count_outbox_entries, read_everywhere
 
 
-async def events_of(subscribers: Sequence[Any]) -> list[list[Json]]:
-    """What each of them has heard by the time that nothing more comes."""
+async def read_events(subscribers: Sequence[Subscriber], is_last: Callable[[list[Json]], bool]) -> list[list[Json]]:
+    """Read each subscriber's events until `is_last` is true of them, then the events that come shortly after."""
+    found = []
+    for subscriber in subscribers:
+        events = [await subscriber.next()]
+        while not is_last(events):
+            events.append(await subscriber.next())
+        found.append(events)
     await asyncio.sleep(0.15)
-    return [subscriber.pop_events() for subscriber in subscribers]
+    return [events + subscriber.pop_events() for events, subscriber in zip(found, subscribers, strict=True)]
 
 
-# --- each other
+def has_recall(events: list[Json]) -> bool:
+    return events[-1]["__typename"] == "MessageRecalled"
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_edits_at_once_through_two_processes_end_the_same_on_every_device(
-    api: Api, other_api: Api, seed: int
-) -> None:
-    chance, processes = random.Random(seed), (api, other_api)
-    people = await api.create_users("alice", "bob", "carol")
-    alice, *_ = people
-    group = await api.create_group(*people)
-    devices = [ApiDevice(process, user) for process in processes for user in people]
+async def test_concurrent_edits_end_the_same_on_every_device(api: Api, other_api: Api, seed: int) -> None:
+    rng, processes = random.Random(seed), (api, other_api)
+    users = await api.create_users("alice", "bob", "carol")
+    alice, *_ = users
+    group = await api.create_group(*users)
+    devices = [ApiDevice(process, user) for process in processes for user in users]
     for device in devices:
         await device.start()
     messages = [(await api.send(alice, group, "0"))["message"]["id"] for _ in range(2)]
-    edits = [
-        chance.choice(processes).edit(alice, message, f"{number}") for number in range(1, 11) for message in messages
-    ]
-    chance.shuffle(edits)
+    edits = [rng.choice(processes).edit(alice, message, f"{number}") for number in range(1, 11) for message in messages]
+    rng.shuffle(edits)
     await gather_all(*edits)
     for device in devices:
         await device.agrees()
         assert {message["editCount"] for message in device.messages.values()} == {10}
     contents = [{id: message["content"] for id, message in device.messages.items()} for device in devices]
-    assert all(one == contents[0] for one in contents)
+    assert all(device_contents == contents[0] for device_contents in contents)
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_edits_that_meet_a_recall_leave_nothing_of_the_content_behind_it(
-    api: Api, other_api: Api, seed: int
-) -> None:
-    chance, processes = random.Random(seed), (api, other_api)
-    people = await api.create_users("alice", "bob", "carol")
-    alice, bob, _ = people
-    group = await api.create_group(bob, alice, people[2])
-    devices = [ApiDevice(process, user) for process in processes for user in people]
-    listeners = [await process.listen(user) for process in processes for user in people]
+async def test_edits_concurrent_with_a_recall_show_no_content_after_it(api: Api, other_api: Api, seed: int) -> None:
+    rng, processes = random.Random(seed), (api, other_api)
+    users = await api.create_users("alice", "bob", "carol")
+    alice, bob, _ = users
+    group = await api.create_group(bob, alice, users[2])
+    devices = [ApiDevice(process, user) for process in processes for user in users]
+    listeners = [await process.listen(user) for process in processes for user in users]
     for device in devices:
         await device.start()
-    since = {user: await current_cursor(api, user) for user in people}
+    since = {user: await current_cursor(api, user) for user in users}
     message = (await api.send(alice, group, "0"))["message"]["id"]
-    acts: list[Any] = [chance.choice(processes).run(alice, EDIT, id=message, content=f"{n}") for n in range(1, 8)]
-    acts += [chance.choice(processes).run(user, RECALL, id=message) for user in (alice, bob)]
-    chance.shuffle(acts)
-    outcomes = await gather_all(*acts)
+    calls: list[Any] = [rng.choice(processes).run(alice, EDIT, id=message, content=f"{n}") for n in range(1, 8)]
+    calls += [rng.choice(processes).run(user, RECALL, id=message) for user in (alice, bob)]
+    rng.shuffle(calls)
+    outcomes = await gather_all(*calls)
     errors = [error["extensions"]["code"] for outcome in outcomes for error in outcome.get("errors", ())]
     assert set(errors) <= {"INVALID_INPUT"}
     for device in devices:
         await device.agrees()
-        (shown,) = device.messages.values()
-        assert (shown["state"], shown["content"]) == ("RECALLED", None)
-    for events in await events_of(listeners):
+        (message_shown,) = device.messages.values()
+        assert (message_shown["state"], message_shown["content"]) == ("RECALLED", None)
+    for events in await read_events(listeners, has_recall):
         kinds = [event["__typename"] for event in events]
         assert kinds[0] == "MessageCreated"
-        # Whatever comes after the first word of the recall has no content.
+        # Every event after the first one with the recalled state has no content.
         recalled = [event["message"]["state"] == "RECALLED" for event in events]
         assert recalled == sorted(recalled)
         assert kinds.count("MessageRecalled") == 1
         assert [e["message"]["content"] for e in events if e["message"]["state"] == "RECALLED"] == [None] * sum(
             recalled
         )
-    for user in people:
+    for user in users:
         replayed = await read_missed_events(api, user, since[user])
         assert [event["__typename"] for event in replayed] == ["MessageCreated", "MessageRecalled"]
         assert [event["message"]["content"] for event in replayed] == [None, None]
 
 
 @pytest.mark.parametrize("step", ["_begin", "_publish_first", "_publish"])
-async def test_an_edit_that_is_told_after_a_later_recall_shows_nothing(
+async def test_an_edit_sent_after_a_later_recall_shows_no_content(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     alice, bob = await api.create_users("alice", "bob")
@@ -104,56 +100,59 @@ async def test_an_edit_that_is_told_after_a_later_recall_shows_nothing(
     sent = (await api.send(alice, bob, "secret"))["message"]
     await api.wait_until_idle()
     listeners = [await process.listen(user) for process in (api, other_api) for user in (alice, bob)]
-    slowly = PausedRevisions(api, monkeypatch, step)
+    paused = PausedRevisions(api, monkeypatch, step)
     editing = asyncio.create_task(api.edit(alice, sent["id"], "secret, edited"))
-    await slowly.reached.wait()
+    await paused.reached.wait()
     recalled = await other_api.recall(alice, sent["id"])
-    slowly.resume.set()
+    paused.resume.set()
     await editing
     await api.wait_until_idle()
-    for events in await events_of(listeners):
+    for events in await read_events(listeners, has_recall):
         assert [(event["__typename"], event["message"]["content"]) for event in events] == [("MessageRecalled", None)]
     for process in (api, other_api):
         for user in (alice, bob):
-            assert {found["content"] for found in (await read_everywhere(process, user, sent)).values()} == {None}
+            assert {result["content"] for result in (await read_everywhere(process, user, sent)).values()} == {None}
     assert [event["message"]["content"] for event in await read_missed_events(api, bob, since)] == [None, None]
-    # Nothing is missing in between: what comes next comes at once.
+    # No event is missing, so the next one is delivered without reading the log.
+    monkeypatch.setattr("subscriptions.realtime.hub._PATIENCE_SECONDS", 3600)
     await api.send(alice, bob, "next")
     for listener in listeners:
-        assert (await listener.next(0.04))["message"]["content"] == "next"
+        assert (await listener.next())["message"]["content"] == "next"
     assert recalled["editCount"] == 1
 
 
 @pytest.mark.parametrize("step", ["_begin", "_publish_first", "_publish"])
-async def test_an_edit_that_is_told_after_a_later_one_shows_what_came_of_both(
+async def test_an_edit_sent_after_a_later_edit_shows_the_later_content(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "0"))["message"]
     await api.wait_until_idle()
     listeners = [await process.listen(bob) for process in (api, other_api)]
-    slowly = PausedRevisions(api, monkeypatch, step)
+    paused = PausedRevisions(api, monkeypatch, step)
     first = asyncio.create_task(api.edit(alice, sent["id"], "1"))
-    await slowly.reached.wait()
+    await paused.reached.wait()
     second = await other_api.edit(alice, sent["id"], "2")
-    slowly.resume.set()
+    paused.resume.set()
     assert (await first)["content"] == "1"
-    for events in await events_of(listeners):
+    for events in await read_events(listeners, lambda events: len(events) == 2):
         assert [event["__typename"] for event in events] == ["MessageUpdated"] * 2
         assert events[-1]["message"] == second
-    assert {found["content"] for found in (await read_everywhere(api, bob, sent)).values()} == {"2"}
+    assert {result["content"] for result in (await read_everywhere(api, bob, sent)).values()} == {"2"}
 
 
-async def test_a_recall_that_comes_between_reading_and_writing_wins(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_recall_between_the_check_and_the_write_of_an_edit_wins(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "0"))["message"]["id"]
     write = api.services.app.store.revisions.edit
 
-    async def late(*args: Any) -> Any:
+    async def recall_first(*args: Any) -> Any:
         await api.recall(alice, sent)
         return await write(*args)
 
-    monkeypatch.setattr(api.services.app.store.revisions, "edit", late)
+    monkeypatch.setattr(api.services.app.store.revisions, "edit", recall_first)
     refusal = await api.expect_refusal(alice, EDIT, id=sent, content="1")
     assert (refusal.code, refusal.field) == ("INVALID_INPUT", "messageId")
     (message,) = await api.history(bob, private_id(alice, bob))
@@ -162,19 +161,19 @@ async def test_a_recall_that_comes_between_reading_and_writing_wins(api: Api, mo
     assert await count_outbox_entries(api) == 0
 
 
-async def test_the_same_edit_from_two_devices_at_once_is_one(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_same_edit_from_two_devices_is_applied_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "0"))["message"]["id"]
     await api.wait_until_idle()
     device = await api.listen(bob)
     store = api.services.app.store.revisions
-    write, both = store.edit, asyncio.Barrier(2)
+    write, barrier = store.edit, asyncio.Barrier(2)
 
-    async def together_with_the_other(*args: Any) -> Any:
-        await both.wait()
+    async def edit_at_once(*args: Any) -> Any:
+        await barrier.wait()
         return await write(*args)
 
-    monkeypatch.setattr(store, "edit", together_with_the_other)
+    monkeypatch.setattr(store, "edit", edit_at_once)
     edits = await gather_all(*(api.edit(alice, sent, "1") for _ in range(2)))
     assert edits[0] == edits[1]
     assert edits[0]["editCount"] == 1
@@ -182,23 +181,23 @@ async def test_the_same_edit_from_two_devices_at_once_is_one(api: Api, monkeypat
     await device.expect_no_event()
 
 
-async def test_a_live_edit_from_before_does_not_undo_what_was_missed(
+async def test_a_late_live_edit_does_not_undo_a_replayed_recall(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A frame is on its way with the content as it was, while somebody comes back and is shown the recalled message."""
+    """A frame with the edited content is on the bus while a client resumes and reads the recalled message."""
     alice, bob = await api.create_users("alice", "bob")
     since = await current_cursor(api, bob)
     sent = (await api.send(alice, bob, "secret"))["message"]["id"]
     await api.wait_until_idle()
     replay = other_api.services.app.replayer.since
 
-    async def reading(*args: Any) -> Any:
+    async def revise_then_replay(*args: Any) -> Any:
         await api.edit(alice, sent, "secret, edited")
         await api.recall(alice, sent)
-        found = await replay(*args)
-        return found
+        result = await replay(*args)
+        return result
 
-    monkeypatch.setattr(type(other_api.services.app.replayer), "since", lambda _, *args: reading(*args))
+    monkeypatch.setattr(type(other_api.services.app.replayer), "since", lambda _, *args: revise_then_replay(*args))
     device = await other_api.subscribe(bob, LIVE_MESSAGES, since=since)
     kinds, contents = [], []
     while kinds[-1:] != ["MessageRecalled"]:
@@ -209,12 +208,9 @@ async def test_a_live_edit_from_before_does_not_undo_what_was_missed(
     assert contents == [None, None, None]
 
 
-# --- the loading of what they change
-
-
-@pytest.mark.parametrize("act", ["edit", "recall"])
-async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
-    api: Api, monkeypatch: pytest.MonkeyPatch, act: str
+@pytest.mark.parametrize("revision", ["edit", "recall"])
+async def test_a_head_loaded_during_a_revision_is_not_cached_stale(
+    api: Api, monkeypatch: pytest.MonkeyPatch, revision: str
 ) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "before"))["message"]
@@ -222,34 +218,34 @@ async def test_a_head_that_is_loaded_meanwhile_is_not_stored_as_it_was(
     conversations = api.services.app.store.conversations
     keys = api.services.app.store.keys.conversation(ConversationId(private_id(alice, bob)))
     await api.services.app.store.cache.one(Call("DEL", keys))
-    read, has_read, go_on = conversations._read_mongo, asyncio.Event(), asyncio.Event()
+    read, has_read, may_return = conversations._loader._read_mongo, asyncio.Event(), asyncio.Event()
 
-    async def reading(*args: Any) -> Any:
-        found = await read(*args)
+    async def revise_then_replay(*args: Any) -> Any:
+        result = await read(*args)
         if not has_read.is_set():
             has_read.set()
-            await go_on.wait()
-        return found
+            await may_return.wait()
+        return result
 
-    monkeypatch.setattr(conversations, "_read_mongo", reading)
-    loading = asyncio.create_task(conversations.find(ConversationId(private_id(alice, bob))))
+    monkeypatch.setattr(conversations._loader, "_read_mongo", revise_then_replay)
+    load = asyncio.create_task(conversations.find(ConversationId(private_id(alice, bob))))
     await has_read.wait()
     revisions = api.services.app.store.revisions
     (message,) = (await api.services.app.store.messages.find_by_ids([int(sent["id"][2:])])).values()  # type: ignore[list-item]
-    if act == "edit":
+    if revision == "edit":
         revised = await revisions.edit(message, "after", UserId(alice), 1)
     else:
         revised = await revisions.recall(message, 1)
     assert revised is not None
     await api.services.app.store.cache.one(revisions.newest_message_call(revised, 1))
-    go_on.set()
-    head = await loading
+    may_return.set()
+    head = await load
     assert head is not None
     assert head.newest == revised
-    assert head.newest.text == ("after" if act == "edit" else None)
+    assert head.newest.text == ("after" if revision == "edit" else None)
 
 
-async def test_the_head_shows_the_newest_in_whatever_order_word_of_them_comes(api: Api) -> None:
+async def test_the_head_shows_the_newest_revision_in_any_order_of_arrival(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent = (await api.send(alice, bob, "0"))["message"]
     await api.wait_until_idle()
@@ -268,47 +264,44 @@ async def test_the_head_shows_the_newest_in_whatever_order_word_of_them_comes(ap
         assert head.newest.text == expected
 
 
-async def test_a_revision_of_an_older_message_leaves_the_newest_alone(api: Api) -> None:
+async def test_a_revision_of_an_older_message_keeps_the_last_message(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     old, new = [(await api.send(alice, bob, text))["message"] for text in ("old", "new")]
     await api.recall(alice, old["id"])
-    assert {found["content"] for found in (await read_everywhere(api, bob, new)).values()} == {"new"}
+    assert {result["content"] for result in (await read_everywhere(api, bob, new)).values()} == {"new"}
 
 
-# --- what changes while a message is waited for
-
-
-async def delivered_late(api: Api, message: Json) -> asyncio.Event:
-    """Puts a message back into its outbox, as if it were still on its way, until the event is set."""
-    store, gone = api.services.app.store, asyncio.Event()
-    (found,) = (await store.messages.find_by_ids([MessageId(int(message["id"][2:]))])).values()
-    outbox = store.keys.conversation(found.conversation)[2]
-    fields = ("s", found.seq, "n", found.n, "c", found.conversation, "m", found.to_json())
+async def put_back_into_outbox(api: Api, message: Json) -> asyncio.Event:
+    """Put a message back into its outbox, as if it were in flight, until the event is set."""
+    store, is_delivered = api.services.app.store, asyncio.Event()
+    (result,) = (await store.messages.find_by_ids([MessageId(int(message["id"][2:]))])).values()
+    outbox = store.keys.conversation(result.conversation)[2]
+    fields = ("s", result.seq, "n", result.n, "c", result.conversation, "m", result.to_json())
     entry = await store.cache.one(Call("XADD", (outbox,), ("*", *fields)))
 
-    async def take() -> None:
-        await gone.wait()
+    async def remove_entry() -> None:
+        await is_delivered.wait()
         await store.cache.one(Call("XDEL", (outbox,), (entry,)))
 
-    asyncio.get_running_loop().create_task(take())
-    return gone
+    asyncio.get_running_loop().create_task(remove_entry())
+    return is_delivered
 
 
 @pytest.mark.parametrize("revise", [EDIT, RECALL], ids=["edit", "recall"])
-@pytest.mark.parametrize(("end", "code"), [("remove", "NOT_A_MEMBER"), ("dismiss", "NOT_FOUND")])
-async def test_who_loses_the_right_while_a_message_is_waited_for_revises_nothing(
-    api: Api, revise: str, end: str, code: str
+@pytest.mark.parametrize(("change", "code"), [("remove", "NOT_A_MEMBER"), ("dismiss", "NOT_FOUND")])
+async def test_permission_lost_while_waiting_for_delivery_refuses_the_revision(
+    api: Api, revise: str, change: str, code: str
 ) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     message = (await api.send(bob, group, "as it was"))["message"]
-    gone = await delivered_late(api, message)
-    more = {"content": "another"} if revise == EDIT else {}
-    revising = asyncio.create_task(api.expect_refusal(bob, revise, id=message["id"], **more))
+    is_delivered = await put_back_into_outbox(api, message)
+    arguments = {"content": "another"} if revise == EDIT else {}
+    revision_call = asyncio.create_task(api.expect_refusal(bob, revise, id=message["id"], **arguments))
     await asyncio.sleep(0.05)
-    await (api.remove(alice, group, bob) if end == "remove" else api.dismiss(alice, group))
-    gone.set()
-    assert (await revising).code == code
+    await (api.remove(alice, group, bob) if change == "remove" else api.dismiss(alice, group))
+    is_delivered.set()
+    assert (await revision_call).code == code
     store = api.services.app.store
-    (kept,) = (await store.messages.find_by_ids([MessageId(int(message["id"][2:]))])).values()
-    assert (kept.text, kept.edits, kept.is_recalled) == ("as it was", 0, False)
+    (row,) = (await store.messages.find_by_ids([MessageId(int(message["id"][2:]))])).values()
+    assert (row.text, row.edits, row.is_recalled) == ("as it was", 0, False)

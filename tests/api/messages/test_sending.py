@@ -1,4 +1,4 @@
-"""Sending: what the sender is answered, and what everybody finds the moment that answer is there."""
+"""sendMessage: the answer to the sender, and what everybody reads once it has arrived."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.api.client import SEND, Api, Json, Subscriber, gather_all, message_in
 from tests.api.session_calls import MESSAGE
 
 
-def created(events: list[Json]) -> list[int]:
+def created_seqs(events: list[Json]) -> list[int]:
     return [event["message"]["seq"] for event in events if event["__typename"] == "MessageCreated"]
 
 
-async def test_the_first_message_opens_the_conversation_of_two_people(api: Api) -> None:
+async def test_the_first_message_creates_the_conversation(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     assert await api.session(alice, private_id(alice, bob)) is None
     assert await api.session(bob, private_id(alice, bob)) is None
@@ -32,7 +32,7 @@ async def test_the_first_message_opens_the_conversation_of_two_people(api: Api) 
         assert session["lastMessage"]["content"] == "hi bob"
 
 
-async def test_a_message_is_answered_whole(api: Api) -> None:
+async def test_the_answer_has_all_fields_of_the_message(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     payload = await api.send(alice, bob, "hi", idempotencyKey="k")
     message = payload["message"]
@@ -56,26 +56,26 @@ async def test_a_message_is_answered_whole(api: Api) -> None:
     }
 
 
-async def test_what_the_answer_shows_of_a_message_is_what_everybody_reads_later(api: Api) -> None:
+async def test_the_answer_equals_the_message_that_everybody_reads_later(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     first = await api.send(alice, group, "first")
-    sent = (
+    payloads = (
         await api.send(
             alice, group, "/wave", contentType="BOT_COMMAND", mentions=[bob, carol, bob], mentionAll=True,
             replyToId=first["message"]["id"], idempotencyKey="k",
         )
     )["message"]  # fmt: skip
-    assert sent["mentions"] == [{"id": bob}, {"id": carol}]
-    assert sent["replyTo"] == {"id": first["message"]["id"], "seq": 1, "content": "first"}
-    assert (sent["contentType"], sent["mentionsAll"]) == ("BOT_COMMAND", True)
-    assert (await api.history(alice, group))[-1] == sent
-    assert (await api.history(bob, group))[-1] == sent | {"idempotencyKey": None}
+    assert payloads["mentions"] == [{"id": bob}, {"id": carol}]
+    assert payloads["replyTo"] == {"id": first["message"]["id"], "seq": 1, "content": "first"}
+    assert (payloads["contentType"], payloads["mentionsAll"]) == ("BOT_COMMAND", True)
+    assert (await api.history(alice, group))[-1] == payloads
+    assert (await api.history(bob, group))[-1] == payloads | {"idempotencyKey": None}
     query = f"query ($id: ID!) {{ message(id: $id) {{ {MESSAGE} }} }}"
-    assert (await api.data(carol, query, id=sent["id"]))["message"] == sent | {"idempotencyKey": None}
+    assert (await api.data(carol, query, id=payloads["id"]))["message"] == payloads | {"idempotencyKey": None}
 
 
-async def test_content_comes_back_as_it_went_in(api: Api) -> None:
+async def test_content_is_returned_unchanged(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     contents = [
         " leading and trailing ",
@@ -90,7 +90,7 @@ async def test_content_comes_back_as_it_went_in(api: Api) -> None:
     assert [m["content"] for m in await api.history(bob, private_id(alice, bob))] == contents
 
 
-async def test_the_session_in_the_answer_is_the_senders_after_the_message(api: Api) -> None:
+async def test_the_session_in_the_answer_includes_the_message(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     for conversation, to in ((private_id(alice, bob), bob), (group, group)):
@@ -104,7 +104,7 @@ async def test_the_session_in_the_answer_is_the_senders_after_the_message(api: A
 
 
 @pytest.mark.usefixtures("held_queue")
-async def test_recipients_find_the_message_unread_the_moment_it_is_answered(api: Api) -> None:
+async def test_recipients_see_the_message_as_soon_as_it_is_answered(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     for count in (1, 2, 3):
@@ -118,7 +118,7 @@ async def test_recipients_find_the_message_unread_the_moment_it_is_answered(api:
     assert await api.total_unread(alice) == 0
 
 
-async def test_the_total_is_the_sum_over_the_list(api: Api) -> None:
+async def test_the_total_is_the_sum_of_the_unread_counts(api: Api) -> None:
     alice, *others = await api.create_users("alice", "b", "c", "d", "e")
     for count, other in enumerate(others):
         for _ in range(count):
@@ -130,58 +130,60 @@ async def test_the_total_is_the_sum_over_the_list(api: Api) -> None:
     assert page == {"sessions": {"totalUnread": 6}, "syncSessions": {"totalUnread": 6}}
 
 
-async def test_messages_stand_in_the_order_they_were_answered(api: Api) -> None:
+async def test_messages_are_ordered_as_they_were_answered(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     for number in range(1, 13):
-        sent = await api.send((alice, bob, carol)[number % 3], group, f"number {number}")
-        assert sent["message"]["seq"] == number
+        payloads = await api.send((alice, bob, carol)[number % 3], group, f"number {number}")
+        assert payloads["message"]["seq"] == number
     for user in (alice, bob, carol):
         history = await api.history(user, group)
         assert [m["seq"] for m in history] == list(range(1, 13))
         assert [m["content"] for m in history] == [f"number {number}" for number in range(1, 13)]
 
 
-async def test_fifty_at_once_lose_nothing_and_share_no_place(api: Api) -> None:
-    people = await api.create_users("a", "b", "c", "d", "e")
-    group = await api.create_group(*people)
-    listeners = [await api.listen(user) for user in people]
-    sending = [api.send(people[i % 5], group, f"message {i}") for i in range(50)]
-    sent = [payload["message"] for payload in await gather_all(*sending)]
-    assert sorted(message["seq"] for message in sent) == list(range(1, 51))
-    by_seq = sorted(sent, key=lambda message: message["seq"])
-    for user in people:
-        mine = [message | ({} if message["sender"]["id"] == user else {"idempotencyKey": None}) for message in by_seq]
-        assert await api.history(user, group) == mine
+async def test_concurrent_messages_are_all_stored_with_unique_seqs(api: Api) -> None:
+    users = await api.create_users("a", "b", "c", "d", "e")
+    group = await api.create_group(*users)
+    listeners = [await api.listen(user) for user in users]
+    sends = [api.send(users[i % 5], group, f"message {i}") for i in range(50)]
+    payloads = [payload["message"] for payload in await gather_all(*sends)]
+    assert sorted(message["seq"] for message in payloads) == list(range(1, 51))
+    by_seq = sorted(payloads, key=lambda message: message["seq"])
+    for user in users:
+        expected = [
+            message | ({} if message["sender"]["id"] == user else {"idempotencyKey": None}) for message in by_seq
+        ]
+        assert await api.history(user, group) == expected
     await api.wait_until_idle()
-    for user, listener in zip(people, listeners, strict=True):
+    for user, listener in zip(users, listeners, strict=True):
         session = await api.session(user, group)
         assert session is not None
-        own = max(message["seq"] for message in sent if message["sender"]["id"] == user)
-        assert (session["writeSeq"], session["readSeq"]) == (50, own)
-        assert session["unreadCount"] == await api.total_unread(user) == 50 - own
-        await _all_created_once(listener, 50)
+        last_own_seq = max(message["seq"] for message in payloads if message["sender"]["id"] == user)
+        assert (session["writeSeq"], session["readSeq"]) == (50, last_own_seq)
+        assert session["unreadCount"] == await api.total_unread(user) == 50 - last_own_seq
+        await expect_each_message_once(listener, 50)
 
 
-async def _all_created_once(listener: Subscriber, count: int) -> None:
+async def expect_each_message_once(listener: Subscriber, count: int) -> None:
     seqs: list[int] = []
     while len(seqs) < count:
-        seqs += created([await listener.next()])
+        seqs += created_seqs([await listener.next()])
     await asyncio.sleep(0.02)
-    assert created(listener.pop_events()) == []
+    assert created_seqs(listener.pop_events()) == []
     assert sorted(seqs) == list(range(1, count + 1))
 
 
-async def test_two_people_who_write_to_each_other_first_at_once_share_one_conversation(api: Api) -> None:
+async def test_concurrent_first_messages_share_one_conversation(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    sent = await gather_all(*(api.send(*pair) for pair in ((alice, bob), (bob, alice)) * 5))
-    assert sorted(payload["message"]["seq"] for payload in sent) == list(range(1, 11))
+    payloads = await gather_all(*(api.send(*pair) for pair in ((alice, bob), (bob, alice)) * 5))
+    assert sorted(payload["message"]["seq"] for payload in payloads) == list(range(1, 11))
     for user in (alice, bob):
         assert len(await api.sessions(user)) == 1
         assert len(await api.history(user, private_id(alice, bob))) == 10
 
 
-async def test_sending_to_many_people_at_once_keeps_their_conversations_apart(api: Api) -> None:
+async def test_concurrent_messages_to_many_users_stay_separate(api: Api) -> None:
     alice, *others = await api.create_users("alice", *(f"u{i}" for i in range(20)))
     await gather_all(*(api.send(alice, other, f"only for {other}") for other in others))
     for other in others:
@@ -193,7 +195,7 @@ async def test_sending_to_many_people_at_once_keeps_their_conversations_apart(ap
     assert len({session["activeTs"] for session in sessions}) == 20
 
 
-async def test_two_messages_in_one_request_are_sent_in_its_order(api: Api) -> None:
+async def test_two_messages_in_one_request_are_sent_in_order(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     query = """mutation ($one: SendMessageInput!, $two: SendMessageInput!) {
         one: sendMessage(input: $one) { message { seq content } session { writeSeq } }
@@ -203,18 +205,18 @@ async def test_two_messages_in_one_request_are_sent_in_its_order(api: Api) -> No
     assert data["two"] == {"message": {"seq": 2, "content": "two"}, "session": {"writeSeq": 2}}
 
 
-async def test_a_message_with_a_variable_for_each_field_left_null_is_an_ordinary_one(api: Api) -> None:
+async def test_null_for_every_optional_field_sends_an_ordinary_message(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    left_out = dict.fromkeys(
+    nulls = dict.fromkeys(
         ("conversationId", "contentType", "mentions", "mentionAll", "replyToId", "idempotencyKey"), None
     )
-    payload = (await api.data(alice, SEND, input=message_input(bob) | left_out))["sendMessage"]
+    payload = (await api.data(alice, SEND, input=message_input(bob) | nulls))["sendMessage"]
     assert payload["message"]["contentType"] == "TEXT"
     assert payload["message"]["mentions"] == []
 
 
-@pytest.mark.parametrize("mentioned", ["oneself", "the other"])
-async def test_people_of_a_private_conversation_can_be_mentioned(api: Api, mentioned: str) -> None:
+@pytest.mark.parametrize("mentioned", ["the sender", "the peer"])
+async def test_both_users_of_a_private_conversation_can_be_mentioned(api: Api, mentioned: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    who = alice if mentioned == "oneself" else bob
-    assert (await api.send(alice, bob, mentions=[who]))["message"]["mentions"] == [{"id": who}]
+    mentioned_user = alice if mentioned == "the sender" else bob
+    assert (await api.send(alice, bob, mentions=[mentioned_user]))["message"]["mentions"] == [{"id": mentioned_user}]

@@ -1,4 +1,4 @@
-"""Message.delivery: what the sender's tick shows."""
+"""Message.delivery: what a message's sender sees of its delivery."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_private_message_is_sent_then_delivered_then_read(receipts: Rece
     assert await receipts.delivery(alice, message) == ("READ", 1, 1, 1)
 
 
-async def test_a_group_message_counts_as_the_least_of_its_recipients(receipts: Receipts) -> None:
+async def test_a_group_message_has_the_lowest_status_of_its_recipients(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, dave)
@@ -41,12 +41,12 @@ async def test_a_group_message_counts_as_the_least_of_its_recipients(receipts: R
         (api.mark_read(dave, group), ("READ", 3, 3, 3)),
     ]
     assert await receipts.delivery(alice, message) == ("SENT", 3, 0, 0)
-    for act, delivery in expected:
-        await act
+    for call, delivery in expected:
+        await call
         assert await receipts.delivery(alice, message) == delivery
 
 
-async def test_each_message_of_a_page_has_its_own(receipts: Receipts) -> None:
+async def test_each_message_of_a_page_has_its_own_delivery(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
@@ -58,44 +58,44 @@ async def test_each_message_of_a_page_has_its_own(receipts: Receipts) -> None:
     await api.ack(dave, group, 5)
     await api.mark_read(carol, group, 3)
     page = (await api.data(alice, DELIVERIES, id=group))["messages"]["edges"]
-    shown = [edge["node"]["delivery"] and tuple(edge["node"]["delivery"].values()) for edge in page]
-    # bob read the first by sending the second; dave is there from the fourth on, which the server wrote.
-    assert shown == [("READ", 2, 2, 2), None, ("SENT", 2, 1, 1), None, ("SENT", 3, 1, 0)]
+    deliveries = [edge["node"]["delivery"] and tuple(edge["node"]["delivery"].values()) for edge in page]
+    # bob read the first message by sending the second. dave joined before the fifth; the fourth is a SYSTEM message.
+    assert deliveries == [("READ", 2, 2, 2), None, ("SENT", 2, 1, 1), None, ("SENT", 3, 1, 0)]
 
 
-async def test_delivery_is_for_the_sender_alone(receipts: Receipts) -> None:
+async def test_only_the_sender_sees_the_delivery(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     message = (await api.send(alice, group))["message"]
-    told = (await api.send(alice, bob))["message"]
+    direct = (await api.send(alice, bob))["message"]
     await api.invite(alice, group, dave)
     system = (await api.history(alice, group))[-1]
     assert system["contentType"] == "SYSTEM"
-    for viewer, where in ((bob, message), (bob, told), (alice, system)):
-        assert await receipts.delivery(viewer, where) is None
+    for viewer, message_seen in ((bob, message), (bob, direct), (alice, system)):
+        assert await receipts.delivery(viewer, message_seen) is None
     assert await receipts.delivery(alice, message) is not None
 
 
-async def test_the_sender_is_told_it_with_the_message(receipts: Receipts) -> None:
+async def test_the_message_event_shows_the_delivery_to_the_sender_only(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob = await api.create_users("alice", "bob")
     query = LIVE_MESSAGES.replace("message {", "message { delivery { status recipientCount }", 1)
-    own, others = [await api.listen(user, query) for user in (alice, bob)]
+    sender_device, recipients = [await api.listen(user, query) for user in (alice, bob)]
     await api.send(alice, bob)
-    assert (await own.next())["message"]["delivery"] == {"status": "SENT", "recipientCount": 1}
-    assert (await others.next())["message"]["delivery"] is None
+    assert (await sender_device.next())["message"]["delivery"] == {"status": "SENT", "recipientCount": 1}
+    assert (await recipients.next())["message"]["delivery"] is None
 
 
 @pytest.mark.parametrize("kind", ["private", "group"])
-async def test_counts_are_those_of_the_receipts(receipts: Receipts, kind: str) -> None:
+async def test_counts_equal_those_of_the_receipts(receipts: Receipts, kind: str) -> None:
     api = receipts.api
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     conversation = private_id(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol, dave)
     messages = [(await api.send(alice, conversation if kind == "group" else bob))["message"] for _ in range(4)]
-    others = [bob] if kind == "private" else [bob, carol, dave]
+    recipients = [bob] if kind == "private" else [bob, carol, dave]
     await gather_all(
-        *(act(user, conversation, seq) for user in others for act, seq in ((api.ack, 3), (api.mark_read, 2))),
+        *(call(user, conversation, seq) for user in recipients for call, seq in ((api.ack, 3), (api.mark_read, 2))),
         api.send(bob, conversation if kind == "group" else alice),
     )
     for message in messages:
@@ -106,7 +106,7 @@ async def test_counts_are_those_of_the_receipts(receipts: Receipts, kind: str) -
         assert delivery[1:] == (len(statuses), delivered, read)
 
 
-async def test_ticks_are_there_though_redis_lost_everything(receipts: Receipts, deployments: Deployments) -> None:
+async def test_the_delivery_survives_the_loss_of_redis(receipts: Receipts, deployments: Deployments) -> None:
     api = receipts.api
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)

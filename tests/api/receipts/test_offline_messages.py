@@ -1,4 +1,4 @@
-"""offlineMessages: what waits for a user's devices to come back."""
+"""offlineMessages: messages that no device of the user has received."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ def receipts(api: Api) -> Receipts:
     return Receipts(api)
 
 
-def ids(messages: list[Json]) -> list[str]:
+def message_ids(messages: list[Json]) -> list[str]:
     return [message["id"] for message in messages]
 
 
-async def test_what_was_not_delivered_waits_newest_first(receipts: Receipts) -> None:
+async def test_undelivered_messages_are_listed_newest_first(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     sent = [(await api.send(sender, to))["message"] for sender, to in ((alice, bob), (carol, group), (carol, bob)) * 2]
     sent += [(await api.send(alice, bob, subBiz="shop"))["message"]]
-    waiting = await receipts.offline(bob)
-    assert ids(waiting) == ids(sent[::-1])
-    assert waiting[0]["conversationId"] == private_id(alice, bob, "shop")
-    assert await receipts.offline(alice) == [m for m in waiting if m["conversationId"] == group]
+    queue = await receipts.offline(bob)
+    assert message_ids(queue) == message_ids(sent[::-1])
+    assert queue[0]["conversationId"] == private_id(alice, bob, "shop")
+    assert await receipts.offline(alice) == [m for m in queue if m["conversationId"] == group]
 
 
-async def test_ones_own_and_what_the_server_wrote_never_wait(receipts: Receipts) -> None:
+async def test_own_messages_and_system_messages_are_never_listed(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
     await api.send(alice, bob)
-    # An invitation after what bob was sent is in the way of neither.
+    # The SYSTEM message of an invitation hides nothing that bob has not received, and is no offline message itself.
     await api.invite(carol, group, dave)
     assert await receipts.offline(alice) == []
     assert await receipts.offline(dave) == []
     assert [m["contentType"] for m in await receipts.offline(bob)] == ["TEXT", "TEXT"]
     bot = (await api.send(dave, group, contentType="BOT_COMMAND"))["message"]
-    assert ids(await receipts.offline(alice)) == [bot["id"]]
+    assert message_ids(await receipts.offline(alice)) == [bot["id"]]
 
 
 @pytest.mark.parametrize(
-    ("act", "left"),
+    ("change", "remaining"),
     [
         (lambda api, user, where: api.ack(user, where, 2), 1),
         (lambda api, user, where: api.ack(user, where, 3), 0),
@@ -62,27 +62,29 @@ async def test_ones_own_and_what_the_server_wrote_never_wait(receipts: Receipts)
     ],
     ids=["ack in part", "ack", "read in part", "read", "delete", "send", "mute", "setUnread"],
 )
-async def test_what_shrinks_the_queue(receipts: Receipts, act: Callable[..., Any], left: int) -> None:
+async def test_the_queue_shrinks_by_messages_delivered_read_or_deleted(
+    receipts: Receipts, change: Callable[..., Any], remaining: int
+) -> None:
     api = receipts.api
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     sent = [(await api.send(alice, group))["message"] for _ in range(3)]
     other = (await api.send(carol, bob))["message"]
-    assert ids(await receipts.offline(bob)) == ids([other, *sent[::-1]])
-    await act(api, bob, group)
-    assert ids(await receipts.offline(bob)) == ids([other, *sent[3 - left :][::-1]])
+    assert message_ids(await receipts.offline(bob)) == message_ids([other, *sent[::-1]])
+    await change(api, bob, group)
+    assert message_ids(await receipts.offline(bob)) == message_ids([other, *sent[3 - remaining :][::-1]])
 
 
-async def test_what_comes_after_a_deletion_waits_and_what_came_before_does_not(receipts: Receipts) -> None:
+async def test_only_messages_after_a_deletion_are_listed(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
     await api.delete(bob, private_id(alice, bob))
     later = (await api.send(alice, bob))["message"]
-    assert ids(await receipts.offline(bob)) == [later["id"]]
+    assert message_ids(await receipts.offline(bob)) == [later["id"]]
 
 
-async def test_whoever_joins_has_nothing_waiting_from_before(receipts: Receipts) -> None:
+async def test_messages_before_joining_are_not_listed(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, historyVisibility="FULL")
@@ -90,29 +92,29 @@ async def test_whoever_joins_has_nothing_waiting_from_before(receipts: Receipts)
     await api.invite(alice, group, dave)
     assert await receipts.offline(dave) == []
     later = (await api.send(alice, group))["message"]
-    assert ids(await receipts.offline(dave)) == [later["id"]]
+    assert message_ids(await receipts.offline(dave)) == [later["id"]]
 
 
-async def test_pages_stay_where_they_are_while_messages_arrive(receipts: Receipts) -> None:
+async def test_pages_are_stable_while_messages_arrive(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     sent = [(await api.send(sender, bob))["message"] for sender in (alice, carol) * 5]
-    seen: list[str] = []
+    listed: list[str] = []
     after = None
     while True:
         page = (await api.data(bob, OFFLINE, first=3, after=after))["offlineMessages"]
         info = page["pageInfo"]
         assert info["hasPreviousPage"] == (after is not None)
-        seen += [edge["node"]["id"] for edge in page["edges"]]
+        listed += [edge["node"]["id"] for edge in page["edges"]]
         after = info["endCursor"]
         if not info["hasNextPage"]:
             break
         assert len(page["edges"]) == 3
         await api.send(alice, bob)
-    assert seen == ids(sent[::-1])
+    assert listed == message_ids(sent[::-1])
 
 
-async def test_the_queue_is_whole_though_redis_lost_everything(open_api: OpenApi, deployments: Deployments) -> None:
+async def test_the_queue_survives_the_loss_of_redis(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
         receipts = Receipts(api)
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
@@ -121,21 +123,21 @@ async def test_the_queue_is_whole_though_redis_lost_everything(open_api: OpenApi
         await api.ack(bob, group, 1)
         await api.wait_until_idle()
         deployments.flush_redis("lost")
-        assert ids(await receipts.offline(bob)) == [
+        assert message_ids(await receipts.offline(bob)) == [
             m["id"] for m in sent[::-1] if (m["conversationId"], m["seq"]) != (group, 1)
         ]
 
 
-async def test_conversations_that_one_query_can_not_hold_are_one_queue(
+async def test_conversations_of_several_queries_make_one_queue(
     receipts: Receipts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.messages.message_store._MOST_RANGES", 4)
     api = receipts.api
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(10)))
     await gather_all(*(api.send(other, alice) for other in others * 2))
-    waiting = await receipts.offline(alice, page=7)
-    assert sorted(message["sender"]["id"] for message in waiting) == sorted(others * 2)
-    numbers = [int(message["id"][2:]) for message in waiting]
+    queue = await receipts.offline(alice, page=7)
+    assert sorted(message["sender"]["id"] for message in queue) == sorted(others * 2)
+    numbers = [int(message["id"][2:]) for message in queue]
     assert numbers == sorted(numbers, reverse=True)
 
 
@@ -145,7 +147,7 @@ async def test_a_page_has_from_1_to_100_messages(api: Api, first: int | None) ->
     assert await api.expect_refusal(alice, OFFLINE, first=first) == Refusal("INVALID_INPUT", "first")
 
 
-async def test_a_cursor_is_good_for_its_user_only(receipts: Receipts) -> None:
+async def test_a_cursor_is_valid_for_its_user_only(receipts: Receipts) -> None:
     api = receipts.api
     alice, bob = await api.create_users("alice", "bob")
     for _ in range(2):
@@ -154,10 +156,10 @@ async def test_a_cursor_is_good_for_its_user_only(receipts: Receipts) -> None:
     cursor = page["pageInfo"]["endCursor"]
     assert len((await api.data(bob, OFFLINE, after=cursor))["offlineMessages"]["edges"]) == 1
     history = "query ($id: ID!) { messages(conversationId: $id, last: 1) { pageInfo { endCursor } } }"
-    foreign = (await api.data(bob, history, id=private_id(alice, bob)))["messages"]["pageInfo"]["endCursor"]
-    for user, wrong in ((alice, cursor), (bob, foreign), (bob, ""), (bob, "nonsense")):
+    history_cursor = (await api.data(bob, history, id=private_id(alice, bob)))["messages"]["pageInfo"]["endCursor"]
+    for user, wrong in ((alice, cursor), (bob, history_cursor), (bob, ""), (bob, "nonsense")):
         assert await api.expect_refusal(user, OFFLINE, after=wrong) == Refusal("INVALID_INPUT", "after")
 
 
-async def test_nobody_without_a_token_has_a_queue(api: Api) -> None:
+async def test_the_queue_needs_a_token(api: Api) -> None:
     assert (await api.expect_refusal(None, OFFLINE)).code == "UNAUTHENTICATED"

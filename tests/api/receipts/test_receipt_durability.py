@@ -1,4 +1,4 @@
-"""Receipts are as durable as what they follow from: sending, which reads, and acknowledgements whose answer was lost."""
+"""Receipts are as durable as their cause: sending a message, which reads, and acknowledgements without an answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.api.conftest import Deployments, OpenApi
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
 
 
-async def placed(api: Api, sender: str, conversation: str) -> ReservedMessage:
-    """A message that got its place from a server which did no more."""
+async def reserve_only(api: Api, sender: str, conversation: str) -> ReservedMessage:
+    """Return a message that a server reserved before it died."""
     store = api.services.app.store
     message = Message(
         MessageId(store.ids.next()), ConversationId(conversation), UserId(sender), MessageKind.TEXT, "left behind"
@@ -29,14 +29,14 @@ async def placed(api: Api, sender: str, conversation: str) -> ReservedMessage:
     return reserved
 
 
-async def marks(api: Api) -> set[Any]:
+async def stored_receipts(api: Api) -> set[Any]:
     return set((await api.stored_documents()).get("receipts", {}))
 
 
 @pytest.mark.parametrize("kind", ["private", "group"])
-@pytest.mark.parametrize("known", [True, False], ids=["sender in use", "sender not in the cache"])
-async def test_sending_reads_for_good_whatever_becomes_of_the_server(
-    open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, kind: str, known: bool
+@pytest.mark.parametrize("cached", [True, False], ids=["sender cached", "sender not cached"])
+async def test_the_read_receipt_of_sending_survives_the_servers_death(
+    open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, kind: str, cached: bool
 ) -> None:
     async with open_api("dropped") as api:
         receipts = Receipts(api)
@@ -44,9 +44,9 @@ async def test_sending_reads_for_good_whatever_becomes_of_the_server(
         conversation = private_id(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
         messages = [(await api.send(alice, conversation if kind == "group" else bob))["message"] for _ in range(2)]
         await api.wait_until_idle()
-        if known:
+        if cached:
             await api.sessions(bob)
-        # Nothing is done any more after the answer.
+        # The server does nothing after the answer.
         monkeypatch.setattr(ReceiptNotifier, "_start", lambda *_, **__: None)
         answer = (await api.send(bob, conversation if kind == "group" else alice))["message"]
         deployments.flush_redis("dropped")
@@ -58,24 +58,24 @@ async def test_sending_reads_for_good_whatever_becomes_of_the_server(
         assert delivery == (("READ", 1, 1, 1) if kind == "private" else ("SENT", 2, 1, 1))
 
 
-async def test_sending_with_nothing_to_read_leaves_no_mark(api: Api) -> None:
+async def test_sending_with_nothing_unread_stores_no_receipt(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.sessions(alice)
     await api.send(alice, group)
     await api.send(bob, group)
-    before = await marks(api)
+    before = await stored_receipts(api)
     await api.send(bob, group)
     await api.send(bob, group)
-    assert await marks(api) == before
+    assert await stored_receipts(api) == before
     await api.send(alice, group)
-    assert await marks(api) - before == {f"{group} {alice} R{5:08x}"}
+    assert await stored_receipts(api) - before == {f"{group} {alice} R{5:08x}"}
 
 
-@pytest.mark.parametrize("how_far", ["reserved", "committed"])
+@pytest.mark.parametrize("step", ["reserved", "committed"])
 @pytest.mark.parametrize("kind", ["private", "group"])
-async def test_a_message_that_another_server_finishes_reads_as_well_and_tells(
-    open_api: OpenApi, kind: str, how_far: str
+async def test_a_message_finished_by_another_server_reads_and_sends_receipts(
+    open_api: OpenApi, kind: str, step: str
 ) -> None:
     async with open_api("taken over") as api:
         receipts = Receipts(api)
@@ -87,9 +87,9 @@ async def test_a_message_that_another_server_finishes_reads_as_well_and_tells(
         message = (await api.send(alice, to))["message"]
         await api.wait_until_idle()
         sender = await api.listen(alice)
-        reserved = await placed(api, bob, conversation)
+        reserved = await reserve_only(api, bob, conversation)
         store = api.services.app.store
-        if how_far == "committed":
+        if step == "committed":
             await store.commits.commit([reserved], [store.clock.now_ms()], messages_first=False)
         assert await api.services.housekeeper.sweep(range(1024), idle_ms=0) == 1
         assert (await sender.next())["message"]["content"] == "left behind"
@@ -99,7 +99,7 @@ async def test_a_message_that_another_server_finishes_reads_as_well_and_tells(
         await sender.expect_no_event(0.03)
 
 
-async def test_who_sends_without_being_in_the_cache_tells_only_of_what_they_had_not_read(
+async def test_an_uncached_sender_sends_receipts_only_for_unread_messages(
     open_api: OpenApi, deployments: Deployments
 ) -> None:
     async with open_api("cold") as api:
@@ -113,24 +113,24 @@ async def test_who_sends_without_being_in_the_cache_tells_only_of_what_they_had_
         listeners = {user: await api.listen(user) for user in (alice, carol)}
         deployments.evict_user_state("cold", bob)
         for user in (bob, dave):
-            await api.services.app.delivery.send(await placed(api, user, group))
+            await api.services.app.delivery.send(await reserve_only(api, user, group))
         for listener in listeners.values():
             assert (await listener.next())["__typename"] == "MessageCreated"
         await api.wait_until_idle()
-        told = {
+        receipts_sent = {
             user: [without_cursor(event) for event in listener.pop_events() if event["__typename"] == "ReceiptAdvanced"]
             for user, listener in listeners.items()
         }
-        # Dave, who joined, had nothing of theirs to read: only bob's message came after.
-        assert told == {carol: [receipt_advanced(group, bob, "READ", 4)], alice: []}
+        # dave joined after the other messages, so he had nothing to read but bob's message.
+        assert receipts_sent == {carol: [receipt_advanced(group, bob, "READ", 4)], alice: []}
 
 
-@pytest.mark.parametrize("act", ["ack", "mark_read"])
+@pytest.mark.parametrize("call", ["ack", "mark_read"])
 @pytest.mark.parametrize("kind", ["private", "group"])
-async def test_what_was_written_without_an_answer_is_a_receipt_all_the_same(
-    api: Api, monkeypatch: pytest.MonkeyPatch, act: str, kind: str
+async def test_an_acknowledgement_written_without_an_answer_is_a_receipt(
+    api: Api, monkeypatch: pytest.MonkeyPatch, call: str, kind: str
 ) -> None:
-    """MongoDB took the session's row and nothing else before it could not be reached."""
+    """MongoDB wrote the session row and nothing else before the connection was lost."""
     receipts = Receipts(api)
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     conversation = private_id(alice, bob) if kind == "private" else await api.create_group(alice, bob, carol)
@@ -140,42 +140,42 @@ async def test_what_was_written_without_an_answer_is_a_receipt_all_the_same(
     rows = api.services.app.store.session_rows
     write = rows.write
 
-    async def half(user: UserId, fence: int, updates: Any, also: Sequence[Awaitable[Any]] = ()) -> None:
-        for other in also:
+    async def write_and_fail(user: UserId, fence: int, updates: Any, others: Sequence[Awaitable[Any]] = ()) -> None:
+        for other in others:
             getattr(other, "close")()  # noqa: B009 - a coroutine, though not said to be
         await write(user, fence, updates)
         raise Unreachable("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(rows), "write", lambda _, *args: half(*args))
-        query = "ackDelivered(conversationId: $id, upToSeq: 1)" if act == "ack" else "markRead(conversationId: $id)"
+        patch.setattr(type(rows), "write", lambda _, *args: write_and_fail(*args))
+        query = "ackDelivered(conversationId: $id, upToSeq: 1)" if call == "ack" else "markRead(conversationId: $id)"
         refusal = await api.expect_refusal(bob, f"mutation ($id: ID!) {{ {query} {{ id }} }}", id=conversation)
         assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)
     await api.wait_until_idle()
-    status = "DELIVERED" if act == "ack" else "READ"
+    status = "DELIVERED" if call == "ack" else "READ"
     assert (await receipts.statuses(alice, message))[bob] == status
     delivery = await receipts.delivery(alice, message)
     assert delivery is not None
-    assert delivery[2:] == (1, int(act == "mark_read"))
+    assert delivery[2:] == (1, int(call == "mark_read"))
     assert without_cursor(await sender.next()) == receipt_advanced(conversation, bob, status, 1)
-    # Done again, as the client is told to do, it is done already.
-    await (api.ack(bob, conversation, 1) if act == "ack" else api.mark_read(bob, conversation))
+    # Repeating the call, as the error asks the client to do, changes nothing.
+    await (api.ack(bob, conversation, 1) if call == "ack" else api.mark_read(bob, conversation))
     await api.wait_until_idle()
     await sender.expect_no_event(0.03)
 
 
-async def test_a_mark_that_can_not_be_kept_at_once_is_kept_later(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_receipt_that_cannot_be_stored_is_stored_later(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob = await api.create_users("alice", "bob")
     message = (await api.send(alice, bob))["message"]
     store = api.services.app.store.receipts
-    keep, failures = store.keep, [Unreachable("an election"), Unreachable("still")]
+    keep, failures = store.save_marks, [Unreachable("an election"), Unreachable("still")]
 
-    async def later(*args: Any) -> None:
+    async def fail_twice_then_keep(*args: Any) -> None:
         if failures:
             raise failures.pop()
         await keep(*args)
 
-    monkeypatch.setattr(type(store), "keep", lambda _, *args: later(*args))
+    monkeypatch.setattr(type(store), "save_marks", lambda _, *args: fail_twice_then_keep(*args))
     receipt = ReceiptAdvanced(ConversationId(private_id(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
     api.services.app.receipts.notify(receipt, 0, store_mark=True)
     await api.wait_until_idle()

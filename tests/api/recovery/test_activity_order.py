@@ -1,4 +1,4 @@
-"""What a session was shown to have moved at last, it never moved before, though the cache that knew it is lost."""
+"""activeTs of a session never goes back, although the cache that knew it is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.api.conftest import Deployments, OpenApi
 from tests.clock import ManualClock
 
 
-async def test_what_came_while_a_state_was_loaded_stays_where_it_was_shown(
+async def test_a_message_during_a_load_keeps_its_tick_after_a_loss(
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
@@ -22,36 +22,36 @@ async def test_what_came_while_a_state_was_loaded_stays_where_it_was_shown(
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
         for sender in (bob, carol):
             await api.send(sender, alice)
-        # What alice does takes her clock ahead of the time of day.
+        # alice's changes move her clock ahead of the time of day.
         for priority in range(1, 20):
             await api.pin(alice, private_id(alice, carol), priority)
         await api.wait_until_idle()
         deployments.evict_user_state("loading", alice)
         mongo = api.services.app.store.mongo
-        find, begun, go_on = mongo.find, asyncio.Event(), asyncio.Event()
+        find, has_begun, may_return = mongo.find, asyncio.Event(), asyncio.Event()
 
-        async def slow(collection: str, *query: Any, **options: Any) -> Any:
-            found = await find(collection, *query, **options)
+        async def delayed_find(collection: str, *query: Any, **options: Any) -> Any:
+            rows = await find(collection, *query, **options)
             if collection == SESSION_ROWS:
-                begun.set()
-                await go_on.wait()
-            return found
+                has_begun.set()
+                await may_return.wait()
+            return rows
 
-        monkeypatch.setattr(mongo, "find", slow)
-        loading = asyncio.create_task(api.services.app.store.sessions.load(UserId(alice)))
-        await begun.wait()
+        monkeypatch.setattr(mongo, "find", delayed_find)
+        load = asyncio.create_task(api.services.app.store.sessions.load(UserId(alice)))
+        await has_begun.wait()
         await api.send(bob, alice)
-        go_on.set()
-        await loading
-        shown = await api.own_session(alice, private_id(alice, bob))
-        assert shown["unreadCount"] == 2
+        may_return.set()
+        await load
+        session = await api.own_session(alice, private_id(alice, bob))
+        assert session["unreadCount"] == 2
         await api.wait_until_idle()
         deployments.evict_user_state("loading", alice)
         await api.advance_days(clock, 1)
-        assert (await api.own_session(alice, private_id(alice, bob)))["activeTs"] >= shown["activeTs"]
+        assert (await api.own_session(alice, private_id(alice, bob)))["activeTs"] >= session["activeTs"]
 
 
-async def test_what_came_to_somebody_ahead_of_the_time_of_day_stays_where_it_was_shown(
+async def test_a_clock_ahead_of_the_time_of_day_keeps_ticks_after_a_loss(
     open_api: OpenApi, deployments: Deployments
 ) -> None:
     clock = ManualClock()
@@ -62,18 +62,18 @@ async def test_what_came_to_somebody_ahead_of_the_time_of_day_stays_where_it_was
         for priority in range(1, 100):
             await api.pin(alice, private_id(alice, carol), priority)
         await api.send(bob, alice)
-        shown = await api.own_session(alice, private_id(alice, bob))
-        assert shown["activeTs"] > shown["writeTs"]
+        session = await api.own_session(alice, private_id(alice, bob))
+        assert session["activeTs"] > session["writeTs"]
         await asyncio.gather(*api.services.app.bus._sending)
         await api.advance_days(clock, 1)
         deployments.evict_user_state("ahead", alice)
-        assert (await api.own_session(alice, private_id(alice, bob)))["activeTs"] >= shown["activeTs"]
+        assert (await api.own_session(alice, private_id(alice, bob)))["activeTs"] >= session["activeTs"]
 
 
-async def test_what_moved_just_before_a_server_died_stays_where_it_was_shown(
+async def test_a_tick_that_was_not_stored_does_not_go_back_after_a_loss(
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server had no time left to keep in MongoDB how far the session had moved."""
+    """The server had no time to write the tick of the session to MongoDB."""
     async with open_api("died", ManualClock()) as api:
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
         for sender in (bob, carol):
@@ -82,12 +82,12 @@ async def test_what_moved_just_before_a_server_died_stays_where_it_was_shown(
         for priority in range(1, 20):
             await api.pin(alice, private_id(alice, carol), priority)
 
-        async def kept_nowhere(_: object) -> None:
+        async def do_not_store(_: object) -> None:
             return
 
-        monkeypatch.setattr(api.services.app.store.session_rows, "keep_ticks", kept_nowhere)
+        monkeypatch.setattr(api.services.app.store.session_rows, "keep_ticks", do_not_store)
         await api.send(bob, alice)
-        shown = await api.own_session(alice, private_id(alice, bob))
+        session = await api.own_session(alice, private_id(alice, bob))
         await api.wait_until_idle()
         deployments.evict_user_state("died", alice)
-        assert (await api.own_session(alice, private_id(alice, bob)))["activeTs"] >= shown["activeTs"]
+        assert (await api.own_session(alice, private_id(alice, bob)))["activeTs"] >= session["activeTs"]

@@ -1,4 +1,4 @@
-"""A row that somebody keeps locked: a server that died in the midst of a transaction leaves it so for a minute."""
+"""A row locked by a transaction. A server that dies in a transaction leaves its rows locked for a minute."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from tests.api.client import Api, gather_all
+from tests.api.client import TIMEOUT_SECONDS, Api, gather_all
 from tests.api.conftest import Deployments
 
 
-async def test_a_locked_group_holds_up_no_other_conversation(
+async def test_a_locked_group_row_delays_no_other_conversation(
     api: Api, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("subscriptions.delivery.commit_stage._SLOW_SECONDS", 0.05)
@@ -21,10 +21,10 @@ async def test_a_locked_group_holds_up_no_other_conversation(
     with deployments.mongo.start_session() as session:
         session.start_transaction()
         api.database["conversations"].update_one({"_id": group}, {"$set": {"name": "New"}}, session=session)
-        held = asyncio.create_task(api.send(alice, group, "held up"))
+        held_send = asyncio.create_task(api.send(alice, group, "delayed"))
         await asyncio.sleep(0.2)
-        await asyncio.wait_for(gather_all(*(api.send(bob, dave) for _ in range(3))), 2)
-        assert not held.done()
+        await asyncio.wait_for(gather_all(*(api.send(bob, dave) for _ in range(3))), TIMEOUT_SECONDS)
+        assert not held_send.done()
         await asyncio.to_thread(session.abort_transaction)
-    assert (await held)["message"]["seq"] == 2
-    assert [message["content"] for message in await api.history(carol, group)] == ["hello", "held up"]
+    assert (await held_send)["message"]["seq"] == 2
+    assert [message["content"] for message in await api.history(carol, group)] == ["hello", "delayed"]

@@ -1,4 +1,4 @@
-"""Servers died and Redis was lost before what they had stored was shown: it is found in MongoDB, and shown."""
+"""Servers died and Redis was lost before stored messages were fanned out: they are found in MongoDB and fanned out."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.api.conftest import Deployments, OpenApi
 from tests.targeting import as_sharded
 
 
-async def store_alone(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, new: NewMessage) -> None:
-    """As by a server that dies between the message's row and all else."""
-    mongo, before = api.services.app.store.mongo, api.database["messages"].count_documents({})
-    died = asyncio.Event()
+async def store_and_die(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, new: NewMessage) -> None:
+    """Store a message as a server does that dies right after writing it."""
+    mongo, count_before = api.services.app.store.mongo, api.database["messages"].count_documents({})
+    never = asyncio.Event()
 
-    async def die(*_: object) -> None:
-        await died.wait()
+    async def hang(*_: object) -> None:
+        await never.wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr(mongo, "update_each", die)
+        patch.setattr(mongo, "update_each", hang)
         dying = asyncio.create_task(send_message(api.services.app, UserId(sender), new))
-        while api.database["messages"].count_documents({}) == before:  # noqa: ASYNC110
+        while api.database["messages"].count_documents({}) == count_before:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         delivery = api.services.app.delivery
         for message in delivery.in_flight:
@@ -38,83 +38,81 @@ async def store_alone(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, ne
         await asyncio.sleep(0)
 
 
-async def test_what_dead_servers_stored_and_showed_to_nobody_is_shown_after_redis_was_lost_with_what_they_left(
+async def test_stored_messages_of_dead_servers_are_fanned_out_after_a_loss(
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_api("mending") as dying, open_api("mending") as api:
+    async with open_api("recovery") as dying, open_api("recovery") as api:
         await api.services.housekeeper.close()
         await dying.services.housekeeper.close()
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
-        talk = private_id(alice, bob)
+        conversation = private_id(alice, bob)
         await api.send(bob, alice, "before")
         group = await api.create_group(bob, alice, carol)
         await api.send(bob, group, "before")
         await api.wait_until_idle()
-        await store_alone(dying, monkeypatch, alice, NewMessage(bob, None, "in private"))
-        await store_alone(dying, monkeypatch, alice, NewMessage(None, group, "in the group"))
-        deployments.flush_redis("mending")
+        await store_and_die(dying, monkeypatch, alice, NewMessage(bob, None, "in private"))
+        await store_and_die(dying, monkeypatch, alice, NewMessage(None, group, "in the group"))
+        deployments.flush_redis("recovery")
 
         await api.services.housekeeper.check_redis()
-        assert await api.unread(bob, talk) == await api.unread(carol, group) - 1 == 0
-        listening = await api.listen(bob)
+        assert await api.unread(bob, conversation) == await api.unread(carol, group) - 1 == 0
+        listener = await api.listen(bob)
         await api.services.housekeeper.check_redis()
         await api.services.housekeeper._loss_recovery.recover()
 
-        assert await api.unread(bob, talk) == await api.unread(carol, group) - 1 == 1
-        # Sending reads, for the sender too whose server died.
-        assert await api.unread(alice, talk) == await api.unread(alice, group) == 0
-        told = {(event["message"]["content"]) for event in await listening.take(2)}
-        assert told == {"in private", "in the group"}
-        warm = await api.all_sessions(alice)
-        deployments.evict_user_state("mending", alice)
+        assert await api.unread(bob, conversation) == await api.unread(carol, group) - 1 == 1
+        # Sending reads, also for the sender whose server died.
+        assert await api.unread(alice, conversation) == await api.unread(alice, group) == 0
+        contents = {(event["message"]["content"]) for event in await listener.take(2)}
+        assert contents == {"in private", "in the group"}
+        cached = await api.all_sessions(alice)
+        deployments.evict_user_state("recovery", alice)
         assert {c: s["unreadCount"] for c, s in (await api.all_sessions(alice)).items()} == {
-            c: s["unreadCount"] for c, s in warm.items()
+            c: s["unreadCount"] for c, s in cached.items()
         }
         await api.services.housekeeper.check_redis()
         assert api.services.app.store.deployment.generations.recover_from_ms is None
-        # Alice has read what there was, which Bob is told; nothing else.
+        # alice has read the earlier messages, so bob receives a receipt; no other event.
         await asyncio.sleep(SILENCE_SECONDS)
-        assert {event["__typename"] for event in listening.pop_events()} <= {"ReceiptAdvanced"}
+        assert {event["__typename"] for event in listener.pop_events()} <= {"ReceiptAdvanced"}
 
 
-async def test_where_redis_is_lost_again_while_what_was_stored_is_looked_through_it_is_looked_through_again(
+async def test_loss_recovery_starts_again_after_a_second_loss(
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_api("lost twice") as api:
-        keeper, store = api.services.housekeeper, api.services.app.store
-        await keeper.close()
+        housekeeper, store = api.services.housekeeper, api.services.app.store
+        await housekeeper.close()
         alice, bob = await api.create_users("alice", "bob")
         await api.send(alice, bob)
         await api.wait_until_idle()
         deployments.flush_redis("lost twice")
         for _ in range(2):
-            await keeper.check_redis()
+            await housekeeper.check_redis()
         list_page = store.incomplete_deliveries.list_page
 
-        async def lose_meanwhile(*args: Any) -> list[Message]:
+        async def list_and_lose_redis(*args: Any) -> list[Message]:
             page = await list_page(*args)
             if not page:
                 deployments.flush_redis("lost twice")
-                await keeper.check_redis()
+                await housekeeper.check_redis()
             return page
 
         with monkeypatch.context() as patch:
-            patch.setattr(store.incomplete_deliveries, "list_page", lose_meanwhile)
-            await keeper._loss_recovery.recover()
-        await keeper.check_redis()
+            patch.setattr(store.incomplete_deliveries, "list_page", list_and_lose_redis)
+            await housekeeper._loss_recovery.recover()
+        await housekeeper.check_redis()
         assert store.deployment.generations.recover_from_ms is not None
-        await keeper._loss_recovery.recover()
-        await keeper.check_redis()
+        await housekeeper._loss_recovery.recover()
+        await housekeeper.check_redis()
         assert store.deployment.generations.recover_from_ms is None
 
 
-async def test_a_message_that_was_stored_on_shards_and_not_noted_is_found_by_its_id(
-    open_api: OpenApi, deployments: Deployments
-) -> None:
+async def test_loss_recovery_notes_the_origin_of_stored_messages(open_api: OpenApi, deployments: Deployments) -> None:
     with as_sharded():
         async with open_api("not noted") as api:
-            keeper = api.services.housekeeper
-            await keeper.close()
+            housekeeper = api.services.housekeeper
+            await housekeeper.close()
             await api.services.app.store.messages.origins.fill()
             alice, bob = await api.create_users("alice", "bob")
             sent = (await api.send(alice, bob))["message"]["id"]
@@ -123,6 +121,6 @@ async def test_a_message_that_was_stored_on_shards_and_not_noted_is_found_by_its
             assert (await api.expect_refusal(alice, RECALL, id=sent)).code == "NOT_FOUND"
             deployments.flush_redis("not noted")
             for _ in range(2):
-                await keeper.check_redis()
-            await keeper._loss_recovery.recover()
+                await housekeeper.check_redis()
+            await housekeeper._loss_recovery.recover()
             assert (await api.recall(alice, sent))["content"] is None

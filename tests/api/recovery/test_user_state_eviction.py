@@ -1,4 +1,4 @@
-"""Redis may evict any key of a user's at any time: answers stay right, and devices that listen are told what follows."""
+"""Redis may evict any key of a user at any time: answers stay right, and listening devices miss nothing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.api.session_calls import SESSION, SESSIONS
 
 STATE_KEYS = ("meta", "sessions", "index", "list", "mutes", "log", "routes")
 
-SHOWN = f"""{{ totalUnread sessionCategories {{ categoryId sessionCount unreadCount writeTs }}
+EVERYTHING = f"""{{ totalUnread sessionCategories {{ categoryId sessionCount unreadCount writeTs }}
     main: sessions {{ totalUnread edges {{ node {{ {SESSION} }} }} }}
-    folder: sessions(categoryId: "work") {{ edges {{ node {{ {SESSION} }} }} }}
+    category: sessions(categoryId: "work") {{ edges {{ node {{ {SESSION} }} }} }}
     shop: sessions(subBiz: "shop") {{ edges {{ node {{ {SESSION} }} }} }}
     syncSessions {{ totalUnread sessions {{ {SESSION} }} }} }}"""
 
@@ -30,8 +30,8 @@ SETTINGS = """mutation ($muted: ID!, $pinned: ID!, $deleted: ID!) {
     deleteSession(conversationId: $deleted) { id } }"""
 
 
-async def _busy(api: Api) -> list[str]:
-    """Somebody with sessions of every kind, and those who write to them."""
+async def create_busy_user(api: Api) -> list[str]:
+    """Create a user with sessions of every kind, and the users who write to them. Return their ids."""
     alice, *others = await api.create_users("alice", "bob", "carol", "dave", "erin")
     for other in others:
         await api.send(other, alice)
@@ -44,233 +44,233 @@ async def _busy(api: Api) -> list[str]:
     return [alice, *others]
 
 
-async def _shown(api: Api, user: str) -> Json:
-    """All that the user is shown, but for activeTs: what moved just now may move once more when its state is loaded anew."""
-    data = await api.data(user, SHOWN)
-    for session in [edge["node"] for name in ("main", "folder", "shop") for edge in data[name]["edges"]]:
+async def read_everything(api: Api, user: str) -> Json:
+    """Return everything that the user can read, except activeTs: recent changes may move again when the state is loaded."""
+    data = await api.data(user, EVERYTHING)
+    for session in [edge["node"] for name in ("main", "category", "shop") for edge in data[name]["edges"]]:
         del session["activeTs"]
     for session in data["syncSessions"]["sessions"]:
         del session["activeTs"]
     return data
 
 
-async def _evict(api: Api, user: str, *names: str) -> int:
+async def evict(api: Api, user: str, *names: str) -> int:
     store = api.services.app.store
     keys = [store.keys.of_user(UserId(user), name) for name in names]
-    gone: int = await store.cache.one(Call("DEL", tuple(keys)))
-    return gone
+    deleted: int = await store.cache.one(Call("DEL", tuple(keys)))
+    return deleted
 
 
 @pytest.mark.parametrize("name", STATE_KEYS)
-async def test_whatever_is_evicted_answers_stay_the_same(api: Api, other_api: Api, name: str) -> None:
-    alice, *_ = await _busy(api)
+async def test_reads_return_the_same_after_an_eviction(api: Api, other_api: Api, name: str) -> None:
+    alice, *_ = await create_busy_user(api)
     listener = await api.listen(alice)
-    shown = await _shown(api, alice)
-    assert await _evict(api, alice, name) == 1
-    assert await _shown(other_api, alice) == shown
-    await _evict(api, alice, name)
-    again = await gather_all(*(_shown(process, alice) for process in (api, other_api) for _ in range(5)))
-    assert all(answer == shown for answer in again)
+    before = await read_everything(api, alice)
+    assert await evict(api, alice, name) == 1
+    assert await read_everything(other_api, alice) == before
+    await evict(api, alice, name)
+    answers = await gather_all(*(read_everything(process, alice) for process in (api, other_api) for _ in range(5)))
+    assert all(answer == before for answer in answers)
     await listener.stop()
 
 
 @pytest.mark.parametrize("name", STATE_KEYS)
-async def test_whatever_is_evicted_a_device_goes_on_seeing_what_happens(api: Api, other_api: Api, name: str) -> None:
-    alice, bob, carol, *_ = await _busy(api)
+async def test_a_device_stays_up_to_date_after_an_eviction(api: Api, other_api: Api, name: str) -> None:
+    alice, bob, carol, *_ = await create_busy_user(api)
     devices = [ApiDevice(api, alice), ApiDevice(other_api, alice)]
     for device in devices:
         await device.start()
         await device.agrees()
-    assert await _evict(api, alice, name) == 1
+    assert await evict(api, alice, name) == 1
     await api.send(bob, alice)
     await api.send(carol, alice, subBiz="shop")
     for device in devices:
         await device.agrees()
-    await _evict(api, alice, name)
+    await evict(api, alice, name)
     await other_api.mark_read(alice, private_id(alice, bob))
     for device in devices:
         await device.agrees()
 
 
 @pytest.mark.parametrize("name", STATE_KEYS)
-async def test_whatever_is_evicted_a_device_that_asks_for_nothing_hears_of_the_next_message(
+async def test_a_listening_device_receives_the_next_message_after_an_eviction(
     api: Api, other_api: Api, name: str
 ) -> None:
-    alice, bob, *_ = await _busy(api)
+    alice, bob, *_ = await create_busy_user(api)
     listener = await other_api.listen(alice)
-    assert await _evict(api, alice, name) == 1
+    assert await evict(api, alice, name) == 1
     sent = await api.send(bob, alice)
     event = await listener.next()
     assert event.get("reset") or event["message"] == sent["message"]
 
 
 @pytest.mark.parametrize("name", USER_KEYS)
-async def test_whatever_is_evicted_changes_work_and_count_once(api: Api, other_api: Api, name: str) -> None:
-    alice, bob, *_ = await _busy(api)
+async def test_changes_after_an_eviction_are_counted_once(api: Api, other_api: Api, name: str) -> None:
+    alice, bob, *_ = await create_busy_user(api)
     conversation = private_id(alice, bob)
     for process in (api, other_api):
         await process.send(bob, alice)
-        await _evict(process, alice, name)
+        await evict(process, alice, name)
         session = await process.mark_read(alice, conversation)
         assert (session["unreadCount"], session["unreadStatus"]) == (0, False)
-        await _evict(process, alice, name)
+        await evict(process, alice, name)
         await process.send(bob, alice)
         assert await process.unread(alice, conversation) == 1
 
 
-async def test_the_clock_goes_on_whatever_is_evicted(api: Api, other_api: Api) -> None:
-    alice, bob, *_ = await _busy(api)
-    last = 0
+async def test_the_clock_continues_after_an_eviction(api: Api, other_api: Api) -> None:
+    alice, bob, *_ = await create_busy_user(api)
+    last_tick = 0
     for name in STATE_KEYS:
         for process in (api, other_api):
             before = (await process.data(alice, SYNC))["syncSessions"]["cursor"]
-            await _evict(process, alice, name)
+            await evict(process, alice, name)
             await process.send(bob, alice)
             delta = (await process.data(alice, SYNC, since=before))["syncSessions"]
             newest = max(session["activeTs"] for session in delta["sessions"])
-            assert newest > last
-            last = newest
+            assert newest > last_tick
+            last_tick = newest
 
 
-async def test_what_is_evicted_while_a_state_is_loaded_does_not_get_lost(api: Api) -> None:
-    """A message that came while the state was read waits in a list, and the list may go."""
-    alice, bob, *_ = await _busy(api)
+async def test_pending_messages_evicted_during_a_load_are_not_lost(api: Api) -> None:
+    """A message that arrives during a load waits in a list, and the list may be evicted."""
+    alice, bob, *_ = await create_busy_user(api)
     store = api.services.app.store
     keys = store.keys.user(UserId(alice))
-    await _evict(api, alice, *USER_KEYS)
+    await evict(api, alice, *USER_KEYS)
     now = store.clock.now_ms()
     assert await store.cache.one(Call("load_begin", keys, (now, "mine", 60_000))) == b"go"
-    # Read now, without what comes next.
+    # Read the rows now, without the next message.
     records = await store.session_rows.read(UserId(alice))
     await api.send(bob, alice)
-    assert await _evict(api, alice, "pending") == 1
+    assert await evict(api, alice, "pending") == 1
     finish = Call("load_finish", keys, (now, "mine", "epoch", now, 0))
     assert len(records) > 0
     assert await store.cache.one(finish) == 0
     assert await api.unread(alice, private_id(alice, bob)) == 2
 
 
-async def test_a_state_that_is_loaded_while_one_leaves_a_group_ends_at_the_last_message_one_could_see(
+async def test_a_state_loaded_during_a_departure_ends_at_the_last_visible_message(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group, "seen")
     await api.wait_until_idle()
-    await _evict(api, bob, *USER_KEYS)
+    await evict(api, bob, *USER_KEYS)
     mongo: Any = api.services.app.store.mongo
-    find, left = mongo.find, False
+    find, has_left = mongo.find, False
 
-    async def find_first(collection: str, *args: Any, **more: Any) -> Any:
-        nonlocal left
-        rows = await find(collection, *args, **more)
-        if collection == SESSION_ROWS and not left:
-            left = True
+    async def find_then_leave(collection: str, *args: Any, **options: Any) -> Any:
+        nonlocal has_left
+        rows = await find(collection, *args, **options)
+        if collection == SESSION_ROWS and not has_left:
+            has_left = True
             await api.leave(bob, group)
-            await api.send(alice, group, "not for who left")
+            await api.send(alice, group, "after the departure")
             await api.wait_until_idle()
         return rows
 
-    monkeypatch.setattr(mongo, "find", find_first)
+    monkeypatch.setattr(mongo, "find", find_then_leave)
     session = await api.own_session(bob, group)
-    assert left
+    assert has_left
     assert (session["writeSeq"], session["unreadCount"], session["lastMessage"]["content"]) == (1, 1, "seen")
 
 
-async def test_a_state_that_was_half_written_when_its_loader_died_is_loaded_anew(api: Api) -> None:
-    alice, *_ = await _busy(api)
-    shown = await _shown(api, alice)
+async def test_a_half_loaded_state_of_a_dead_server_is_loaded_again(api: Api) -> None:
+    alice, *_ = await create_busy_user(api)
+    before = await read_everything(api, alice)
     store = api.services.app.store
     keys = store.keys.user(UserId(alice))
-    await _evict(api, alice, *USER_KEYS)
+    await evict(api, alice, *USER_KEYS)
     now = store.clock.now_ms()
-    await store.cache.one(Call("load_begin", keys, (now, "dead", 300)))
+    await store.cache.one(Call("load_begin", keys, (now, "dead", 60_000)))
     record = '{"s":9,"n":9,"r":0,"rn":0,"d":0,"p":0,"a":9,"w":9}'
-    assert await store.cache.one(Call("load_part", keys, (now, "dead", 300, "g_1", record))) == 1
-    assert await _shown(api, alice) == shown
-    assert await store.cache.one(Call("load_part", keys, (now, "dead", 300, "g_2", record))) == 0
-    assert await _shown(api, alice) == shown
+    assert await store.cache.one(Call("load_part", keys, (now, "dead", 1, "g_1", record))) == 1
+    assert await read_everything(api, alice) == before
+    assert await store.cache.one(Call("load_part", keys, (now, "dead", 1, "g_2", record))) == 0
+    assert await read_everything(api, alice) == before
 
 
-async def test_many_who_ask_on_two_servers_load_a_state_once(api: Api, other_api: Api) -> None:
-    alice, *_ = await _busy(api)
-    shown = await _shown(api, alice)
-    # Names of people are read by each server once.
-    assert await _shown(other_api, alice) == shown
+async def test_concurrent_readers_at_two_servers_load_a_state_once(api: Api, other_api: Api) -> None:
+    alice, *_ = await create_busy_user(api)
+    before = await read_everything(api, alice)
+    # Each server reads the names of users once.
+    assert await read_everything(other_api, alice) == before
     stores = [process.services.app.store for process in (api, other_api)]
-    await _evict(api, alice, *STATE_KEYS)
-    before = sum(store.mongo.trips for store in stores)
-    answers = await gather_all(*(_shown(process, alice) for process in (api, other_api) for _ in range(25)))
-    assert all(answer == shown for answer in answers)
-    # Its rows, the heads they belong to, ticks of what moved just now; and what housekeeping does.
-    assert sum(store.mongo.trips for store in stores) - before <= 10
+    await evict(api, alice, *STATE_KEYS)
+    trips_before = sum(store.mongo.trips for store in stores)
+    answers = await gather_all(*(read_everything(process, alice) for process in (api, other_api) for _ in range(25)))
+    assert all(answer == before for answer in answers)
+    # The rows, the heads, recent ticks, and the queries of housekeeping.
+    assert sum(store.mongo.trips for store in stores) - trips_before <= 10
 
 
-async def test_a_device_whose_routes_and_state_are_both_gone_is_found_by_housekeeping(api: Api) -> None:
-    alice, bob, *_ = await _busy(api)
+async def test_housekeeping_restores_evicted_routes_of_a_listening_device(api: Api) -> None:
+    alice, bob, *_ = await create_busy_user(api)
     device = ApiDevice(api, alice)
     await device.start()
-    await _evict(api, alice, *STATE_KEYS)
+    await evict(api, alice, *STATE_KEYS)
     await api.send(bob, alice)
     await api.services.app.hub.renew_routes()
     await device.agrees()
 
 
-async def test_loss_of_everything_at_once_under_load_never_shows(api: Api, other_api: Api, deployments: object) -> None:
-    """While messages come and states are lost over and over, what a reader is shown only ever goes forward."""
-    alice, bob, carol, *_ = await _busy(api)
+async def test_repeated_evictions_under_load_are_never_visible(api: Api, other_api: Api, deployments: object) -> None:
+    """While messages arrive and states are lost repeatedly, the state that a reader sees only moves forward."""
+    alice, bob, carol, *_ = await create_busy_user(api)
     conversation = ConversationId(private_id(alice, bob))
     sent = 1
-    done = asyncio.Event()
+    all_sent = asyncio.Event()
 
     async def write() -> None:
         nonlocal sent
         for _ in range(30):
             await api.send(bob, alice)
             sent += 1
-        done.set()
+        all_sent.set()
 
     async def read(process: Api) -> None:
-        shown: Json = {"writeSeq": 0, "unreadCount": 0, "activeTs": 0}
-        while not done.is_set():
+        before: Json = {"writeSeq": 0, "unreadCount": 0, "activeTs": 0}
+        while not all_sent.is_set():
             acknowledged = sent
             session = await process.session(alice, conversation)
             assert session is not None
-            assert session["writeSeq"] >= max(shown["writeSeq"], acknowledged)
+            assert session["writeSeq"] >= max(before["writeSeq"], acknowledged)
             assert session["unreadCount"] == session["writeSeq"]
-            assert session["activeTs"] >= shown["activeTs"]
-            shown = session
+            assert session["activeTs"] >= before["activeTs"]
+            before = session
 
-    async def lose() -> None:
-        while not done.is_set():
-            await _evict(api, alice, *STATE_KEYS)
+    async def evict_repeatedly() -> None:
+        while not all_sent.is_set():
+            await evict(api, alice, *STATE_KEYS)
             await asyncio.sleep(0.03)
 
-    await gather_all(write(), read(api), read(other_api), lose())
+    await gather_all(write(), read(api), read(other_api), evict_repeatedly())
 
-    async def all_there() -> bool:
+    async def is_complete() -> bool:
         return await other_api.unread(alice, conversation) == sent
 
-    await wait_until(all_there)
+    await wait_until(is_complete)
     page = (await api.data(carol, SESSIONS))["sessions"]
     assert page["totalUnread"] == 0
 
 
-async def test_messages_that_come_while_a_large_state_is_loaded_do_not_hold_it_up(
+async def test_messages_during_the_load_of_a_large_state_do_not_delay_it(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody listens, their state is gone, and parts of it are being put back while they are written to."""
+    """A listening user's state is gone, and messages arrive while parts of it are written back."""
     monkeypatch.setattr("store.sessions.session_store._PART", 1)
-    alice, bob, *_ = await _busy(api)
+    alice, bob, *_ = await create_busy_user(api)
     device = ApiDevice(api, alice)
     await device.start()
     store = api.services.app.store
-    await _evict(api, alice, "meta")
-    began = store.mongo.trips
-    loading = asyncio.create_task(store.sessions.load(UserId(alice)))
+    await evict(api, alice, "meta")
+    trips_before = store.mongo.trips
+    load = asyncio.create_task(store.sessions.load(UserId(alice)))
     for _ in range(3):
         await api.send(bob, alice)
-    await loading
+    await load
     assert await api.unread(alice, private_id(alice, bob)) == 4
     await device.agrees()
-    assert store.mongo.trips - began < 40
+    assert store.mongo.trips - trips_before < 40

@@ -1,4 +1,4 @@
-"""Whatever stands where an id belongs: null in a query, NOT_FOUND in a mutation and for a subscription."""
+"""Arbitrary strings as ids: null in a query, NOT_FOUND in a mutation and a subscription."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERY_QUERY = """query ($id: ID!) {
     messages(conversationId: $id) { edges { cursor } }
     user(id: $id) { id }
 }"""
-NOTHING = dict.fromkeys(("node", "conversation", "group", "message", "session", "messages", "user"))
+ALL_NULL = dict.fromkeys(("node", "conversation", "group", "message", "session", "messages", "user"))
 
 characters = st.characters(codec=None, exclude_categories=())
 spellings = st.text(st.sampled_from("aZ09_~.-@:{}*$\\/ \n\x00pgsmcwb"), max_size=24)
@@ -32,61 +32,61 @@ near_misses = st.one_of(
     st.builds("p_{}_{}~{}".format, spellings, spellings, spellings),
     st.builds("s_{}_{}".format, spellings, st.one_of(spellings, st.builds("g_{}".format, numbers))),
 )
-nonsense = st.one_of(
+arbitrary_ids = st.one_of(
     st.text(characters, max_size=80), spellings, near_misses, st.builds(str.__mul__, near_misses, st.integers(0, 500))
 )
-few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+few_examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 @dataclass(frozen=True)
-class Place:
+class IdCase:
     api: Api
     alice: str
     group: str
 
 
 @pytest.fixture(scope="module")
-async def place(process: Api) -> Place:
+async def case_(process: Api) -> IdCase:
     alice, bob, carol = await process.create_users("alice", "bob", "carol")
     group = await process.create_group(alice, bob, carol)
     await process.send(alice, group)
     await process.send(alice, bob)
-    return Place(process, alice, group)
+    return IdCase(process, alice, group)
 
 
-@few
-@given(id=nonsense)
-async def test_queries_answer_null_without_an_error(place: Place, id: str) -> None:
-    assert await place.api.data(place.alice, EVERY_QUERY, id=id) == NOTHING
+@few_examples
+@given(id=arbitrary_ids)
+async def test_queries_return_null_without_an_error(case_: IdCase, id: str) -> None:
+    assert await case_.api.data(case_.alice, EVERY_QUERY, id=id) == ALL_NULL
 
 
-@few
-@given(id=nonsense)
-async def test_mutations_and_subscriptions_answer_not_found_and_store_nothing(place: Place, id: str) -> None:
-    api, alice = place.api, place.alice
+@few_examples
+@given(id=arbitrary_ids)
+async def test_mutations_and_subscriptions_return_not_found(case_: IdCase, id: str) -> None:
+    api, alice = case_.api, case_.alice
     stored = await api.stored_documents()
     for query in (MARK_READ, DELETE, MUTE, PIN, SET_UNREAD):
-        asked = {"id": id} | ({"muted": True} if query is MUTE else {})
-        assert await api.expect_refusal(alice, query, **asked) == Refusal("NOT_FOUND", "conversationId")
-    refusal = await api.expect_refusal(alice, ASSIGN, ids=[place.group, id], category="work")
+        variables = {"id": id} | ({"muted": True} if query is MUTE else {})
+        assert await api.expect_refusal(alice, query, **variables) == Refusal("NOT_FOUND", "conversationId")
+    refusal = await api.expect_refusal(alice, ASSIGN, ids=[case_.group, id], category="work")
     assert refusal == Refusal("NOT_FOUND", "conversationIds")
     assert await api.expect_refusal(alice, INVITE, id=id, users=[alice]) == Refusal("NOT_FOUND", "groupId")
-    assert await api.expect_refusal(alice, INVITE, id=place.group, users=[id]) == Refusal("NOT_FOUND", "userIds")
+    assert await api.expect_refusal(alice, INVITE, id=case_.group, users=[id]) == Refusal("NOT_FOUND", "userIds")
     for to in ("conversationId", "toUserId"):
         assert await api.expect_refusal(alice, SEND, input={to: id, "content": "x"}) == Refusal("NOT_FOUND", to)
     for key in (None, "key"):
-        made = {"name": "x", "memberIds": [id, f"{id}x"], "idempotencyKey": key}
-        assert await api.expect_refusal(alice, CREATE_GROUP, input=made) == Refusal("NOT_FOUND", "memberIds")
+        group_input = {"name": "x", "memberIds": [id, f"{id}x"], "idempotencyKey": key}
+        assert await api.expect_refusal(alice, CREATE_GROUP, input=group_input) == Refusal("NOT_FOUND", "memberIds")
     with pytest.raises(RequestRefused) as caught:
         await api.subscribe(alice, LIVE_MESSAGES, id=id)
     assert parse_refusal(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
     assert await api.stored_documents() == stored
 
 
-@few
-@given(text=nonsense)
-async def test_no_cursor_makes_the_server_fail(place: Place, text: str) -> None:
-    api, alice = place.api, place.alice
+@few_examples
+@given(text=arbitrary_ids)
+async def test_arbitrary_cursors_cause_no_internal_error(case_: IdCase, text: str) -> None:
+    api, alice = case_.api, case_.alice
     delta = await api.data(alice, "query ($c: Cursor) { syncSessions(since: $c) { reset sessions { id } } }", c=text)
     assert delta["syncSessions"]["reset"] is True
     assert len(delta["syncSessions"]["sessions"]) == 2
@@ -94,12 +94,12 @@ async def test_no_cursor_makes_the_server_fail(place: Place, text: str) -> None:
     assert await api.expect_refusal(alice, query, c=text) == Refusal("INVALID_INPUT", "after")
 
 
-async def test_numbers_are_ids_as_graphql_has_it(place: Place) -> None:
-    assert await place.api.data(place.alice, EVERY_QUERY, id=5) == NOTHING
+async def test_numbers_are_accepted_as_ids(case_: IdCase) -> None:
+    assert await case_.api.data(case_.alice, EVERY_QUERY, id=5) == ALL_NULL
 
 
 @pytest.mark.parametrize("id", [None, 1.5, True, [], {}], ids=str)
-async def test_what_is_no_id_at_all_is_invalid(place: Place, id: object) -> None:
-    response = await place.api.run(place.alice, EVERY_QUERY, id=id)
+async def test_values_of_other_types_are_refused_as_ids(case_: IdCase, id: object) -> None:
+    response = await case_.api.run(case_.alice, EVERY_QUERY, id=id)
     assert response.get("data") is None
     assert {error["extensions"]["code"] for error in response["errors"]} == {"INVALID_INPUT"}

@@ -1,4 +1,4 @@
-"""Folders: putting sessions into them, listing them, and what each adds up to."""
+"""Categories: assigning sessions to them, listing them, and their counts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.api.session_calls import ASSIGN, SESSIONS
 from tests.clock import ManualClock
 
 
-async def talks(api: Api, count: int) -> tuple[str, list[str], list[str]]:
-    """Somebody to whom others wrote one message each, in order. Answers them, the others, and where."""
+async def create_conversations(api: Api, count: int) -> tuple[str, list[str], list[str]]:
+    """Return alice, users who each sent her one message in this order, and their conversations."""
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(count)))
     for other in others:
         await api.send(other, alice)
     return alice, others, [private_id(alice, other) for other in others]
 
 
-def sums(categories: list[Json]) -> dict[str, tuple[int, int]]:
-    return {found["categoryId"]: (found["sessionCount"], found["unreadCount"]) for found in categories}
+def counts_by_category(categories: list[Json]) -> dict[str, tuple[int, int]]:
+    return {category["categoryId"]: (category["sessionCount"], category["unreadCount"]) for category in categories}
 
 
-async def test_sessions_are_answered_in_the_order_of_first_mention_each_once(api: Api) -> None:
-    alice, _, (a, b, c) = await talks(api, 3)
+async def test_assigned_sessions_are_returned_once_in_the_order_given(api: Api) -> None:
+    alice, _, (a, b, c) = await create_conversations(api, 3)
     answer = await api.assign(alice, "work", c, a, c, b, a)
     assert [session["conversation"]["id"] for session in answer] == [c, a, b]
     assert {session["categoryId"] for session in answer} == {"work"}
@@ -35,8 +35,8 @@ async def test_sessions_are_answered_in_the_order_of_first_mention_each_once(api
     assert len({session["activeTs"] for session in answer}) == 3
 
 
-async def test_a_folder_lists_what_is_in_it_as_the_main_list_does(api: Api) -> None:
-    alice, (a, b, c, d, e), conversations = await talks(api, 5)
+async def test_a_category_is_listed_in_the_order_of_the_main_list(api: Api) -> None:
+    alice, (a, b, c, d, e), conversations = await create_conversations(api, 5)
     await api.assign(alice, "work", *conversations[:4])
     await api.assign(alice, "home", conversations[4])
     await api.pin(alice, conversations[1])
@@ -51,19 +51,19 @@ async def test_a_folder_lists_what_is_in_it_as_the_main_list_does(api: Api) -> N
     assert listed["totalUnread"] == await api.total_unread(alice) == 6
 
 
-async def test_what_is_filed_elsewhere_or_taken_out_leaves_its_folder(api: Api) -> None:
-    alice, (a, b), conversations = await talks(api, 2)
+async def test_a_session_moved_or_removed_leaves_its_category(api: Api) -> None:
+    alice, (a, b), conversations = await create_conversations(api, 2)
     await api.assign(alice, "work", *conversations)
     await api.assign(alice, "home", conversations[0])
     assert (await api.titles(alice, category="work"), await api.titles(alice, category="home")) == ([b], [a])
     (session,) = await api.assign(alice, None, conversations[0])
     assert session["categoryId"] is None
     assert await api.titles(alice, category="home") == []
-    assert sums(await api.categories(alice)) == {"work": (1, 1)}
+    assert counts_by_category(await api.categories(alice)) == {"work": (1, 1)}
 
 
-async def test_a_folder_adds_up_what_is_in_it(api: Api) -> None:
-    alice, (a, b, c), conversations = await talks(api, 3)
+async def test_a_category_sums_up_its_sessions(api: Api) -> None:
+    alice, (a, b, c), conversations = await create_conversations(api, 3)
     assert await api.categories(alice) == []
     await api.assign(alice, "work", conversations[0], conversations[1])
     await api.assign(alice, "home", conversations[2])
@@ -83,19 +83,19 @@ async def test_a_folder_adds_up_what_is_in_it(api: Api) -> None:
     assert await api.categories(b) == []
 
 
-async def test_muted_ones_count_as_sessions_and_not_as_unread(api: Api) -> None:
-    alice, _, (a, b, c) = await talks(api, 3)
+async def test_muted_sessions_are_counted_but_their_messages_are_not(api: Api) -> None:
+    alice, _, (a, b, c) = await create_conversations(api, 3)
     await api.assign(alice, "work", a, b, c)
     await api.mute(alice, a)
-    assert sums(await api.categories(alice)) == {"work": (3, 2)}
+    assert counts_by_category(await api.categories(alice)) == {"work": (3, 2)}
     await api.mark_read(alice, b)
-    assert sums(await api.categories(alice)) == {"work": (3, 1)}
+    assert counts_by_category(await api.categories(alice)) == {"work": (3, 1)}
     await api.unmute(alice, a)
-    assert sums(await api.categories(alice)) == {"work": (3, 2)}
+    assert counts_by_category(await api.categories(alice)) == {"work": (3, 2)}
 
 
-async def test_deleted_ones_are_in_no_folder_until_they_live_again(api: Api) -> None:
-    alice, (first, second), (a, b) = await talks(api, 2)
+async def test_deleted_sessions_are_in_no_category_until_revived(api: Api) -> None:
+    alice, (first, second), (a, b) = await create_conversations(api, 2)
     await api.assign(alice, "work", a, b)
     await api.delete(alice, b)
     (work,) = await api.categories(alice)
@@ -105,32 +105,32 @@ async def test_deleted_ones_are_in_no_folder_until_they_live_again(api: Api) -> 
     await api.delete(alice, a)
     assert await api.categories(alice) == []
     await api.send(second, alice)
-    assert sums(await api.categories(alice)) == {"work": (1, 1)}
+    assert counts_by_category(await api.categories(alice)) == {"work": (1, 1)}
     assert await api.titles(alice, category="work") == [second]
 
 
-async def test_the_end_of_a_mute_counts_in_the_folder(open_api: OpenApi) -> None:
+async def test_the_end_of_a_mute_changes_the_unread_count_of_the_category(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("ends", clock) as api:
-        alice, _, (a, b) = await talks(api, 2)
+        alice, _, (a, b) = await create_conversations(api, 2)
         await api.assign(alice, "work", a, b)
         await api.mute(alice, a, clock.ms + 5_000)
-        assert sums(await api.categories(alice)) == {"work": (2, 1)}
+        assert counts_by_category(await api.categories(alice)) == {"work": (2, 1)}
         clock.ms += 5_000
-        assert sums(await api.categories(alice)) == {"work": (2, 2)}
+        assert counts_by_category(await api.categories(alice)) == {"work": (2, 2)}
 
 
-async def test_an_empty_group_in_a_folder_has_no_last_message(api: Api) -> None:
+async def test_a_category_of_an_empty_group_has_no_last_message(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.assign(bob, "groups", group)
-    (found,) = await api.categories(bob)
+    (category,) = await api.categories(bob)
     session = await api.own_session(bob, group)
-    assert (found["sessionCount"], found["lastMessage"], found["writeTs"]) == (1, None, session["writeTs"])
+    assert (category["sessionCount"], category["lastMessage"], category["writeTs"]) == (1, None, session["writeTs"])
 
 
-async def test_filing_leaves_order_total_and_everybody_else_alone(api: Api) -> None:
-    alice, (bob, carol), conversations = await talks(api, 2)
+async def test_assigning_changes_neither_order_nor_totals_nor_other_users(api: Api) -> None:
+    alice, (bob, carol), conversations = await create_conversations(api, 2)
     before = await api.own_session(alice, conversations[0])
     bobs = await api.session(bob, conversations[0])
     (after,) = await api.assign(alice, "work", conversations[0])
@@ -141,40 +141,37 @@ async def test_filing_leaves_order_total_and_everybody_else_alone(api: Api) -> N
     assert await api.sessions(bob, category="work") == []
 
 
-# --- what may be said
-
-
 @pytest.mark.parametrize("name", ["x", "x" * 128, "é🙂" * 64, " padded ", "a_b~c/d", "5", "null"], ids=ascii)
-async def test_every_name_of_1_to_128_characters_is_kept_as_it_is(api: Api, name: str) -> None:
-    alice, (bob,), (talk,) = await talks(api, 1)
-    (session,) = await api.assign(alice, name, talk)
+async def test_names_of_1_to_128_characters_are_kept_unchanged(api: Api, name: str) -> None:
+    alice, (bob,), (conversation,) = await create_conversations(api, 1)
+    (session,) = await api.assign(alice, name, conversation)
     assert session["categoryId"] == name
-    assert sums(await api.categories(alice)) == {name: (1, 1)}
+    assert counts_by_category(await api.categories(alice)) == {name: (1, 1)}
     assert await api.titles(alice, category=name) == [bob]
-    for near in {name[:-1] + "!", name.swapcase(), name.strip()} - {name}:
-        assert await api.titles(alice, category=near) == []
+    for similar_name in {name[:-1] + "!", name.swapcase(), name.strip()} - {name}:
+        assert await api.titles(alice, category=similar_name) == []
 
 
 @pytest.mark.parametrize(
     "name", ["", " ", "\u3000\t", "x" * 129, "🙂" * 129, "a\x00", "a\nb", "\x7f", "\ud800"], ids=ascii
 )
-async def test_other_names_are_refused(api: Api, name: str) -> None:
-    alice, _, (talk,) = await talks(api, 1)
+async def test_invalid_names_are_refused(api: Api, name: str) -> None:
+    alice, _, (conversation,) = await create_conversations(api, 1)
     stored = await api.stored_documents()
-    for ids in ([talk], ["nonsense"], []):
+    for ids in ([conversation], ["nonsense"], []):
         assert await api.expect_refusal(alice, ASSIGN, ids=ids, category=name) == Refusal("INVALID_INPUT", "categoryId")
     assert await api.expect_refusal(alice, SESSIONS, category=name) == Refusal("INVALID_INPUT", "categoryId")
     assert await api.stored_documents() == stored
 
 
-async def test_a_folder_that_does_not_exist_is_empty(api: Api) -> None:
-    alice, _, _ = await talks(api, 1)
+async def test_an_unknown_category_is_empty(api: Api) -> None:
+    alice, _, _ = await create_conversations(api, 1)
     listed = (await api.data(alice, SESSIONS, category="nothing"))["sessions"]
     assert (listed["edges"], listed["pageInfo"]["hasNextPage"], listed["totalUnread"]) == ([], False, 1)
 
 
-async def test_no_sessions_are_no_change(api: Api) -> None:
-    alice, _, _ = await talks(api, 1)
+async def test_assigning_no_sessions_changes_nothing(api: Api) -> None:
+    alice, _, _ = await create_conversations(api, 1)
     device = await api.listen(alice, LIVE_SESSIONS)
     stored = await api.stored_documents()
     assert await api.assign(alice, "work") == []
@@ -182,10 +179,10 @@ async def test_no_sessions_are_no_change(api: Api) -> None:
     await device.expect_no_event(0.02)
 
 
-@pytest.mark.parametrize("wrong", ["foreign", "unknown", "nonsense", "empty", "unwritten", "half a character"])
+@pytest.mark.parametrize("invalid_id", ["foreign", "unknown", "nonsense", "empty", "no messages", "lone surrogate"])
 @pytest.mark.parametrize("place", [0, 1, 2])
-async def test_one_that_is_not_ones_own_and_nothing_changes(api: Api, wrong: str, place: int) -> None:
-    alice, (bob, carol), conversations = await talks(api, 2)
+async def test_one_foreign_session_refuses_the_whole_call(api: Api, invalid_id: str, place: int) -> None:
+    alice, (bob, carol), conversations = await create_conversations(api, 2)
     await api.send(bob, carol)
     await api.set_unread(alice, conversations[0])
     ids = {
@@ -193,13 +190,13 @@ async def test_one_that_is_not_ones_own_and_nothing_changes(api: Api, wrong: str
         "unknown": "g_1",
         "nonsense": "nonsense",
         "empty": "",
-        "unwritten": private_id(alice, "nobody"),
-        "half a character": "\ud800",
+        "no messages": private_id(alice, "nobody"),
+        "lone surrogate": "\ud800",
     }
     device = await api.listen(alice, LIVE_SESSIONS)
     before, stored = await api.sessions(alice), await api.stored_documents()
-    named = [*conversations[:place], ids[wrong], *conversations[place:]]
-    assert await api.expect_refusal(alice, ASSIGN, ids=named, category="work") == Refusal(
+    given = [*conversations[:place], ids[invalid_id], *conversations[place:]]
+    assert await api.expect_refusal(alice, ASSIGN, ids=given, category="work") == Refusal(
         "NOT_FOUND", "conversationIds"
     )
     assert await api.stored_documents() == stored
@@ -207,11 +204,8 @@ async def test_one_that_is_not_ones_own_and_nothing_changes(api: Api, wrong: str
     await device.expect_no_event(0.02)
 
 
-# --- one event
-
-
-async def test_one_event_carries_what_changed_and_only_that(api: Api, other_api: Api) -> None:
-    alice, _, (a, b, c, d) = await talks(api, 4)
+async def test_one_event_carries_exactly_the_changed_sessions(api: Api, other_api: Api) -> None:
+    alice, _, (a, b, c, d) = await create_conversations(api, 4)
     await api.assign(alice, "work", b)
     cursor = (await api.data(alice, SYNC))["syncSessions"]["cursor"]
     devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
@@ -229,48 +223,47 @@ async def test_one_event_carries_what_changed_and_only_that(api: Api, other_api:
     assert (await api.own_session(alice, c))["categoryId"] is None
 
 
-async def test_a_missed_call_is_caught_up_whole(api: Api) -> None:
-    alice, _, conversations = await talks(api, 3)
+async def test_a_missed_assignment_is_caught_up_in_one_event(api: Api) -> None:
+    alice, _, conversations = await create_conversations(api, 3)
     cursor = (await api.data(alice, SYNC))["syncSessions"]["cursor"]
     answer = await api.assign(alice, "work", *conversations)
     missed = await api.subscribe(alice, LIVE_SESSIONS, since=cursor)
-    part = await missed.next()
-    assert (part["reason"], part["hasMore"], part["reset"]) == ("CATCH_UP", False, False)
-    assert part["sessions"] == sorted(answer, key=lambda session: session["activeTs"])
+    event = await missed.next()
+    assert (event["reason"], event["hasMore"], event["reset"]) == ("CATCH_UP", False, False)
+    assert event["sessions"] == sorted(answer, key=lambda session: session["activeTs"])
 
 
-async def test_calls_at_once_leave_the_last_of_them_whole(api: Api, other_api: Api) -> None:
-    alice, _, conversations = await talks(api, 4)
-    names = [f"folder {number}" for number in range(8)]
+async def test_concurrent_assignments_are_never_mixed(api: Api, other_api: Api) -> None:
+    alice, _, conversations = await create_conversations(api, 4)
+    names = [f"category {number}" for number in range(8)]
     await gather_all(
         *((api, other_api)[turn % 2].assign(alice, name, *conversations) for turn, name in enumerate(names))
     )
-    (found,) = await api.categories(alice)
-    assert found["categoryId"] in names
-    assert found["sessionCount"] == 4
-
-
-# --- many
+    (category,) = await api.categories(alice)
+    assert category["categoryId"] in names
+    assert category["sessionCount"] == 4
 
 
 @pytest.fixture(scope="module")
-def thousand(process: Api, deployments: Deployments) -> Owner:
-    """Somebody with 1,000 conversations. Inserted: through the API they would take a quarter of a minute."""
+def owner_of_thousand(process: Api, deployments: Deployments) -> Owner:
+    """A user with 1,000 conversations, inserted directly: creating them through the API takes 15 seconds."""
     database = deployments.mongo[deployments.settings("main").mongo_database]
     owner = insert_owner(database, f"alice-{secrets.token_hex(4)}", 1000)
     insert_people(database, owner.peers)
     return owner
 
 
-LEAN = """mutation ($ids: [ID!]!, $category: ID) { assignCategory(conversationIds: $ids, categoryId: $category) {
+SHORT_ASSIGN = """mutation ($ids: [ID!]!, $category: ID) { assignCategory(conversationIds: $ids, categoryId: $category) {
     id categoryId activeTs } }"""
-LEAN_LIVE = """subscription { syncSession { reason hasMore reset totalUnread cursor sessions { id categoryId } } }"""
+SHORT_LIVE_SESSIONS = (
+    """subscription { syncSession { reason hasMore reset totalUnread cursor sessions { id categoryId } } }"""
+)
 
 
-async def test_a_thousand_at_once_are_one_event(api: Api, thousand: Owner) -> None:
-    alice, conversations = thousand.user, thousand.conversations
-    device = await api.listen(alice, LEAN_LIVE)
-    answer = (await api.data(alice, LEAN, ids=conversations, category="all"))["assignCategory"]
+async def test_assigning_a_thousand_sessions_sends_one_event(api: Api, owner_of_thousand: Owner) -> None:
+    alice, conversations = owner_of_thousand.user, owner_of_thousand.conversations
+    device = await api.listen(alice, SHORT_LIVE_SESSIONS)
+    answer = (await api.data(alice, SHORT_ASSIGN, ids=conversations, category="all"))["assignCategory"]
     assert [session["id"] for session in answer] == [f"s_{alice}_{conversation}" for conversation in conversations]
     assert {session["categoryId"] for session in answer} == {"all"}
     assert len({session["activeTs"] for session in answer}) == 1000
@@ -278,26 +271,26 @@ async def test_a_thousand_at_once_are_one_event(api: Api, thousand: Owner) -> No
     assert (event["reason"], event["hasMore"], event["reset"]) == ("CATEGORY", False, False)
     assert sorted(s["id"] for s in event["sessions"]) == sorted(s["id"] for s in answer)
     await device.expect_no_event(0.1)
-    assert sums(await api.categories(alice)) == {"all": (1000, len(thousand.unread))}
-    assert await api.data(alice, LEAN, ids=conversations, category="all") == {"assignCategory": answer}
+    assert counts_by_category(await api.categories(alice)) == {"all": (1000, len(owner_of_thousand.unread))}
+    assert await api.data(alice, SHORT_ASSIGN, ids=conversations, category="all") == {"assignCategory": answer}
     await device.expect_no_event(0.1)
 
 
-async def test_more_than_a_thousand_are_refused_though_some_are_the_same(api: Api, thousand: Owner) -> None:
-    alice, conversations = thousand.user, thousand.conversations
+async def test_more_than_a_thousand_ids_are_refused_even_if_some_repeat(api: Api, owner_of_thousand: Owner) -> None:
+    alice, conversations = owner_of_thousand.user, owner_of_thousand.conversations
     stored = await api.stored_documents()
     for ids in ([*conversations, conversations[0]], [conversations[0]] * 1001, ["nonsense"] * 1001):
-        refusal = await api.expect_refusal(alice, LEAN, ids=ids, category="more")
+        refusal = await api.expect_refusal(alice, SHORT_ASSIGN, ids=ids, category="more")
         assert refusal == Refusal("INVALID_INPUT", "conversationIds")
     assert await api.stored_documents() == stored
-    refusal = await api.expect_refusal(alice, LEAN, ids=[*conversations[:-1], "nonsense"], category="more")
+    refusal = await api.expect_refusal(alice, SHORT_ASSIGN, ids=[*conversations[:-1], "nonsense"], category="more")
     assert refusal == Refusal("NOT_FOUND", "conversationIds")
     assert await api.stored_documents() == stored
 
 
-async def test_folders_are_the_same_after_the_cache_was_lost(open_api: OpenApi, deployments: Deployments) -> None:
+async def test_categories_survive_the_loss_of_the_cache(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
-        alice, others, conversations = await talks(api, 4)
+        alice, others, conversations = await create_conversations(api, 4)
         await api.assign(alice, "work", *conversations[:3])
         await asyncio.sleep(0.002)
         await api.assign(alice, "home", conversations[3], conversations[0])
@@ -305,7 +298,7 @@ async def test_folders_are_the_same_after_the_cache_was_lost(open_api: OpenApi, 
         await api.mute(alice, conversations[0])
         await api.wait_until_idle()
         before = await api.categories(alice)
-        assert sums(before) == {"work": (1, 1), "home": (2, 1)}
+        assert counts_by_category(before) == {"work": (1, 1), "home": (2, 1)}
         deployments.flush_redis("lost")
         assert await api.categories(alice) == before
         assert await api.titles(alice, category="home") == [others[3], others[0]]

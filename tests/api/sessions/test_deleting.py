@@ -1,4 +1,4 @@
-"""Deleting one's own view of a conversation: what is left, and who hears of it."""
+"""deleteSession: the user's own session becomes invalid; the conversation stays."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import pytest
 from tests.api.client import LIVE_SESSIONS, SYNC, Api, Json, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 
-both = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
+soft_and_hard = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
 
 
-async def sync(api: Api, user: str, since: str | None = None) -> Json:
+async def sync_sessions(api: Api, user: str, since: str | None = None) -> Json:
     delta: Json = (await api.data(user, SYNC, since=since))["syncSessions"]
     return delta
 
 
-async def talk(api: Api, unread: int = 3) -> tuple[str, str, str]:
-    """Somebody to whom somebody else wrote. Answers them, and where."""
+async def create_conversation(api: Api, unread: int = 3) -> tuple[str, str, str]:
+    """Return alice, bob who wrote to her, and their conversation."""
     alice, bob = await api.create_users("alice", "bob")
     for number in range(unread):
         await api.send(bob, alice, f"{number}")
     return alice, bob, private_id(alice, bob)
 
 
-def kept(session: Json) -> tuple[int, bool, str | None]:
+def user_settings(session: Json) -> tuple[int, bool, str | None]:
     return session["priority"], session["muteStatus"], session["categoryId"]
 
 
-@both
-async def test_what_is_deleted_is_gone_from_list_and_total_and_invalid(api: Api, hard: bool) -> None:
-    alice, _, conversation = await talk(api)
+@soft_and_hard
+async def test_a_deleted_session_is_invalid_and_neither_listed_nor_counted(api: Api, hard: bool) -> None:
+    alice, _, conversation = await create_conversation(api)
     (carol,) = await api.create_users("carol")
     await api.send(carol, alice)
     before = await api.own_session(alice, conversation)
@@ -43,9 +43,9 @@ async def test_what_is_deleted_is_gone_from_list_and_total_and_invalid(api: Api,
     assert await api.total_unread(alice) == 1
 
 
-@both
-async def test_what_is_deleted_still_says_what_it_was(api: Api, hard: bool) -> None:
-    alice, bob, conversation = await talk(api)
+@soft_and_hard
+async def test_a_deleted_session_still_shows_its_conversation(api: Api, hard: bool) -> None:
+    alice, bob, conversation = await create_conversation(api)
     session = await api.delete(alice, conversation, hard)
     assert session["conversation"] == {
         "__typename": "PrivateConversation",
@@ -58,17 +58,17 @@ async def test_what_is_deleted_still_says_what_it_was(api: Api, hard: bool) -> N
     assert node == {"node": {"status": "INVALID"}}
 
 
-@both
-async def test_history_stays(api: Api, hard: bool) -> None:
-    alice, bob, conversation = await talk(api)
+@soft_and_hard
+async def test_deleting_a_session_keeps_the_history(api: Api, hard: bool) -> None:
+    alice, bob, conversation = await create_conversation(api)
     await api.delete(alice, conversation, hard)
     for user in (alice, bob):
         assert [message["content"] for message in await api.history(user, conversation)] == ["0", "1", "2"]
 
 
-@both
-async def test_it_stays_as_it_was_for_everybody_else(api: Api, hard: bool) -> None:
-    alice, bob, conversation = await talk(api)
+@soft_and_hard
+async def test_deleting_a_session_changes_nothing_for_others(api: Api, hard: bool) -> None:
+    alice, bob, conversation = await create_conversation(api)
     await api.send(alice, bob)
     before = await api.session(bob, conversation)
     await api.delete(alice, conversation, hard)
@@ -77,26 +77,26 @@ async def test_it_stays_as_it_was_for_everybody_else(api: Api, hard: bool) -> No
     assert await api.total_unread(bob) == 1
 
 
-@both
+@soft_and_hard
 async def test_deleting_sends_no_receipt(api: Api, hard: bool) -> None:
-    alice, bob, conversation = await talk(api)
+    alice, bob, conversation = await create_conversation(api)
     await api.wait_until_idle()
     before = await api.own_session(bob, conversation)
-    quiet = [await api.listen(bob), await api.listen(bob, LIVE_SESSIONS), await api.listen(alice)]
+    listeners = [await api.listen(bob), await api.listen(bob, LIVE_SESSIONS), await api.listen(alice)]
     await api.delete(alice, conversation, hard)
     await api.wait_until_idle()
-    for listener in quiet:
+    for listener in listeners:
         await listener.expect_no_event(0.03)
     assert await api.session(bob, conversation) == before
     assert (before["peerReadSeq"], before["peerDeliveredSeq"]) == (0, 0)
 
 
-@both
-async def test_the_tombstone_is_synchronised(api: Api, other_api: Api, hard: bool) -> None:
-    alice, _, conversation = await talk(api)
+@soft_and_hard
+async def test_the_deleted_session_is_sent_to_other_devices(api: Api, other_api: Api, hard: bool) -> None:
+    alice, _, conversation = await create_conversation(api)
     (carol,) = await api.create_users("carol")
     await api.send(carol, alice)
-    cursor = (await sync(api, alice))["cursor"]
+    cursor = (await sync_sessions(api, alice))["cursor"]
     devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
     session = await api.delete(alice, conversation, hard)
     for device in devices:
@@ -104,48 +104,48 @@ async def test_the_tombstone_is_synchronised(api: Api, other_api: Api, hard: boo
         assert (event["reason"], event["sessions"], event["totalUnread"]) == ("DELETE", [session], 1)
         await device.expect_no_event(0.02)
     for process in (api, other_api):
-        delta = await sync(process, alice, cursor)
+        delta = await sync_sessions(process, alice, cursor)
         assert (delta["sessions"], delta["totalUnread"], delta["reset"]) == ([session], 1, False)
-    assert [session["conversation"]["title"] for session in (await sync(api, alice))["sessions"]] == [carol]
+    assert [session["conversation"]["title"] for session in (await sync_sessions(api, alice))["sessions"]] == [carol]
     missed = await api.subscribe(alice, LIVE_SESSIONS, since=cursor)
-    part = await missed.next()
-    assert (part["reason"], part["sessions"]) == ("CATCH_UP", [session])
+    event = await missed.next()
+    assert (event["reason"], event["sessions"]) == ("CATCH_UP", [session])
 
 
-async def test_soft_keeps_what_one_chose_and_hard_forgets_it(api: Api) -> None:
-    alice, _, conversation = await talk(api)
+async def test_soft_deletion_keeps_settings_and_hard_deletion_resets_them(api: Api) -> None:
+    alice, _, conversation = await create_conversation(api)
     await api.pin(alice, conversation, 5)
     await api.mute(alice, conversation, 4_000_000_000_000)
     await api.assign(alice, "work", conversation)
     soft = await api.delete(alice, conversation)
-    assert (kept(soft), soft["mutedUntil"]) == ((5, True, "work"), "2096-10-02T07:06:40.000Z")
+    assert (user_settings(soft), soft["mutedUntil"]) == ((5, True, "work"), "2096-10-02T07:06:40.000Z")
     hard = await api.delete(alice, conversation, hard=True)
-    assert (kept(hard), hard["mutedUntil"], hard["status"]) == ((0, False, None), None, "INVALID")
+    assert (user_settings(hard), hard["mutedUntil"], hard["status"]) == ((0, False, None), None, "INVALID")
     assert hard["activeTs"] > soft["activeTs"]
 
 
-@both
-@pytest.mark.parametrize("again", [False, True], ids=["soft again", "hard again"])
-async def test_deleting_what_is_deleted_changes_nothing(api: Api, hard: bool, again: bool) -> None:
-    alice, _, conversation = await talk(api)
+@soft_and_hard
+@pytest.mark.parametrize("hard_again", [False, True], ids=["soft again", "hard again"])
+async def test_deleting_a_deleted_session_changes_nothing(api: Api, hard: bool, hard_again: bool) -> None:
+    alice, _, conversation = await create_conversation(api)
     session = await api.delete(alice, conversation, hard)
     device = await api.listen(alice, LIVE_SESSIONS)
     stored = await api.stored_documents()
-    assert await api.delete(alice, conversation, again) == session
+    assert await api.delete(alice, conversation, hard_again) == session
     assert await api.stored_documents() == stored
     await device.expect_no_event(0.02)
 
 
-async def test_deleting_softly_what_was_deleted_softly_keeps_what_was_kept(api: Api) -> None:
-    alice, _, conversation = await talk(api)
+async def test_a_second_soft_deletion_keeps_the_settings(api: Api) -> None:
+    alice, _, conversation = await create_conversation(api)
     await api.pin(alice, conversation, 5)
     session = await api.delete(alice, conversation)
     assert await api.delete(alice, conversation) == session
     assert session["priority"] == 5
 
 
-async def test_a_muted_one_takes_nothing_more_from_the_total(api: Api) -> None:
-    alice, _, conversation = await talk(api)
+async def test_deleting_a_muted_session_leaves_the_total_unchanged(api: Api) -> None:
+    alice, _, conversation = await create_conversation(api)
     (carol,) = await api.create_users("carol")
     await api.send(carol, alice)
     await api.mute(alice, conversation)
@@ -155,27 +155,24 @@ async def test_a_muted_one_takes_nothing_more_from_the_total(api: Api) -> None:
     assert await api.total_unread(alice) == 1
 
 
-async def test_what_one_chooses_for_a_deleted_one_does_not_bring_it_back(api: Api) -> None:
-    alice, bob, conversation = await talk(api)
+async def test_settings_of_a_deleted_session_do_not_revive_it(api: Api) -> None:
+    alice, bob, conversation = await create_conversation(api)
     await api.delete(alice, conversation)
     await api.pin(alice, conversation, 9)
     await api.mute(alice, conversation)
     await api.assign(alice, "work", conversation)
     session = await api.set_unread(alice, conversation)
-    assert (kept(session), session["unreadStatus"], session["status"]) == ((9, True, "work"), False, "INVALID")
+    assert (user_settings(session), session["unreadStatus"], session["status"]) == ((9, True, "work"), False, "INVALID")
     assert await api.session(alice, conversation) == session
     assert await api.sessions(alice) == await api.sessions(alice, category="work") == await api.categories(alice) == []
-    assert (await sync(api, alice))["sessions"] == []
+    assert (await sync_sessions(api, alice))["sessions"] == []
     assert await api.total_unread(alice) == 0
     await api.send(bob, alice)
     revived = await api.own_session(alice, conversation)
-    assert (kept(revived), revived["status"], revived["unreadCount"]) == ((9, True, "work"), "ACTIVE", 1)
+    assert (user_settings(revived), revived["status"], revived["unreadCount"]) == ((9, True, "work"), "ACTIVE", 1)
 
 
-# --- groups
-
-
-async def test_who_deletes_a_group_from_the_list_is_still_in_it(api: Api) -> None:
+async def test_a_member_who_deletes_the_session_stays_in_the_group(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol, name="The group")
     await api.send(alice, group)
@@ -190,7 +187,7 @@ async def test_who_deletes_a_group_from_the_list_is_still_in_it(api: Api) -> Non
     assert await api.unread(bob, group) == 1
 
 
-async def test_inviting_a_member_who_deleted_it_passes_them_over(api: Api) -> None:
+async def test_inviting_a_member_again_does_not_revive_their_session(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
@@ -201,7 +198,7 @@ async def test_inviting_a_member_who_deleted_it_passes_them_over(api: Api) -> No
     await device.expect_no_event(0.02)
 
 
-async def test_an_owner_who_deletes_it_from_the_list_deletes_no_group(api: Api) -> None:
+async def test_the_owners_deleted_session_does_not_delete_the_group(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.delete(alice, group, hard=True)
@@ -210,29 +207,26 @@ async def test_an_owner_who_deletes_it_from_the_list_deletes_no_group(api: Api) 
     assert (await api.data(bob, query, id=group))["group"] == {"status": "ACTIVE", "owner": {"id": alice}}
 
 
-# --- what is lost, and what comes at once
-
-
-@both
-@pytest.mark.parametrize("kind", ["talk", "group", "empty group"])
-async def test_what_is_deleted_stays_so_though_the_cache_is_lost(
+@soft_and_hard
+@pytest.mark.parametrize("kind", ["private", "group", "empty group"])
+async def test_a_deletion_survives_the_loss_of_the_cache(
     open_api: OpenApi, deployments: Deployments, kind: str, hard: bool
 ) -> None:
     async with open_api("lost") as api:
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
-        conversation = private_id(alice, bob) if kind == "talk" else await api.create_group(bob, alice, carol)
+        conversation = private_id(alice, bob) if kind == "private" else await api.create_group(bob, alice, carol)
         if kind != "empty group":
-            await api.send(bob, alice if kind == "talk" else conversation)
+            await api.send(bob, alice if kind == "private" else conversation)
         await api.pin(alice, conversation, 5)
-        cursor = (await sync(api, alice))["cursor"]
+        cursor = (await sync_sessions(api, alice))["cursor"]
         session = await api.delete(alice, conversation, hard)
         await api.wait_until_idle()
         deployments.flush_redis("lost")
-        again = await api.own_session(alice, conversation)
+        after_loss = await api.own_session(alice, conversation)
         for name in ("status", "unreadCount", "readSeq", "deliveredSeq", "writeSeq", "priority", "writeTs"):
-            assert again[name] == session[name], name
-        assert (again["status"], await api.sessions(alice), await api.total_unread(alice)) == ("INVALID", [], 0)
-        delta = await sync(api, alice, cursor)
+            assert after_loss[name] == session[name], name
+        assert (after_loss["status"], await api.sessions(alice), await api.total_unread(alice)) == ("INVALID", [], 0)
+        delta = await sync_sessions(api, alice, cursor)
         assert [(s["id"], s["status"]) for s in delta["sessions"]] == [(session["id"], "INVALID")]
         assert (await api.delete(alice, conversation))["status"] == "INVALID"
         await api.send(bob, conversation)
@@ -240,14 +234,18 @@ async def test_what_is_deleted_stays_so_though_the_cache_is_lost(
         assert (revived["status"], revived["unreadCount"], revived["priority"]) == ("ACTIVE", 1, 0 if hard else 5)
         await api.wait_until_idle()
         deployments.flush_redis("lost")
-        again = await api.own_session(alice, conversation)
-        assert (again["status"], again["unreadCount"], again["priority"]) == ("ACTIVE", 1, 0 if hard else 5)
-        assert again["readSeq"] == revived["readSeq"]
+        after_loss = await api.own_session(alice, conversation)
+        assert (after_loss["status"], after_loss["unreadCount"], after_loss["priority"]) == (
+            "ACTIVE",
+            1,
+            0 if hard else 5,
+        )
+        assert after_loss["readSeq"] == revived["readSeq"]
         assert await api.total_unread(alice) == 1
 
 
-async def test_deleting_while_messages_come_leaves_exactly_what_came_after(api: Api, other_api: Api) -> None:
-    alice, bob, conversation = await talk(api)
+async def test_deleting_during_arrivals_leaves_exactly_the_later_messages(api: Api, other_api: Api) -> None:
+    alice, bob, conversation = await create_conversation(api)
 
     async def delete() -> None:
         for turn in range(6):
@@ -262,8 +260,8 @@ async def test_deleting_while_messages_come_leaves_exactly_what_came_after(api: 
     assert await api.unread(bob, conversation) == 0
 
 
-async def test_twins_delete_once(api: Api, other_api: Api) -> None:
-    alice, _, conversation = await talk(api)
+async def test_concurrent_deletions_send_one_event(api: Api, other_api: Api) -> None:
+    alice, _, conversation = await create_conversation(api)
     device = await api.listen(alice, LIVE_SESSIONS)
     answers = await gather_all(*(process.delete(alice, conversation) for process in (api, other_api) * 3))
     assert all(answer == answers[0] for answer in answers)
@@ -271,19 +269,19 @@ async def test_twins_delete_once(api: Api, other_api: Api) -> None:
     await device.expect_no_event(0.05)
 
 
-async def test_reading_what_is_deleted_reads_nothing_and_tells_nobody(api: Api) -> None:
+async def test_marking_a_deleted_session_read_changes_nothing(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(bob, alice, carol)
     await api.send(bob, group)
     await api.delete(alice, group)
-    # What the server writes doesn't bring it back, and lies past what was deleted.
+    # A SYSTEM message does not revive the session, and its seq is after the deleted position.
     await api.invite(bob, group, dave)
     await api.wait_until_idle()
     before = await api.own_session(alice, group)
     assert (before["status"], before["writeSeq"]) == ("INVALID", 2)
-    quiet = [await api.listen(alice, LIVE_SESSIONS), await api.listen(bob)]
+    listeners = [await api.listen(alice, LIVE_SESSIONS), await api.listen(bob)]
     for seq in (None, 1, 2):
         assert await api.mark_read(alice, group, seq) == before
     await api.wait_until_idle()
-    for listener in quiet:
+    for listener in listeners:
         await listener.expect_no_event(0.03)

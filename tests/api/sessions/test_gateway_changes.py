@@ -1,4 +1,4 @@
-"""The gateway of a subBiz as a session of its own: muted, pinned, read, and what is left when nothing is behind it."""
+"""Changes of a gateway, the session of a subBiz: muting, pinning, reading it, and its state when no session is behind it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.api.sub_biz import conversation_ids, create_shop_conversations
 from tests.clock import ManualClock
 
 
-async def test_muting_it_takes_its_sum_out_of_the_total(api: Api) -> None:
+async def test_muting_a_gateway_removes_its_sum_from_the_total(api: Api) -> None:
     alice, others, (a, b) = await create_shop_conversations(api, 1, 2)
     (dave,) = await api.create_users("dave")
     await api.send(dave, alice)
@@ -33,7 +33,7 @@ async def test_muting_it_takes_its_sum_out_of_the_total(api: Api) -> None:
     assert (gateway["muteStatus"], await api.total_unread(alice)) == (False, 3)
 
 
-async def test_its_mute_ends_by_itself(open_api: OpenApi) -> None:
+async def test_the_mute_of_a_gateway_expires(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("ends", clock) as api:
         alice, _, _ = await create_shop_conversations(api, 2, 1)
@@ -42,13 +42,13 @@ async def test_its_mute_ends_by_itself(open_api: OpenApi) -> None:
         assert await api.total_unread(alice) == 0
         device = await api.listen(alice, LIVE_SESSIONS)
         clock.ms = until
-        event = await device.next(within=2)
+        event = await device.next()
         assert (event["reason"], conversation_ids(event["sessions"]), event["totalUnread"]) == ("UNMUTE", ["b_shop"], 3)
         assert event["sessions"] == [await api.session(alice, "b_shop")]
         assert await api.total_unread(alice) == 3
 
 
-async def test_a_mute_within_that_ends_moves_it_too(open_api: OpenApi) -> None:
+async def test_the_end_of_a_mute_inside_a_sub_biz_updates_the_gateway(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("within", clock) as api:
         alice, _, (a, _) = await create_shop_conversations(api, 2, 1)
@@ -57,7 +57,7 @@ async def test_a_mute_within_that_ends_moves_it_too(open_api: OpenApi) -> None:
         assert (await api.own_session(alice, "b_shop"))["unreadCount"] == 1
         device = await api.listen(alice, LIVE_SESSIONS)
         clock.ms = until
-        event = await device.next(within=2)
+        event = await device.next()
         assert (event["reason"], conversation_ids(event["sessions"]), event["totalUnread"]) == (
             "UNMUTE",
             [a, "b_shop"],
@@ -66,7 +66,7 @@ async def test_a_mute_within_that_ends_moves_it_too(open_api: OpenApi) -> None:
         assert event["sessions"][1]["unreadCount"] == 3
 
 
-async def test_pinning_it_moves_it_in_the_main_list(api: Api) -> None:
+async def test_pinning_a_gateway_moves_it_in_the_main_list(api: Api) -> None:
     alice, others, (a, _) = await create_shop_conversations(api, 1, 1)
     dave, erin = await api.create_users("dave", "erin")
     for other in (dave, erin):
@@ -89,7 +89,7 @@ async def test_pinning_it_moves_it_in_the_main_list(api: Api) -> None:
     assert await api.titles(alice) == ["shop", dave, erin]
 
 
-async def test_reading_it_reads_everything_within_and_tells_the_senders(api: Api, other_api: Api) -> None:
+async def test_reading_a_gateway_reads_all_sessions_and_sends_receipts(api: Api, other_api: Api) -> None:
     alice, others, conversations = await create_shop_conversations(api, 1, 2, 0)
     group = await api.create_group(others[2], others[0], alice, subBiz="shop")
     await api.send(others[2], group)
@@ -109,14 +109,14 @@ async def test_reading_it_reads_everything_within_and_tells_the_senders(api: Api
         await device.expect_no_event(0.03)
     for other, conversation in ((others[1], conversations[1]), (others[2], group)):
         event = await senders[other].next()
-        told = event["__typename"], event["conversationId"], event["user"]["id"], event["status"]
-        assert told == ("ReceiptAdvanced", conversation, alice, "READ")
+        receipt = event["__typename"], event["conversationId"], event["user"]["id"], event["status"]
+        assert receipt == ("ReceiptAdvanced", conversation, alice, "READ")
     await api.wait_until_idle()
     for sender in senders.values():
         await sender.expect_no_event(0.02)
 
 
-async def test_reading_it_takes_marks_within_away_and_again_changes_nothing(api: Api) -> None:
+async def test_reading_a_gateway_clears_unread_marks_once(api: Api) -> None:
     alice, _, (a, b) = await create_shop_conversations(api, 1, 1)
     await api.mark_read(alice, a)
     await api.set_unread(alice, a)
@@ -130,29 +130,26 @@ async def test_reading_it_takes_marks_within_away_and_again_changes_nothing(api:
     await device.expect_no_event(0.02)
 
 
-@pytest.mark.parametrize("within", [True, False], ids=["valid", "invalid"])
-async def test_what_does_not_apply_to_it_is_refused(api: Api, within: bool) -> None:
+@pytest.mark.parametrize("has_session", [True, False], ids=["valid", "invalid"])
+async def test_mutations_that_gateways_do_not_support_are_refused(api: Api, has_session: bool) -> None:
     alice, _, (a,) = await create_shop_conversations(api, 1)
     (dave,) = await api.create_users("dave")
     await api.send(dave, alice)
-    if not within:
+    if not has_session:
         await api.delete(alice, a)
     device = await api.listen(alice, LIVE_SESSIONS)
     before, stored = await api.session(alice, "b_shop"), await api.stored_documents()
     for query in (SET_UNREAD, DELETE):
         assert await api.expect_refusal(alice, query, id="b_shop") == Refusal("INVALID_INPUT", "conversationId")
-    for named in (["b_shop"], [private_id(alice, dave), "b_shop"]):
-        refusal = await api.expect_refusal(alice, ASSIGN, ids=named, category="work")
+    for given in (["b_shop"], [private_id(alice, dave), "b_shop"]):
+        refusal = await api.expect_refusal(alice, ASSIGN, ids=given, category="work")
         assert refusal == Refusal("INVALID_INPUT", "conversationIds")
     assert await api.stored_documents() == stored
     assert await api.session(alice, "b_shop") == before
     await device.expect_no_event(0.02)
 
 
-# --- what is lost, and a device
-
-
-async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deployments: Deployments) -> None:
+async def test_gateways_survive_the_loss_of_the_cache(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
         alice, others, (_, b, c) = await create_shop_conversations(api, 1, 2, 4)
         await api.send(others[0], alice, subBiz="help", mentions=[alice])
@@ -179,7 +176,7 @@ async def test_it_is_the_same_after_the_cache_was_lost(open_api: OpenApi, deploy
         assert await api.total_unread(alice) == 2
 
 
-async def test_a_device_shows_it_as_a_fresh_one_would(api: Api, other_api: Api) -> None:
+async def test_a_device_that_applies_events_matches_a_fresh_client(api: Api, other_api: Api) -> None:
     alice, others, (a, b) = await create_shop_conversations(api, 1, 1)
     devices = [ApiDevice(process, alice) for process in (api, other_api)]
     for device in devices:
@@ -197,10 +194,10 @@ async def test_a_device_shows_it_as_a_fresh_one_would(api: Api, other_api: Api) 
         await device.agrees()
 
 
-async def test_with_nothing_behind_it_it_keeps_what_was_chosen(open_api: OpenApi, deployments: Deployments) -> None:
+async def test_a_gateway_without_sessions_keeps_its_settings(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
-        alice, others, (talk,) = await create_shop_conversations(api, 1)
-        await api.delete(alice, talk)
+        alice, others, (conversation,) = await create_shop_conversations(api, 1)
+        await api.delete(alice, conversation)
         gateway = await api.pin(alice, "b_shop", 3)
         assert (gateway["status"], gateway["priority"], await api.sessions(alice)) == ("INVALID", 3, [])
         before = await api.mute(alice, "b_shop")
@@ -215,9 +212,7 @@ async def test_with_nothing_behind_it_it_keeps_what_was_chosen(open_api: OpenApi
         assert (gateway["unreadCount"], await api.total_unread(alice)) == (1, 0)
 
 
-async def test_more_within_than_are_read_under_one_lock_are_read_by_one_call(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_call_reads_more_sessions_than_one_lock_covers(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resolvers.sessions.reading._SESSIONS_PER_TRANSACTION", 40)
     (alice,) = await api.create_users("alice")
     others = await api.create_many_users(f"u{secrets.token_hex(4)}", 50)

@@ -1,4 +1,4 @@
-"""The gateway of a subBiz: one session that stands for all within."""
+"""The gateway of a subBiz: one session that represents all sessions inside it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ GATEWAY = f"""query ($id: ID!, $session: ID!) {{
     session: node(id: $session) {{ __typename ... on Session {{ {SESSION} }} }} }}"""
 
 
-async def test_it_sums_up_what_it_stands_for(api: Api) -> None:
+async def test_a_gateway_sums_up_its_sessions(api: Api) -> None:
     alice, others, conversations = await create_shop_conversations(api, 2, 3)
     last = (await api.send(others[0], alice, subBiz="shop", mentions=[alice]))["message"]
-    newest = await api.own_session(alice, conversations[0])
+    changed = await api.own_session(alice, conversations[0])
     gateway = await api.own_session(alice, "b_shop")
-    assert gateway["activeTs"] > newest["activeTs"]
+    assert gateway["activeTs"] > changed["activeTs"]
     assert gateway == {
         "id": f"s_{alice}_b_shop",
         "writeSeq": 0,
@@ -38,7 +38,7 @@ async def test_it_sums_up_what_it_stands_for(api: Api) -> None:
         "subBiz": None,
         "status": "ACTIVE",
         "activeTs": gateway["activeTs"],
-        "writeTs": newest["writeTs"],
+        "writeTs": changed["writeTs"],
         "peerDeliveredSeq": None,
         "peerReadSeq": None,
         "conversation": {"__typename": "SubBizGateway", "id": "b_shop", "type": "SUB_BIZ", "title": "shop"},
@@ -47,7 +47,7 @@ async def test_it_sums_up_what_it_stands_for(api: Api) -> None:
     assert await api.total_unread(alice) == 6
 
 
-async def test_it_is_the_same_wherever_it_is_asked_for(api: Api, other_api: Api) -> None:
+async def test_a_gateway_is_the_same_in_every_query(api: Api, other_api: Api) -> None:
     alice, _, _ = await create_shop_conversations(api, 1, 2)
     for process in (api, other_api):
         gateway = await process.own_session(alice, "b_shop")
@@ -69,7 +69,7 @@ async def test_it_is_the_same_wherever_it_is_asked_for(api: Api, other_api: Api)
         }
 
 
-async def test_of_muted_and_deleted_ones_it_counts_nothing(api: Api) -> None:
+async def test_a_gateway_does_not_count_muted_and_deleted_sessions(api: Api) -> None:
     alice, others, (a, b, c) = await create_shop_conversations(api, 1, 2, 4)
     await api.mute(alice, b)
     gateway = await api.own_session(alice, "b_shop")
@@ -84,7 +84,7 @@ async def test_of_muted_and_deleted_ones_it_counts_nothing(api: Api) -> None:
     assert ((await api.own_session(alice, "b_shop"))["unreadCount"], await api.total_unread(alice)) == (2, 2)
 
 
-async def test_it_goes_with_the_last_one_and_comes_back_with_the_first(api: Api) -> None:
+async def test_a_gateway_is_valid_while_it_has_a_valid_session(api: Api) -> None:
     alice, others, (a, b) = await create_shop_conversations(api, 1, 1)
     await api.delete(alice, a)
     assert (await api.own_session(alice, "b_shop"))["status"] == "ACTIVE"
@@ -102,10 +102,7 @@ async def test_it_goes_with_the_last_one_and_comes_back_with_the_first(api: Api)
     assert await api.sessions(alice) == [gateway]
 
 
-# --- moving with what is within
-
-
-async def test_it_moves_with_every_message_within(api: Api) -> None:
+async def test_a_gateway_moves_with_every_message_inside(api: Api) -> None:
     alice, others, (a, b) = await create_shop_conversations(api, 1, 1)
     for sender, conversation in ((others[0], a), (others[1], b), (alice, a)):
         before = await sync_sessions(api, alice)
@@ -119,20 +116,20 @@ async def test_it_moves_with_every_message_within(api: Api) -> None:
         assert await api.own_session(alice, "b_shop") == gateway
 
 
-@pytest.mark.parametrize("what", ["reading", "muting", "pinning", "marking unread", "filing", "deleting"])
-async def test_it_is_told_beside_the_one_that_changed(api: Api, other_api: Api, what: str) -> None:
+@pytest.mark.parametrize("change", ["reading", "muting", "pinning", "marking unread", "assigning", "deleting"])
+async def test_an_event_carries_the_gateway_with_the_changed_session(api: Api, other_api: Api, change: str) -> None:
     alice, _, (a, _) = await create_shop_conversations(api, 2, 1)
-    acts: dict[str, Callable[[], Awaitable[object]]] = {
+    changes: dict[str, Callable[[], Awaitable[object]]] = {
         "reading": lambda: api.mark_read(alice, a),
         "muting": lambda: api.mute(alice, a),
         "pinning": lambda: api.pin(alice, a),
         "marking unread": lambda: api.set_unread(alice, a),
-        "filing": lambda: api.assign(alice, "work", a),
+        "assigning": lambda: api.assign(alice, "work", a),
         "deleting": lambda: api.delete(alice, a),
     }
     cursor = (await sync_sessions(api, alice))["cursor"]
     devices = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
-    await acts[what]()
+    await changes[change]()
     inside, gateway = await api.own_session(alice, a), await api.own_session(alice, "b_shop")
     assert gateway["activeTs"] > inside["activeTs"]
     for device in devices:
@@ -144,7 +141,7 @@ async def test_it_is_told_beside_the_one_that_changed(api: Api, other_api: Api, 
     assert (await sync_sessions(api, alice, cursor))["sessions"] == [inside, gateway]
 
 
-async def test_who_is_put_into_a_group_within_is_told_of_both(api: Api) -> None:
+async def test_a_new_member_receives_the_session_and_its_gateway(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     devices = {user: await api.listen(user, LIVE_SESSIONS) for user in (alice, bob, carol, dave)}
     group = await api.create_group(alice, bob, carol, subBiz="shop")
@@ -156,7 +153,7 @@ async def test_who_is_put_into_a_group_within_is_told_of_both(api: Api) -> None:
         assert await api.titles(user) == ["shop"]
 
 
-async def test_filing_several_within_moves_it_in_the_same_event(api: Api) -> None:
+async def test_assigning_several_sessions_updates_the_gateway_in_one_event(api: Api) -> None:
     alice, _, conversations = await create_shop_conversations(api, 1, 1, 1)
     device = await api.listen(alice, LIVE_SESSIONS)
     answer = await api.assign(alice, "work", *conversations)
@@ -167,18 +164,18 @@ async def test_filing_several_within_moves_it_in_the_same_event(api: Api) -> Non
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])
-async def test_parts_of_any_size_make_up_what_changed_within(api: Api, first: int) -> None:
+async def test_pages_of_any_size_synchronise_the_same_sessions(api: Api, first: int) -> None:
     alice, others, _ = await create_shop_conversations(api, 1, 1)
     for other in others:
         await api.send(other, alice, subBiz="help")
     since = None
     for _ in range(2):
-        found: list[Json] = []
-        part: Json = {"cursor": since, "hasMore": True}
-        while part["hasMore"]:
-            part = (await api.data(alice, SYNC, since=part["cursor"], first=first))["syncSessions"]
-            found += part["sessions"]
-        assert found == (await sync_sessions(api, alice, since))["sessions"]
-        since = part["cursor"]
+        sessions: list[Json] = []
+        page: Json = {"cursor": since, "hasMore": True}
+        while page["hasMore"]:
+            page = (await api.data(alice, SYNC, since=page["cursor"], first=first))["syncSessions"]
+            sessions += page["sessions"]
+        assert sessions == (await sync_sessions(api, alice, since))["sessions"]
+        since = page["cursor"]
         await api.mark_read(alice, "b_shop")
         await api.send(alice, others[0], subBiz="help")

@@ -1,4 +1,4 @@
-"""What brings a deleted session back, what doesn't, and what is told of what was never read."""
+"""Messages revive a deleted session; SYSTEM messages do not. Receipts for messages that were deleted unread."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from tests.api.client import LIVE_SESSIONS, SYNC, Api, Json, private_id
 from tests.api.conftest import Deployments, OpenApi
 
-both = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
+soft_and_hard = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
 
 
-async def talk(api: Api, unread: int = 3) -> tuple[str, str, str]:
-    """Somebody to whom somebody else wrote, pinned, muted and filed. Answers them, and where."""
+async def create_conversation(api: Api, unread: int = 3) -> tuple[str, str, str]:
+    """Return alice, bob who wrote to her, and their conversation, which she pinned, muted and categorised."""
     alice, bob = await api.create_users("alice", "bob")
     for number in range(unread):
         await api.send(bob, alice, f"{number}")
@@ -26,18 +26,18 @@ def state(session: Json) -> tuple[str, int, int, int]:
     return session["status"], session["writeSeq"], session["readSeq"], session["unreadCount"]
 
 
-def kept(session: Json) -> tuple[int, bool, str | None]:
+def user_settings(session: Json) -> tuple[int, bool, str | None]:
     return session["priority"], session["muteStatus"], session["categoryId"]
 
 
-def receipt(event: Json) -> tuple[str, str, str, int]:
+def receipt_fields(event: Json) -> tuple[str, str, str, int]:
     assert event["__typename"] == "ReceiptAdvanced", event
     return event["conversationId"], event["user"]["id"], event["status"], event["seq"]
 
 
-@both
-async def test_a_message_brings_it_back_as_it_was(api: Api, other_api: Api, hard: bool) -> None:
-    alice, bob, conversation = await talk(api)
+@soft_and_hard
+async def test_a_message_revives_a_deleted_session(api: Api, other_api: Api, hard: bool) -> None:
+    alice, bob, conversation = await create_conversation(api)
     deleted = await api.delete(alice, conversation, hard)
     cursor = (await api.data(alice, SYNC))["syncSessions"]["cursor"]
     synced = [await process.listen(alice, LIVE_SESSIONS) for process in (api, other_api)]
@@ -45,7 +45,7 @@ async def test_a_message_brings_it_back_as_it_was(api: Api, other_api: Api, hard
     await api.send(bob, alice, "new")
     session = await api.own_session(alice, conversation)
     assert state(session) == ("ACTIVE", 4, 3, 1)
-    assert kept(session) == ((0, False, None) if hard else (5, True, "work"))
+    assert user_settings(session) == ((0, False, None) if hard else (5, True, "work"))
     assert session["activeTs"] > deleted["activeTs"]
     assert await api.sessions(alice) == [session]
     assert await api.total_unread(alice) == (1 if hard else 0)
@@ -55,19 +55,19 @@ async def test_a_message_brings_it_back_as_it_was(api: Api, other_api: Api, hard
         await device.expect_no_event(0.03)
 
 
-@both
-async def test_ones_own_message_brings_it_back_too(api: Api, hard: bool) -> None:
-    alice, bob, conversation = await talk(api)
+@soft_and_hard
+async def test_the_users_own_message_revives_a_deleted_session(api: Api, hard: bool) -> None:
+    alice, bob, conversation = await create_conversation(api)
     await api.delete(alice, conversation, hard)
     session = (await api.send(alice, bob))["session"]
     assert state(session) == ("ACTIVE", 4, 4, 0)
-    assert kept(session) == ((0, False, None) if hard else (5, True, "work"))
+    assert user_settings(session) == ((0, False, None) if hard else (5, True, "work"))
     assert await api.sessions(alice) == [session]
     assert await api.total_unread(alice) == 0
 
 
-@both
-async def test_a_deleted_group_comes_back_with_a_message_and_not_with_a_system_message(api: Api, hard: bool) -> None:
+@soft_and_hard
+async def test_a_system_message_does_not_revive_a_deleted_group_session(api: Api, hard: bool) -> None:
     alice, bob, carol, dave, erin = await api.create_users("alice", "bob", "carol", "dave", "erin")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
@@ -84,8 +84,8 @@ async def test_a_deleted_group_comes_back_with_a_message_and_not_with_a_system_m
     assert await api.total_unread(bob) == 1
 
 
-async def test_what_was_unread_when_it_was_deleted_does_not_come_back(api: Api) -> None:
-    alice, bob, conversation = await talk(api, unread=5)
+async def test_messages_unread_at_the_deletion_stay_uncounted(api: Api) -> None:
+    alice, bob, conversation = await create_conversation(api, unread=5)
     await api.mark_read(alice, conversation, 2)
     assert state(await api.delete(alice, conversation)) == ("INVALID", 5, 5, 0)
     for _ in range(2):
@@ -94,8 +94,8 @@ async def test_what_was_unread_when_it_was_deleted_does_not_come_back(api: Api) 
     assert state(await api.mark_read(alice, conversation, 6)) == ("ACTIVE", 7, 6, 1)
 
 
-async def test_it_can_be_deleted_again_and_come_back_again(api: Api) -> None:
-    alice, bob, conversation = await talk(api)
+async def test_a_session_can_be_deleted_and_revived_repeatedly(api: Api) -> None:
+    alice, bob, conversation = await create_conversation(api)
     for turn in range(3):
         deleted = await api.delete(alice, conversation)
         assert state(deleted) == ("INVALID", 3 + 2 * turn, 3 + 2 * turn, 0)
@@ -106,7 +106,7 @@ async def test_it_can_be_deleted_again_and_come_back_again(api: Api) -> None:
     assert await api.total_unread(alice) == 2
 
 
-async def test_writing_to_an_empty_group_that_was_deleted_brings_it_back(api: Api) -> None:
+async def test_a_message_revives_the_deleted_session_of_an_empty_group(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     assert state(await api.delete(bob, group)) == ("INVALID", 0, 0, 0)
@@ -114,12 +114,9 @@ async def test_writing_to_an_empty_group_that_was_deleted_brings_it_back(api: Ap
     assert state(await api.own_session(bob, group)) == ("ACTIVE", 1, 0, 1)
 
 
-# --- receipts
-
-
-@both
-async def test_the_peer_sees_nothing_read_until_it_is(api: Api, hard: bool) -> None:
-    alice, bob, conversation = await talk(api)
+@soft_and_hard
+async def test_the_peer_sees_no_read_position_until_a_real_read(api: Api, hard: bool) -> None:
+    alice, bob, conversation = await create_conversation(api)
     await api.delete(alice, conversation, hard)
     await api.send(bob, alice)
     await api.wait_until_idle()
@@ -130,13 +127,13 @@ async def test_the_peer_sees_nothing_read_until_it_is(api: Api, hard: bool) -> N
     session = await api.mark_read(alice, conversation)
     assert state(session) == ("ACTIVE", 4, 4, 0)
     for listener in listeners.values():
-        assert receipt(await listener.next()) == (conversation, alice, "READ", 4)
+        assert receipt_fields(await listener.next()) == (conversation, alice, "READ", 4)
         await listener.expect_no_event(0.02)
     peer = await api.own_session(bob, conversation)
     assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (4, 4)
 
 
-async def test_reading_what_came_after_tells_all_who_wrote_since_the_last_real_read(api: Api) -> None:
+async def test_reading_a_revived_session_sends_receipts_since_the_last_read(api: Api) -> None:
     alice, bob, carol, dave, erin = await api.create_users("alice", "bob", "carol", "dave", "erin")
     group = await api.create_group(alice, bob, carol, dave, erin)
     await api.send(erin, group)
@@ -149,31 +146,31 @@ async def test_reading_what_came_after_tells_all_who_wrote_since_the_last_real_r
     listeners = {user: await api.listen(user) for user in (alice, bob, carol, dave, erin)}
     await api.mark_read(dave, group)
     for user in (alice, bob, carol, dave):
-        assert receipt(await listeners[user].next()) == (group, dave, "READ", 4), user
+        assert receipt_fields(await listeners[user].next()) == (group, dave, "READ", 4), user
     await api.wait_until_idle()
     for listener in listeners.values():
         await listener.expect_no_event(0.03)
 
 
-async def test_writing_after_deleting_tells_those_whose_messages_that_reads(api: Api) -> None:
-    alice, bob, conversation = await talk(api)
+async def test_writing_after_a_deletion_sends_a_receipt_to_the_peer(api: Api) -> None:
+    alice, bob, conversation = await create_conversation(api)
     await api.delete(alice, conversation)
     await api.wait_until_idle()
-    listener, own = await api.listen(bob), await api.listen(alice)
+    listener, own_device = await api.listen(bob), await api.listen(alice)
     await api.send(alice, bob)
     assert (await listener.next())["message"]["seq"] == 4
-    assert receipt(await listener.next()) == (conversation, alice, "READ", 4)
-    assert (await own.next())["message"]["seq"] == 4
+    assert receipt_fields(await listener.next()) == (conversation, alice, "READ", 4)
+    assert (await own_device.next())["message"]["seq"] == 4
     await api.wait_until_idle()
-    for device in (listener, own):
+    for device in (listener, own_device):
         await device.expect_no_event(0.03)
     peer = await api.own_session(bob, conversation)
     assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (4, 4)
 
 
 @pytest.mark.parametrize("seq", [0, 1, 3])
-async def test_reading_no_further_than_was_deleted_changes_nothing(api: Api, seq: int) -> None:
-    alice, bob, conversation = await talk(api)
+async def test_reading_up_to_a_deleted_position_changes_nothing(api: Api, seq: int) -> None:
+    alice, bob, conversation = await create_conversation(api)
     await api.delete(alice, conversation)
     await api.send(bob, alice)
     await api.wait_until_idle()
@@ -188,34 +185,38 @@ async def test_reading_no_further_than_was_deleted_changes_nothing(api: Api, seq
 
 
 @pytest.mark.parametrize("when", ["before the message", "before reading", "after reading"])
-async def test_that_holds_though_the_cache_is_lost(open_api: OpenApi, deployments: Deployments, when: str) -> None:
+async def test_a_revived_session_survives_the_loss_of_the_cache(
+    open_api: OpenApi, deployments: Deployments, when: str
+) -> None:
     async with open_api("lost") as api:
-        alice, bob, conversation = await talk(api)
+        alice, bob, conversation = await create_conversation(api)
         await api.unmute(alice, conversation)
         await api.delete(alice, conversation)
 
-        async def lose(now: str) -> None:
+        async def lose_redis_at(moment: str) -> None:
             await api.wait_until_idle()
-            if now == when:
+            if moment == when:
                 deployments.flush_redis("lost")
 
-        await lose("before the message")
+        await lose_redis_at("before the message")
         await api.send(bob, alice)
-        await lose("before reading")
+        await lose_redis_at("before reading")
         assert state(await api.own_session(alice, conversation)) == ("ACTIVE", 4, 3, 1)
         peer = await api.own_session(bob, conversation)
         assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (0, 0)
         await api.mark_read(alice, conversation)
-        await lose("after reading")
+        await lose_redis_at("after reading")
         assert state(await api.own_session(alice, conversation)) == ("ACTIVE", 4, 4, 0)
         peer = await api.own_session(bob, conversation)
         assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (4, 4)
         assert (await api.total_unread(alice), await api.total_unread(bob)) == (0, 0)
 
 
-async def test_an_earlier_read_stays_what_the_peer_sees(open_api: OpenApi, deployments: Deployments) -> None:
+async def test_the_peer_keeps_seeing_the_read_position_before_a_deletion(
+    open_api: OpenApi, deployments: Deployments
+) -> None:
     async with open_api("lost") as api:
-        alice, bob, conversation = await talk(api)
+        alice, bob, conversation = await create_conversation(api)
         await api.mark_read(alice, conversation, 2)
         await api.delete(alice, conversation)
         await api.wait_until_idle()

@@ -1,10 +1,9 @@
-"""Whatever was done to sessions, a lost cache changes nothing that a client shows but their places on the clock."""
+"""After any sequence of changes, the loss of the cache changes nothing that a client shows, except `activeTs`."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
 
 import pytest
 
@@ -13,138 +12,131 @@ from store.base.ids import ConversationId
 from store.redis.cache import Call
 from tests.api.client import Api, Json, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.json_differences import differences
 
 ROUNDS = 4
-DEEDS_A_ROUND = 15
+CHANGES_PER_ROUND = 15
 
 
-async def shown(api: Api, user: str, conversations: list[str]) -> Json:
-    """All that a client can show of somebody's sessions, deleted ones too."""
+async def read_sessions(api: Api, user: str, conversations: list[str]) -> Json:
+    """Return everything that a client can show of a user's sessions, including deleted ones."""
     listed = await api.all_sessions(user)
     sessions = {name: await api.session(user, name) for name in conversations}
     for session in (*listed.values(), *filter(None, sessions.values())):
         del session["activeTs"]
     gateway = sessions["b_shop"]
     if gateway is not None and gateway["status"] == "INVALID":
-        # Nothing is behind it that these could be of.
+        # No session is behind the gateway that these fields could come from.
         del gateway["writeTs"], gateway["lastMessage"]
     return {
         "listed": listed,
         "order": list(listed),
         "sessions": sessions,
         "total": await api.total_unread(user),
-        "folders": await api.categories(user),
+        "categories": await api.categories(user),
         "work": [session["id"] for session in await api.sessions(user, category="work")],
     }
 
 
-def different(one: Any, other: Any, where: str = "") -> dict[str, tuple[Any, Any]]:
-    """What is not the same, by where it is."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        parts = [different(one.get(name), other.get(name), f"{where}/{name}") for name in {*one, *other}]
-        return {path: pair for part in parts for path, pair in part.items()}
-    return {} if one == other else {where: (one, other)}
+class RandomChanges:
+    """Users who change sessions at random."""
 
-
-class Life:
-    """People who do whatever can be done with sessions."""
-
-    def __init__(self, api: Api, people: list[str], chance: random.Random) -> None:
+    def __init__(self, api: Api, users: list[str], rng: random.Random) -> None:
         self.api = api
-        self.people = people
-        self.chance = chance
+        self.users = users
+        self.rng = rng
         self.groups: list[str] = []
 
     def conversations(self, user: str) -> list[str]:
-        """Everything that the user may have a session of."""
-        others = [other for other in self.people if other != user]
-        talks = [private_id(user, other, name) for other in others for name in (None, "shop")]
-        return [*talks, *self.groups, "b_shop"]
+        """Return all conversations in which the user may have a session."""
+        others = [second for second in self.users if second != user]
+        private_conversations = [private_id(user, second, name) for second in others for name in (None, "shop")]
+        return [*private_conversations, *self.groups, "b_shop"]
 
-    async def mine(self, user: str, *, gateways: bool = False) -> str | None:
-        """One that the user has, deleted ones too."""
+    async def pick_session(self, user: str, *, gateways: bool = False) -> str | None:
+        """Return a conversation in which the user has a session, possibly a deleted one."""
         names = self.conversations(user)[: None if gateways else -1]
-        self.chance.shuffle(names)
+        self.rng.shuffle(names)
         for name in names:
             if await self.api.session(user, name) is not None:
                 return name
         return None
 
-    async def begin(self) -> None:
+    async def create_groups(self) -> None:
         for name in (None, "shop", None):
-            self.groups.append(await self.api.create_group(*self.people[:3], subBiz=name))
+            self.groups.append(await self.api.create_group(*self.users[:3], subBiz=name))
 
-    async def deed(self) -> None:
-        api, chance = self.api, self.chance
-        user = chance.choice(self.people)
-        kind = chance.choices(("talk", "group", "read", "set", "delete", "invite"), (4, 4, 2, 5, 2, 1))[0]
-        if kind == "talk":
-            other = chance.choice([other for other in self.people if other != user])
-            named = [other] if chance.random() < 0.4 else []
-            await api.send(user, other, mentions=named, subBiz=chance.choice((None, "shop")))
+    async def make_change(self) -> None:
+        api, rng = self.api, self.rng
+        user = rng.choice(self.users)
+        kind = rng.choices(("private", "group", "read", "set", "delete", "invite"), (4, 4, 2, 5, 2, 1))[0]
+        if kind == "private":
+            second = rng.choice([second for second in self.users if second != user])
+            mentioned = [second] if rng.random() < 0.4 else []
+            await api.send(user, second, mentions=mentioned, subBiz=rng.choice((None, "shop")))
             return
         if kind in ("group", "invite"):
-            group, member = chance.choice(self.groups), chance.choice(self.people[:3])
+            group, member = rng.choice(self.groups), rng.choice(self.users[:3])
             if kind == "invite":
-                await api.invite(member, group, chance.choice(self.people))
+                await api.invite(member, group, rng.choice(self.users))
                 return
-            everybody = member == self.people[0] and chance.random() < 0.3
-            named = chance.sample(self.people[:3], chance.randrange(3))
-            await api.send(member, group, mentions=named, mentionAll=everybody)
+            mention_all = member == self.users[0] and rng.random() < 0.3
+            mentioned = rng.sample(self.users[:3], rng.randrange(3))
+            await api.send(member, group, mentions=mentioned, mentionAll=mention_all)
             return
-        where = await self.mine(user, gateways=kind == "read")
-        if where is None:
+        path = await self.pick_session(user, gateways=kind == "read")
+        if path is None:
             return
         if kind == "read":
-            await api.mark_read(user, where, chance.choice((None, 1, 2, 5)))
+            await api.mark_read(user, path, rng.choice((None, 1, 2, 5)))
         elif kind == "delete":
-            await api.delete(user, where, chance.random() < 0.4)
+            await api.delete(user, path, rng.random() < 0.4)
         else:
-            await self.settle(user, where)
+            await self.change_setting(user, path)
 
-    async def settle(self, user: str, where: str) -> None:
-        """Something that the user sets."""
-        api, chance = self.api, self.chance
-        match chance.randrange(6):
+    async def change_setting(self, user: str, path: str) -> None:
+        """Change one random setting of a session."""
+        api, rng = self.api, self.rng
+        match rng.randrange(6):
             case 0:
-                await api.mute(user, where, chance.choice((None, 4_000_000_000_000)))
+                await api.mute(user, path, rng.choice((None, 4_000_000_000_000)))
             case 1:
-                await api.unmute(user, where)
+                await api.unmute(user, path)
             case 2:
-                await api.pin(user, where, chance.randrange(3))
+                await api.pin(user, path, rng.randrange(3))
             case 3:
-                await api.set_unread(user, where)
+                await api.set_unread(user, path)
             case 4:
-                await api.assign(user, chance.choice((None, "work", "home")), where)
+                await api.assign(user, rng.choice((None, "work", "home")), path)
             case 5 if await api.session(user, "b_shop") is not None:
-                await chance.choice((api.pin, api.mute, api.unmute))(user, "b_shop")
+                await rng.choice((api.pin, api.mute, api.unmute))(user, "b_shop")
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_what_is_shown_is_the_same_after_any_sequence_of_deeds(
+async def test_the_loss_of_the_cache_changes_nothing_after_random_changes(
     open_api: OpenApi, deployments: Deployments, seed: int
 ) -> None:
     async with open_api("lost") as api:
-        people = await api.create_users("alice", "bob", "carol", "dave")
-        life = Life(api, people, random.Random(seed))
-        await life.begin()
+        users = await api.create_users("alice", "bob", "carol", "dave")
+        changes = RandomChanges(api, users, random.Random(seed))
+        await changes.create_groups()
         for _ in range(ROUNDS):
-            for _ in range(DEEDS_A_ROUND):
-                await life.deed()
-                # Two that were written in one millisecond may be shown in either order.
+            for _ in range(CHANGES_PER_ROUND):
+                await changes.make_change()
+                # Sessions written in the same millisecond may be listed in either order.
                 await asyncio.sleep(0.002)
             await api.wait_until_idle()
-            before = await gather_all(*(shown(api, user, life.conversations(user)) for user in people))
+            before = await gather_all(*(read_sessions(api, user, changes.conversations(user)) for user in users))
             deployments.flush_redis("lost")
-            after = await gather_all(*(shown(api, user, life.conversations(user)) for user in people))
-            for one, other in zip(before, after, strict=True):
-                assert different(one, other) == {}
+            after = await gather_all(*(read_sessions(api, user, changes.conversations(user)) for user in users))
+            for first, second in zip(before, after, strict=True):
+                assert differences(first, second) == {}
 
 
-async def test_a_message_that_got_no_place_after_a_loss_reads_nothing(
+async def test_a_message_refused_after_a_cache_loss_reads_nothing(
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Redis is behind MongoDB, and the message does not get another place before it is lost for good."""
+    """Redis is behind MongoDB, and the message gets no other place before Redis is lost again."""
     async with open_api("no place") as api:
         store = api.services.app.store
         alice, bob = await api.create_users("alice", "bob")

@@ -1,4 +1,4 @@
-"""The session list, one session, and the nodes of both."""
+"""The session list, single sessions, and their nodes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,12 @@ from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import SESSION, SESSIONS
 
 
-async def titles(api: Api, user: str, page: int = 100) -> list[str]:
-    return [session["conversation"]["title"] for session in await api.sessions(user, page)]
-
-
 def comparable(sessions: list[Json]) -> list[Json]:
-    """Sessions without their place on the user's clock, which a lost cache may move."""
+    """Return sessions without `activeTs`, which the loss of a cache may change."""
     return [{name: value for name, value in session.items() if name != "activeTs"} for session in sessions]
 
 
-async def test_somebody_new_has_no_sessions(api: Api) -> None:
+async def test_a_new_user_has_no_sessions(api: Api) -> None:
     (alice,) = await api.create_users("alice")
     listed = (await api.data(alice, SESSIONS))["sessions"]
     assert listed["edges"] == []
@@ -41,22 +37,22 @@ async def test_somebody_new_has_no_sessions(api: Api) -> None:
     assert (delta["sessions"], delta["hasMore"], delta["reset"], delta["totalUnread"]) == ([], False, False, 0)
 
 
-async def test_the_list_shows_what_was_written_to_last_first(api: Api) -> None:
+async def test_the_list_is_ordered_by_the_last_write(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     for other in (bob, carol, dave):
         await api.send(alice, other)
-    assert await titles(api, alice) == [dave, carol, bob]
+    assert await api.titles(alice) == [dave, carol, bob]
     await api.send(bob, alice)
-    assert await titles(api, alice) == [bob, dave, carol]
+    assert await api.titles(alice) == [bob, dave, carol]
     group = await api.create_group(carol, alice, dave, name="The group")
-    assert await titles(api, alice) == ["The group", bob, dave, carol]
+    assert await api.titles(alice) == ["The group", bob, dave, carol]
     await api.send(alice, carol)
-    assert await titles(api, alice) == [carol, "The group", bob, dave]
+    assert await api.titles(alice) == [carol, "The group", bob, dave]
     await api.send(dave, group)
-    assert await titles(api, alice) == ["The group", carol, bob, dave]
+    assert await api.titles(alice) == ["The group", carol, bob, dave]
 
 
-async def test_reading_and_system_messages_leave_the_order_alone(api: Api) -> None:
+async def test_reading_and_system_messages_do_not_change_the_order(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, name="The group")
     await api.send(bob, alice)
@@ -64,29 +60,29 @@ async def test_reading_and_system_messages_leave_the_order_alone(api: Api) -> No
     before = await api.sessions(alice)
     await api.mark_read(alice, private_id(alice, bob))
     await api.invite(bob, group, dave)
-    assert await titles(api, alice) == [carol, bob, "The group"]
+    assert await api.titles(alice) == [carol, bob, "The group"]
     write_times = {session["id"]: session["writeTs"] for session in before}
     assert {session["id"]: session["writeTs"] for session in await api.sessions(alice)} == write_times
 
 
 @pytest.mark.parametrize("page", [1, 3, 8])
-async def test_pages_of_any_size_make_up_the_list(api: Api, eight: tuple[str, list[str]], page: int) -> None:
-    alice, expected = eight
-    assert await titles(api, alice, page) == expected
+async def test_pages_of_any_size_make_up_the_list(api: Api, eight_sessions: tuple[str, list[str]], page: int) -> None:
+    alice, expected = eight_sessions
+    assert await api.titles(alice, page) == expected
 
 
 @pytest.fixture(scope="module")
-async def eight(process: Api) -> tuple[str, list[str]]:
-    """Somebody with eight sessions, and their titles in order. The last five moved in the same moment."""
+async def eight_sessions(process: Api) -> tuple[str, list[str]]:
+    """A user with eight sessions, and their titles in order. The last five were written concurrently."""
     alice, *others = await process.create_users("alice", *(f"u{number}" for number in range(8)))
     for other in others[:3]:
         await process.send(other, alice)
     await gather_all(*(process.send(other, alice) for other in others[3:]))
-    return alice, await titles(process, alice)
+    return alice, await process.titles(alice)
 
 
-async def test_pages_say_what_is_before_and_after_them(api: Api, eight: tuple[str, list[str]]) -> None:
-    alice, expected = eight
+async def test_page_info_describes_neighbouring_pages(api: Api, eight_sessions: tuple[str, list[str]]) -> None:
+    alice, expected = eight_sessions
     first = (await api.data(alice, SESSIONS, first=5))["sessions"]
     cursors = [edge["cursor"] for edge in first["edges"]]
     assert first["pageInfo"] == {
@@ -104,14 +100,14 @@ async def test_pages_say_what_is_before_and_after_them(api: Api, eight: tuple[st
     assert (beyond["edges"], beyond["pageInfo"]["hasNextPage"]) == ([], False)
 
 
-async def test_a_page_is_followed_by_what_it_was_followed_by_though_others_moved_up(api: Api) -> None:
+async def test_the_next_page_skips_sessions_that_moved_to_the_top(api: Api) -> None:
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(6)))
     for other in others:
         await api.send(other, alice)
     page = (await api.data(alice, SESSIONS, first=3))["sessions"]
-    shown = [edge["node"]["conversation"]["title"] for edge in page["edges"]]
-    assert shown == others[:2:-1]
-    # One that is shown already moves, one that isn't yet, and one appears.
+    listed = [edge["node"]["conversation"]["title"] for edge in page["edges"]]
+    assert listed == others[:2:-1]
+    # A session on the first page moves, one not listed yet moves, and a new one appears.
     (newcomer,) = await api.create_users("newcomer")
     for other in (others[4], others[1], newcomer):
         await api.send(other, alice)
@@ -123,26 +119,26 @@ async def test_a_page_is_followed_by_what_it_was_followed_by_though_others_moved
     assert delta["totalUnread"] == rest["totalUnread"] == 9
 
 
-async def test_one_session_is_the_same_wherever_it_is_asked_for(api: Api) -> None:
+async def test_a_session_is_the_same_in_every_query(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(bob, alice)
     await api.send(carol, group)
     for conversation in (group, private_id(alice, bob)):
-        one = await api.session(alice, conversation)
-        assert one is not None
-        assert one["id"] == f"s_{alice}_{conversation}"
+        expected = await api.session(alice, conversation)
+        assert expected is not None
+        assert expected["id"] == f"s_{alice}_{conversation}"
         query = f"""query ($session: ID!, $conversation: ID!) {{
             node(id: $session) {{ __typename ... on Session {{ {SESSION} }} }}
             conversation(id: $conversation) {{ session {{ {SESSION} }} }} }}"""
-        data = await api.data(alice, query, session=one["id"], conversation=conversation)
-        assert data["node"] == one | {"__typename": "Session"}
-        assert data["conversation"]["session"] == one
-        assert one in await api.sessions(alice)
-        assert one in (await api.data(alice, SYNC))["syncSessions"]["sessions"]
+        data = await api.data(alice, query, session=expected["id"], conversation=conversation)
+        assert data["node"] == expected | {"__typename": "Session"}
+        assert data["conversation"]["session"] == expected
+        assert expected in await api.sessions(alice)
+        assert expected in (await api.data(alice, SYNC))["syncSessions"]["sessions"]
 
 
-async def test_a_group_nobody_wrote_in_is_listed_and_a_conversation_nobody_wrote_in_is_not(api: Api) -> None:
+async def test_an_empty_group_is_listed_but_an_empty_conversation_is_not(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.create_group(alice, bob, carol, name="Silent")
     await api.expect_send_refusal(alice, bob, "")
@@ -152,7 +148,7 @@ async def test_a_group_nobody_wrote_in_is_listed_and_a_conversation_nobody_wrote
     assert await api.session(alice, private_id(alice, bob)) is None
 
 
-async def test_what_a_session_does_not_have_is_null(api: Api) -> None:
+async def test_fields_without_a_value_are_null(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, bob)
@@ -164,7 +160,9 @@ async def test_what_a_session_does_not_have_is_null(api: Api) -> None:
         assert (session["priority"], session["categoryId"]) == (0, None)
 
 
-async def test_losing_redis_changes_nothing_that_a_client_shows(open_api: OpenApi, deployments: Deployments) -> None:
+async def test_the_loss_of_redis_changes_nothing_that_a_client_shows(
+    open_api: OpenApi, deployments: Deployments
+) -> None:
     async with open_api("lost") as api:
         alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
         group = await api.create_group(alice, bob, carol)
@@ -179,16 +177,16 @@ async def test_losing_redis_changes_nothing_that_a_client_shows(open_api: OpenAp
         await api.mark_read(dave, private_id(alice, dave))
         await api.invite(carol, group, dave)
         await api.wait_until_idle()
-        people = (alice, bob, carol, dave)
-        before = [(await api.sessions(user), await api.total_unread(user)) for user in people]
+        users = (alice, bob, carol, dave)
+        before = [(await api.sessions(user), await api.total_unread(user)) for user in users]
         deployments.flush_redis("lost")
-        after = [(await api.sessions(user), await api.total_unread(user)) for user in people]
-        for (sessions, total), (again, total_again) in zip(before, after, strict=True):
-            assert comparable(again) == comparable(sessions)
-            assert total_again == total
+        after = [(await api.sessions(user), await api.total_unread(user)) for user in users]
+        for (sessions, total), (sessions_after, total_after) in zip(before, after, strict=True):
+            assert comparable(sessions_after) == comparable(sessions)
+            assert total_after == total
 
 
-async def test_losing_redis_moves_nobodys_clock_back(open_api: OpenApi, deployments: Deployments) -> None:
+async def test_the_loss_of_redis_moves_no_clock_back(open_api: OpenApi, deployments: Deployments) -> None:
     async with open_api("lost") as api:
         alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(8)))
         await api.sessions(alice)
@@ -200,44 +198,44 @@ async def test_losing_redis_moves_nobodys_clock_back(open_api: OpenApi, deployme
         before = {session["id"]: session["activeTs"] for session in await api.sessions(alice)}
         deployments.flush_redis("lost")
         after = {session["id"]: session["activeTs"] for session in await api.sessions(alice)}
-        assert {name for name, at in after.items() if at < before[name]} == set()
+        assert {name for name, time in after.items() if time < before[name]} == set()
 
 
-class SlowReads:
-    """MongoDB that does not answer reads of sessions until it is told to."""
+class DelayedReads:
+    """Delays MongoDB's answers to reads of session rows until `answer` is called."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         self._store = api.services.app.store
         self._find, self._load = self._store.mongo.find, self._store.sessions.load
-        self._go_on = asyncio.Event()
+        self._may_answer = asyncio.Event()
         self.begun = asyncio.Event()
         self.reads = 0
-        self.waiting = 0
-        monkeypatch.setattr(self._store.mongo, "find", self._slow_find)
-        monkeypatch.setattr(self._store.sessions, "load", self._counted_load)
+        self.loads = 0
+        monkeypatch.setattr(self._store.mongo, "find", self._delayed_find)
+        monkeypatch.setattr(self._store.sessions, "load", self._counting_load)
 
-    async def _slow_find(self, collection: str, *query: Any, **options: Any) -> Any:
-        if collection == SESSION_ROWS and not self._go_on.is_set():
+    async def _delayed_find(self, collection: str, *query: Any, **options: Any) -> Any:
+        if collection == SESSION_ROWS and not self._may_answer.is_set():
             self.reads += 1
             self.begun.set()
-            await self._go_on.wait()
+            await self._may_answer.wait()
         return await self._find(collection, *query, **options)
 
-    async def _counted_load(self, user: UserId) -> None:
-        self.waiting += 1
+    async def _counting_load(self, user: UserId) -> None:
+        self.loads += 1
         await self._load(user)
 
     def answer(self) -> None:
-        """From now on all reads are answered, those that wait too."""
-        self._go_on.set()
+        """Answer all reads, also those that wait."""
+        self._may_answer.set()
 
 
-# What graphql-core had not awaited yet is never awaited where an operation is cancelled.
+# When an operation is cancelled, graphql-core leaves coroutines that it had not awaited yet.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-@pytest.mark.parametrize("who", ["lists", "synchronises", "marks read", "subscribes"])
+@pytest.mark.parametrize("cancelled_call", ["list", "synchronise", "mark read", "subscribe"])
 @pytest.mark.parametrize("order", ["first", "second"])
-async def test_a_client_that_gives_up_while_its_state_is_read_leaves_the_others_their_answer(
-    open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, who: str, order: str
+async def test_a_client_cancelled_while_its_state_is_read_blocks_no_other(
+    open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, cancelled_call: str, order: str
 ) -> None:
     async with open_api("lost") as api:
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
@@ -246,34 +244,34 @@ async def test_a_client_that_gives_up_while_its_state_is_read_leaves_the_others_
         before = await api.sessions(alice)
         await api.wait_until_idle()
         deployments.flush_redis("lost")
-        slow = SlowReads(api, monkeypatch)
-        asking: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-            "lists": lambda: api.sessions(alice),
-            "synchronises": lambda: api.data(alice, SYNC),
-            "marks read": lambda: api.mark_read(alice, group),
-            "subscribes": lambda: api.subscribe(alice, LIVE_SESSIONS),
+        reads = DelayedReads(api, monkeypatch)
+        calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "list": lambda: api.sessions(alice),
+            "synchronise": lambda: api.data(alice, SYNC),
+            "mark read": lambda: api.mark_read(alice, group),
+            "subscribe": lambda: api.subscribe(alice, LIVE_SESSIONS),
         }
-        begin = [asking[who], asking["lists"]]
+        order_of_calls = [calls[cancelled_call], calls["list"]]
         tasks = []
-        for count, call in enumerate(begin if order == "first" else reversed(begin), start=1):
+        for count, call in enumerate(order_of_calls if order == "first" else reversed(order_of_calls), start=1):
             tasks.append(asyncio.create_task(call()))
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                await slow.begun.wait()
-                while slow.waiting < count:  # noqa: ASYNC110
+                await reads.begun.wait()
+                while reads.loads < count:  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
-        gone, staying = tasks if order == "first" else reversed(tasks)
-        await cancel_tasks(gone)
+        cancelled, remaining = tasks if order == "first" else reversed(tasks)
+        await cancel_tasks(cancelled)
         gc.collect()
-        assert not staying.done()
-        slow.answer()
-        await asyncio.wait({staying}, timeout=2)
-        assert staying.done() and not staying.cancelled()
-        assert comparable(staying.result()) == comparable(before)
-        assert slow.reads == 1
+        assert not remaining.done()
+        reads.answer()
+        await asyncio.wait({remaining}, timeout=TIMEOUT_SECONDS)
+        assert remaining.done() and not remaining.cancelled()
+        assert comparable(remaining.result()) == comparable(before)
+        assert reads.reads == 1
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-async def test_who_gives_up_holding_the_lock_while_the_state_is_read_keeps_nobody_waiting(
+async def test_a_client_cancelled_while_holding_the_lock_blocks_no_other(
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_api("lost") as api:
@@ -281,11 +279,11 @@ async def test_who_gives_up_holding_the_lock_while_the_state_is_read_keeps_nobod
         await api.send(bob, alice)
         await api.wait_until_idle()
         deployments.flush_redis("lost")
-        slow = SlowReads(api, monkeypatch)
-        gone = asyncio.create_task(api.mark_read(alice, private_id(alice, bob)))
+        reads = DelayedReads(api, monkeypatch)
+        cancelled = asyncio.create_task(api.mark_read(alice, private_id(alice, bob)))
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            await slow.begun.wait()
-        await cancel_tasks(gone)
-        slow.answer()
-        async with asyncio.timeout(2):
+            await reads.begun.wait()
+        await cancel_tasks(cancelled)
+        reads.answer()
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             assert (await api.mark_read(alice, private_id(alice, bob)))["unreadCount"] == 0

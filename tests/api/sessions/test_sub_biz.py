@@ -1,4 +1,4 @@
-"""Conversations within a subBiz: their ids, their lists, and what they have to do with those outside."""
+"""Conversations inside a subBiz: ids, lists, and isolation from conversations outside."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.api.client import (
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SESSION, SESSIONS, SET_UNREAD
 
-LEGAL = ["shop", "a", "-", "0", "x" * 32, "a-b-0"]
-ILLEGAL = ["", " ", "Shop", "a_b", "a~b", "x" * 33, "é", "a b", "a\n", "\x00", "\ud800", "b_shop"]
+VALID_NAMES = ["shop", "a", "-", "0", "x" * 32, "a-b-0"]
+INVALID_NAMES = ["", " ", "Shop", "a_b", "a~b", "x" * 33, "é", "a b", "a\n", "\x00", "\ud800", "b_shop"]
 
 
-@pytest.mark.parametrize("name", LEGAL)
-async def test_the_first_message_opens_the_conversation_of_that_sub_biz(api: Api, name: str) -> None:
+@pytest.mark.parametrize("name", VALID_NAMES)
+async def test_the_first_message_creates_the_conversation_in_the_sub_biz(api: Api, name: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
     payload = await api.send(alice, bob, subBiz=name)
     assert payload["message"]["conversationId"] == private_id(alice, bob, name)
@@ -46,73 +46,73 @@ async def test_the_first_message_opens_the_conversation_of_that_sub_biz(api: Api
     assert await api.unread(bob, private_id(alice, bob, name)) == 1
 
 
-async def test_two_people_have_a_conversation_of_each_kind_and_they_do_not_mix(api: Api) -> None:
+async def test_two_users_have_separate_conversations_in_each_sub_biz(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    places = {None: 3, "shop": 2, "help": 1}
-    for name, count in places.items():
+    message_counts = {None: 3, "shop": 2, "help": 1}
+    for name, count in message_counts.items():
         for number in range(count):
             await api.send(alice, bob, f"{name} {number}", subBiz=name)
-    for name, count in places.items():
+    for name, count in message_counts.items():
         conversation = private_id(alice, bob, name)
         session = await api.own_session(bob, conversation)
         assert (session["subBiz"], session["writeSeq"], session["unreadCount"]) == (name, count, count)
         assert [m["content"] for m in await api.history(bob, conversation)] == [f"{name} {n}" for n in range(count)]
     await api.mark_read(bob, private_id(alice, bob, "shop"))
     await api.wait_until_idle()
-    assert [await api.unread(bob, private_id(alice, bob, name)) for name in places] == [3, 0, 1]
-    peers = [(await api.own_session(alice, private_id(alice, bob, name)))["peerReadSeq"] for name in places]
+    assert [await api.unread(bob, private_id(alice, bob, name)) for name in message_counts] == [3, 0, 1]
+    peers = [(await api.own_session(alice, private_id(alice, bob, name)))["peerReadSeq"] for name in message_counts]
     assert peers == [0, 2, 0]
 
 
-async def test_its_id_is_good_for_answers_and_never_opens_one(api: Api) -> None:
+async def test_a_conversation_id_does_not_create_the_conversation(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     conversation = private_id(alice, bob, "shop")
     stored = await api.stored_documents()
-    for where in (conversation, private_id(alice, bob)):
-        written = {"conversationId": where, "content": "x"}
-        assert await api.expect_refusal(alice, SEND, input=written) == Refusal("NOT_FOUND", "conversationId")
+    for conversation_id in (conversation, private_id(alice, bob)):
+        message = {"conversationId": conversation_id, "content": "x"}
+        assert await api.expect_refusal(alice, SEND, input=message) == Refusal("NOT_FOUND", "conversationId")
     assert await api.stored_documents() == stored
     await api.send(alice, bob, subBiz="shop")
     assert (await api.send(bob, conversation))["message"]["seq"] == 2
-    written = {"conversationId": private_id(alice, bob), "content": "x"}
-    assert await api.expect_refusal(alice, SEND, input=written) == Refusal("NOT_FOUND", "conversationId")
+    message = {"conversationId": private_id(alice, bob), "content": "x"}
+    assert await api.expect_refusal(alice, SEND, input=message) == Refusal("NOT_FOUND", "conversationId")
 
 
-@pytest.mark.parametrize("name", ILLEGAL, ids=ascii)
-async def test_what_is_no_name_of_a_sub_biz_is_refused(api: Api, name: str) -> None:
+@pytest.mark.parametrize("name", INVALID_NAMES, ids=ascii)
+async def test_an_invalid_name_is_refused(api: Api, name: str) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     stored = await api.stored_documents()
     assert await api.expect_send_refusal(alice, bob, subBiz=name) == Refusal("INVALID_INPUT", "subBiz")
-    made = {"name": "x", "memberIds": [bob, carol], "subBiz": name}
-    assert await api.expect_refusal(alice, CREATE_GROUP, input=made) == Refusal("INVALID_INPUT", "subBiz")
+    group_input = {"name": "x", "memberIds": [bob, carol], "subBiz": name}
+    assert await api.expect_refusal(alice, CREATE_GROUP, input=group_input) == Refusal("INVALID_INPUT", "subBiz")
     assert await api.expect_refusal(alice, SESSIONS, subBiz=name) == Refusal("INVALID_INPUT", "subBiz")
     assert await api.stored_documents() == stored
 
 
-async def test_a_sub_biz_beside_a_conversation_is_refused(api: Api) -> None:
+async def test_sub_biz_together_with_conversation_id_is_refused(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(alice, bob, subBiz="shop")
     group = await api.create_group(alice, bob, carol, subBiz="shop")
     stored = await api.stored_documents()
-    for where in (private_id(alice, bob, "shop"), group, "g_1"):
-        written = {"conversationId": where, "content": "x", "subBiz": "shop"}
-        assert await api.expect_refusal(alice, SEND, input=written) == Refusal("INVALID_INPUT", "subBiz")
+    for conversation_id in (private_id(alice, bob, "shop"), group, "g_1"):
+        message = {"conversationId": conversation_id, "content": "x", "subBiz": "shop"}
+        assert await api.expect_refusal(alice, SEND, input=message) == Refusal("INVALID_INPUT", "subBiz")
     assert await api.stored_documents() == stored
 
 
-async def test_none_is_the_same_as_no_sub_biz(api: Api) -> None:
+async def test_null_is_the_same_as_no_sub_biz(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     assert (await api.send(alice, bob, subBiz=None))["session"]["subBiz"] is None
     group = await api.create_group(alice, bob, carol, subBiz=None)
     assert {session["conversation"]["id"] for session in await api.sessions(alice)} == {group, private_id(alice, bob)}
 
 
-async def test_nobody_writes_to_themselves_in_a_sub_biz_either(api: Api) -> None:
+async def test_users_cannot_write_to_themselves_in_a_sub_biz(api: Api) -> None:
     (alice,) = await api.create_users("alice")
     assert (await api.expect_send_refusal(alice, alice, subBiz="shop")).code == "INVALID_INPUT"
 
 
-async def test_a_group_of_a_sub_biz_is_a_session_within_it_for_every_member(api: Api) -> None:
+async def test_a_group_in_a_sub_biz_is_listed_there_for_every_member(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol, name="Desk", subBiz="shop")
     await api.invite(bob, group, dave)
@@ -124,7 +124,7 @@ async def test_a_group_of_a_sub_biz_is_a_session_within_it_for_every_member(api:
     assert await api.total_unread(dave) == 1
 
 
-async def test_who_joins_after_the_cache_was_lost_has_it_in_the_sub_biz_too(
+async def test_a_member_who_joins_after_a_cache_loss_has_it_in_the_sub_biz(
     open_api: OpenApi, deployments: Deployments
 ) -> None:
     async with open_api("lost") as api:
@@ -139,28 +139,22 @@ async def test_who_joins_after_the_cache_was_lost_has_it_in_the_sub_biz_too(
                 assert await api.titles(user) == ["shop"]
 
 
-# --- the same key
-
-
-async def test_the_sub_biz_is_a_part_of_what_was_asked(api: Api) -> None:
+async def test_the_idempotency_key_covers_the_sub_biz(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     first = await api.send(alice, bob, subBiz="shop", idempotencyKey="k")
-    again = await api.send(alice, bob, subBiz="shop", idempotencyKey="k")
-    assert (again["replayed"], again["message"]["id"]) == (True, first["message"]["id"])
+    repeated = await api.send(alice, bob, subBiz="shop", idempotencyKey="k")
+    assert (repeated["replayed"], repeated["message"]["id"]) == (True, first["message"]["id"])
     stored = await api.stored_documents()
     for name in (None, "help"):
         refusal = await api.expect_send_refusal(alice, bob, subBiz=name, idempotencyKey="k")
         assert refusal == Refusal("IDEMPOTENCY_CONFLICT", "idempotencyKey")
-    made: Json = {"name": "x", "memberIds": [bob, carol], "idempotencyKey": "g"}
+    group_input: Json = {"name": "x", "memberIds": [bob, carol], "idempotencyKey": "g"}
     assert await api.stored_documents() == stored
-    group = await api.data(alice, CREATE_GROUP, input=made | {"subBiz": "shop"})
-    assert await api.data(alice, CREATE_GROUP, input=made) == group
+    group = await api.data(alice, CREATE_GROUP, input=group_input | {"subBiz": "shop"})
+    assert await api.data(alice, CREATE_GROUP, input=group_input) == group
 
 
-# --- lists
-
-
-async def test_the_main_list_shows_a_gateway_and_the_sub_biz_shows_what_is_in_it(api: Api) -> None:
+async def test_the_main_list_shows_the_gateway_and_the_sub_biz_its_sessions(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     for other in (bob, carol, dave):
         await api.send(other, alice, subBiz="shop")
@@ -176,7 +170,7 @@ async def test_the_main_list_shows_a_gateway_and_the_sub_biz_shows_what_is_in_it
     assert (listed["totalUnread"], listed["pageInfo"]["hasNextPage"]) == (5, True)
 
 
-async def test_the_cursor_of_a_list_within_resumes_synchronisation(api: Api) -> None:
+async def test_the_cursor_of_a_sub_biz_list_resumes_synchronisation(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice, subBiz="shop")
     cursor = (await api.data(alice, SESSIONS, subBiz="shop"))["sessions"]["cursor"]
@@ -186,14 +180,14 @@ async def test_the_cursor_of_a_list_within_resumes_synchronisation(api: Api) -> 
     assert [session["conversation"]["title"] for session in delta["sessions"]] == [bob, "shop"]
 
 
-async def test_a_sub_biz_one_has_nothing_in_is_empty(api: Api) -> None:
+async def test_a_sub_biz_without_sessions_is_an_empty_list(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
     listed = (await api.data(alice, SESSIONS, subBiz="shop"))["sessions"]
     assert (listed["edges"], listed["pageInfo"]["hasNextPage"]) == ([], False)
 
 
-async def test_a_folder_holds_what_is_within_a_sub_biz_too(api: Api) -> None:
+async def test_a_category_may_hold_sessions_inside_a_sub_biz(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(bob, alice)
     await api.send(bob, alice, subBiz="shop")
@@ -203,12 +197,12 @@ async def test_a_folder_holds_what_is_within_a_sub_biz_too(api: Api) -> None:
     assert listed == [private_id(alice, bob, "shop"), private_id(alice, bob)]
     listed = [session["conversation"]["id"] for session in await api.sessions(alice, sub_biz="shop", category="work")]
     assert listed == [private_id(alice, bob, "shop")]
-    (found,) = await api.categories(alice)
-    assert (found["sessionCount"], found["unreadCount"]) == (2, 2)
+    (category,) = await api.categories(alice)
+    assert (category["sessionCount"], category["unreadCount"]) == (2, 2)
     assert await api.titles(alice) == ["shop", bob]
 
 
-async def test_those_within_are_changed_like_any_other(api: Api) -> None:
+async def test_sessions_inside_a_sub_biz_are_changed_like_others(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     conversation = private_id(alice, bob, "shop")
     await api.send(bob, alice, subBiz="shop")
@@ -224,25 +218,22 @@ async def test_those_within_are_changed_like_any_other(api: Api) -> None:
     assert await api.sessions(alice, sub_biz="shop") == await api.sessions(alice) == []
 
 
-# --- what is not one's own
-
-
-OF_A_GATEWAY = f"""query ($id: ID!, $node: ID!) {{
+BY_EVERY_FIELD = f"""query ($id: ID!, $node: ID!) {{
     node(id: $id) {{ id }} session: node(id: $node) {{ id }} conversation(id: $id) {{ id }} group(id: $id) {{ id }}
     own: session(conversationId: $id) {{ {SESSION} }} messages(conversationId: $id) {{ edges {{ cursor }} }} }}"""
 
 
-async def test_a_gateway_is_there_for_those_only_who_have_something_behind_it(api: Api) -> None:
+async def test_a_gateway_exists_only_for_users_with_sessions_behind_it(api: Api) -> None:
     alice, bob, mallory = await api.create_users("alice", "bob", "mallory")
     name = f"x{secrets.token_hex(4)}"
     await api.send(alice, bob, subBiz=name)
     await api.send(mallory, bob)
-    nothing = dict.fromkeys(("node", "session", "conversation", "group", "own", "messages"))
+    empty = dict.fromkeys(("node", "session", "conversation", "group", "own", "messages"))
     for user in (mallory, alice):
         for node in (f"s_{alice}_b_{name}", f"s_{mallory}_b_{name}", f"s_{bob}_b_{name}"):
-            data = await api.data(mallory, OF_A_GATEWAY, id=f"b_{name}", node=node)
-            assert data == nothing, (user, node)
-    assert (await api.data(alice, OF_A_GATEWAY, id=f"b_{name}", node=f"s_{bob}_b_{name}"))["session"] is None
+            data = await api.data(mallory, BY_EVERY_FIELD, id=f"b_{name}", node=node)
+            assert data == empty, (user, node)
+    assert (await api.data(alice, BY_EVERY_FIELD, id=f"b_{name}", node=f"s_{bob}_b_{name}"))["session"] is None
     stored = await api.stored_documents()
     for query, variables, field in (
         (MARK_READ, {}, "conversationId"),
@@ -252,20 +243,20 @@ async def test_a_gateway_is_there_for_those_only_who_have_something_behind_it(ap
         (SET_UNREAD, {}, "conversationId"),
         (ASSIGN, {"ids": [f"b_{name}"], "category": "work"}, "conversationIds"),
     ):
-        named = variables if query is ASSIGN else {"id": f"b_{name}"} | variables
-        assert await api.expect_refusal(mallory, query, **named) == Refusal("NOT_FOUND", field)
+        arguments = variables if query is ASSIGN else {"id": f"b_{name}"} | variables
+        assert await api.expect_refusal(mallory, query, **arguments) == Refusal("NOT_FOUND", field)
     assert await api.stored_documents() == stored
 
 
-async def test_nothing_is_written_to_a_gateway_and_nobody_invited(api: Api) -> None:
+async def test_a_gateway_accepts_no_messages_and_no_members(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(alice, bob, subBiz="shop")
     stored = await api.stored_documents()
-    data = await api.data(alice, OF_A_GATEWAY, id="b_shop", node=f"s_{alice}_b_shop")
+    data = await api.data(alice, BY_EVERY_FIELD, id="b_shop", node=f"s_{alice}_b_shop")
     assert (data["messages"], data["group"]) == (None, None)
     assert (data["node"], data["conversation"]) == ({"id": "b_shop"}, {"id": "b_shop"})
-    written = {"conversationId": "b_shop", "content": "x"}
-    assert await api.expect_refusal(alice, SEND, input=written) == Refusal("NOT_FOUND", "conversationId")
+    message = {"conversationId": "b_shop", "content": "x"}
+    assert await api.expect_refusal(alice, SEND, input=message) == Refusal("NOT_FOUND", "conversationId")
     assert await api.expect_refusal(alice, INVITE, id="b_shop", users=[carol]) == Refusal("NOT_FOUND", "groupId")
     with pytest.raises(RequestRefused) as caught:
         await api.subscribe(alice, LIVE_MESSAGES, id="b_shop")
@@ -273,11 +264,11 @@ async def test_nothing_is_written_to_a_gateway_and_nobody_invited(api: Api) -> N
     assert await api.stored_documents() == stored
 
 
-async def test_a_conversation_within_is_hidden_from_others(api: Api) -> None:
+async def test_a_conversation_inside_a_sub_biz_is_hidden_from_others(api: Api) -> None:
     alice, bob, mallory = await api.create_users("alice", "bob", "mallory")
     await api.send(alice, bob, subBiz="shop")
     await api.send(alice, mallory, subBiz="shop")
     conversation = private_id(alice, bob, "shop")
-    data = await api.data(mallory, OF_A_GATEWAY, id=conversation, node=f"s_{alice}_{conversation}")
+    data = await api.data(mallory, BY_EVERY_FIELD, id=conversation, node=f"s_{alice}_{conversation}")
     assert set(data.values()) == {None}
     assert await api.titles(mallory, sub_biz="shop") == [alice]

@@ -1,0 +1,172 @@
+"""The process that makes the load.
+
+Reads commands as JSON lines, answers each with one line, and ends with its input. Its commands are the methods of
+`Load`. Its cost is not counted, but it shares the machine with the measured processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import orjson
+import uvloop
+
+from bench.command_loop import gather_limited, run_command_loop
+from bench.subscriber import PATIENCE_SECONDS, Deliveries, Opening, Subscriber, count_endings
+from bench.suite.bare_drivers import BareDrivers
+from bench.suite.clients import HttpClient, SocketClient
+from bench.suite.request_rates import Asker, closed, once, opened, quantile
+
+_AT_ONCE = 64
+
+Answer = dict[str, Any]
+
+
+class Load:
+    """Clients and listeners by the name of their group.
+
+    tokens: values of Authorization headers, one per connection.
+    """
+
+    def __init__(self) -> None:
+        self._clients: dict[str, list[HttpClient | SocketClient]] = {}
+        self._listeners: dict[str, list[Subscriber]] = {}
+        self._heard: dict[str, Deliveries] = {}
+        self._bare: BareDrivers | None = None
+
+    # Clients.
+
+    async def connect(self, *, name: str, port: int, transport: str, tokens: list[str]) -> Answer:
+        """Connect clients over `http` or `ws`."""
+        loop = asyncio.get_running_loop()
+        clients: list[HttpClient | SocketClient] = []
+        for token in tokens:
+            if transport == "http":
+                clients.append(HttpClient(port, token))
+                continue
+            socket = SocketClient(opening_of(port, token, ()), Deliveries())
+            await loop.create_connection(partial(_itself, socket), "127.0.0.1", port)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await socket.ready
+            clients.append(socket)
+        self._clients[name] = clients
+        return {}
+
+    async def drive(
+        self,
+        *,
+        name: str,
+        bodies: list[list[str]],
+        how: str,
+        seconds: float = 0.0,
+        in_flight: int = 1,
+        rate: float = 0.0,
+    ) -> Answer:
+        """Let each client send the requests in its list, in turn. how: `closed`, `open` or `once`."""
+        await asyncio.gather(*(client.open() for client in self._clients[name]))
+        askers = [Asker(client, of) for client, of in zip(self._clients[name], bodies, strict=True)]
+        match how:
+            case "closed":
+                return await closed(askers, seconds, in_flight)
+            case "open":
+                return await opened(askers, seconds, rate)
+            case _:
+                return await once(askers, in_flight)
+
+    async def disconnect(self, *, name: str) -> Answer:
+        for client in self._clients.pop(name):
+            client.close()
+        return {}
+
+    # Listeners.
+
+    async def listen(
+        self, *, name: str, port: int, tokens: list[str], subscriptions: list[str], in_flight: int = _AT_ONCE
+    ) -> Answer:
+        """Open one connection per token, ready once its subscriptions have caught up."""
+        heard = self._heard[name] = Deliveries()
+        loop, began = asyncio.get_running_loop(), time.perf_counter()
+        seconds: list[float] = []
+
+        async def one(token: str) -> Subscriber:
+            since = time.perf_counter()
+            opening = opening_of(port, token, subscriptions)
+            _, subscriber = await loop.create_connection(lambda: Subscriber(opening, heard), "127.0.0.1", port)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await subscriber.ready
+            seconds.append(time.perf_counter() - since)
+            return subscriber
+
+        self._listeners[name] = await gather_limited((one(token) for token in tokens), in_flight)
+        seconds.sort()
+        return {
+            "elapsed": time.perf_counter() - began,
+            "count": len(seconds),
+            **{name: quantile(seconds, share) for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))},
+        }
+
+    async def wait(self, *, name: str, count: int) -> Answer:
+        """Wait until a number of deliveries arrived since `report`."""
+        try:
+            await self._heard[name].until(count)
+        except RuntimeError as error:
+            ends = dict(count_endings(self._listeners[name]))
+            raise RuntimeError(f"{name}: {error}; closed: {ends or 'none'}") from None
+        return {}
+
+    async def report(self, *, name: str) -> Answer:
+        """Return the deliveries since the last report."""
+        heard, fresh = self._heard[name], Deliveries()
+        self._heard[name] = fresh
+        for subscriber in self._listeners[name]:
+            subscriber.heard = fresh
+        seconds, last = sorted(heard.seconds), sorted(heard.last.values())
+        return {
+            "count": heard.count,
+            "size": len(heard.sample),
+            "sample": heard.sample.decode(errors="replace"),
+            "p50": quantile(seconds, 0.5),
+            "p95": quantile(seconds, 0.95),
+            "p99": quantile(seconds, 0.99),
+            "last": quantile(last, 0.5),
+            "closed": count_endings(self._listeners[name]),
+        }
+
+    async def close(self, *, name: str) -> Answer:
+        for subscriber in self._listeners.pop(name):
+            subscriber.close()
+        return {}
+
+    # BareDrivers drivers.
+
+    async def bare(self, *, mongo_url: str, redis_url: str) -> Answer:
+        """Return the duration of an insert and two round trips to Redis from this process."""
+        if self._bare is None:
+            self._bare = await BareDrivers.open(mongo_url, redis_url)
+        return await self._bare.act()
+
+
+def _itself(socket: SocketClient) -> SocketClient:
+    return socket
+
+
+def opening_of(port: int, token: str, subscriptions: Sequence[str]) -> Opening:
+    """Return how a user's WebSocket begins."""
+    init = orjson.dumps({"type": "connection_init", "payload": {"Authorization": token}}).decode()
+    return Opening(f"127.0.0.1:{port}", "/graphql", init, subscriptions)
+
+
+async def _main() -> None:
+    load = Load()
+    # A garbage collection would delay answers that arrive meanwhile.
+    gc.freeze()
+    await run_command_loop(load)
+
+
+if __name__ == "__main__":
+    uvloop.run(_main())

@@ -1,0 +1,48 @@
+"""Publishing of events that belong to one conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from store.base.ids import UserId
+from store.sessions.apply_results import parse_result
+from store.sessions.changes import Change, Notice, logged
+from store.store import Store
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.events.base import ConversationEvent
+from subscriptions.realtime.outgoing_events import OutgoingEvents
+
+
+class EventPublisher:
+    """Puts events into users' logs, and sends them to their devices."""
+
+    def __init__(self, store: Store, bus: Bus) -> None:
+        self._store = store
+        self._bus = bus
+
+    async def publish(self, event: ConversationEvent, users: Sequence[UserId], change: Change | None = None) -> None:
+        """Apply an event to the cached states of users who have a session of its conversation: one round trip to Redis.
+
+        Their devices get it once, in the order of the user's clock, also after they reconnect. Users whose state is not
+        cached have no log: their devices do not get the event.
+
+        Args:
+            event: The event.
+            users: The recipients, in any order.
+            change: The change of their sessions; by default they do not change.
+
+        Raises:
+            StoreError: Some of them may have got it.
+        """
+        if not users:
+            return
+        store = self._store
+        if not store.cache.is_shared:
+            for user in users:
+                store.stale_caches.add_user(user)
+            return
+        call = logged(change or Notice(event.conversation), store.clock.now_ms(), event.log_entry())
+        answers = await store.cache.run_in_background([store.sessions.apply(user, call) for user in users])
+        outgoing = OutgoingEvents()
+        outgoing.add(event, [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)])
+        self._bus.send(outgoing)
