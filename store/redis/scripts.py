@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.conversations.lua_fields import lua_fields
-from store.sessions.script_constants import script_constants
+from store.sessions.script_constants import fast_path_constants, script_constants
 
-GENERATED: Mapping[str, Callable[[], str]] = {"_fields": script_constants, "_conversation_fields": lua_fields}
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "_fast_path_constants": fast_path_constants,
+    "_constants": script_constants,
+    "_conversation_fields": lua_fields,
+}
 """Lua text made by Python, by the name that `_INCLUDES` calls it.
 
 The functions must not import anything of `store.redis`.
@@ -23,24 +27,26 @@ The functions must not import anything of `store.redis`.
 
 _FILES = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
 
-_USER = ("_fields", "_user", "_sessions")
+_FAST_PATH = ("_not_cached", "_fast_path_constants", "_rules", "_fast_path")
+_USER_FUNCTIONS = ("_constants", "_user", "_sessions")
+_USER = ("_fast_path_constants", "_rules", *_USER_FUNCTIONS)
 _CONVERSATION = ("_conversation_fields", "_conversation")
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
-    "apply": ("_fields", "_plain", "_user", "_sessions", "_changes"),
+    "apply": (*_FAST_PATH, *_USER_FUNCTIONS, "_changes"),
     "attach": _USER,
-    "changed": _USER,
-    "folders": _USER,
+    "get_sessions": _USER,
+    "list_categories": _USER,
+    "list_changed": _USER,
     "list_names": _USER,
     "list_page": _USER,
+    "list_undelivered": _USER,
     "load_begin": _USER,
     "load_finish": (*_USER, "_changes"),
     "load_part": _USER,
     "lock": _USER,
-    "log_read": _USER,
-    "sessions_get": _USER,
-    "undelivered": _USER,
+    "read_log": _USER,
     "unlock": _USER,
     # store/conversations
     "change_group": _CONVERSATION,

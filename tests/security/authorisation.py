@@ -116,7 +116,7 @@ ROOT_FIELDS = [
     mutation("transferOwner", "transferOwner(groupId: $id, userId: $user) { id }", OWNER, True, user="@other_member", **_GROUP),
     mutation("dismissGroup", "dismissGroup(groupId: $id)", OWNER, True, **_GROUP),
     mutation("deleteConversation", "deleteConversation(conversationId: $id)", OWNER, True, **_GROUP),
-    # Valid on a WebSocket only: tests/server/test_renewing.py.
+    # Valid on a WebSocket only: tests/server/test_token_renewal.py.
     mutation("renewAuth", 'renewAuth(token: "x")', outcomes_by_relation(*["INVALID_INPUT"] * 5)),
 ]  # fmt: skip
 

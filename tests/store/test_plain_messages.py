@@ -106,7 +106,7 @@ def _outcome(answer: Any) -> Any:
     """Return the result of `apply` in its shortest form."""
     if answer == 1:
         return "epoch", LATER, []
-    if answer[0] == b"told":
+    if answer[0] == b"routed":
         return answer[1].decode(), answer[3], answer[4:]
     if answer[0] == b"ok" and answer[3][0] == b"ok":
         return answer[1].decode(), int(answer[3][1]), answer[2]
@@ -163,7 +163,7 @@ async def test_a_plain_message_returns_only_the_servers_that_listen(store: Store
     users = [await _loaded(store, {group: PLAIN | extra}, heard=heard) for heard in (False, True)]
     showing = ApplyMessages(store.keys, LATER, [MessageDelta(group, 4, 4, True, LATER, "an event", users, {})])
     silent, heard = await store.cache.run(showing.calls())
-    assert (silent, heard) == (1, [b"told", b"epoch", NOW + 10, LATER, b"server"])
+    assert (silent, heard) == (1, [b"routed", b"epoch", NOW + 10, LATER, b"server"])
     assert showing.read([silent, heard]) == [FanoutResult({"server": [(users[1], "epoch", LATER, NOW + 10)]})]
 
 

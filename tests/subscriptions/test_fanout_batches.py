@@ -50,7 +50,7 @@ def test_messages_of_a_conversation_are_batched_except_for_their_senders() -> No
         ("cat", ["message 2"]),
         ("ben", ["message 7"]),
     ]
-    one, other, two = shown.read([1, [b"pending"], [b"told", b"e", 5, NOW, NOW + 1, b"s"], 1, 1])
+    one, other, two = shown.read([1, [b"pending"], [b"routed", b"e", 5, NOW, NOW + 1, b"s"], 1, 1])
     assert [user for _, those in (one, other, two) for user, _ in those.others] == [ANN]
     assert one[1].places == {"s": [(BEN, "e", NOW, 5)]}
     assert two[1].places == {"s": [(BEN, "e", NOW + 1, NOW)]}
