@@ -1,4 +1,4 @@
-"""A clock that tests move."""
+"""A clock for tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 class ManualClock:
-    """Goes when it is told to."""
+    """A clock that moves only when a test sets it."""
 
     def __init__(self, start_ms: int = START_MS) -> None:
         self.ms = start_ms

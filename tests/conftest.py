@@ -1,4 +1,4 @@
-"""Real servers for the tests: embedded ones, or those of CONFAB_TEST_MONGO_URL and CONFAB_TEST_REDIS_URL."""
+"""Database servers for tests: embedded, or those of CONFAB_TEST_MONGO_URL and CONFAB_TEST_REDIS_URL."""
 
 from __future__ import annotations
 
@@ -26,24 +26,31 @@ from tests.cluster.nodes import redis_cluster
 from tests.targeting import Watch, as_sharded
 
 for _rate in UNLIMITED:
-    # A test is a user who does more than any person. Those about rates set them.
+    # Tests send more than any person. Tests of rate limits set them.
     os.environ.setdefault(variable(_rate), "0")
 
 _LONGEST = {
     name: place
     for place, name in enumerate(
-        ("test_in_demo.py", "test_import_chat.py", "test_embedded.py", "test_cli.py", "test_in_playground.py")
+        (
+            "test_in_demo.py",
+            "test_import_continuing.py",
+            "test_import_chat.py",
+            "test_embedded.py",
+            "test_cli.py",
+            "test_in_playground.py",
+        )
     )
 }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest, or wait most, come first: whoever gets one of them last would keep all others waiting."""
+    """Run the slowest files first: at the end, the other processes would wait for them."""
     items.sort(key=lambda item: _LONGEST.get(item.path.name, len(_LONGEST)))
 
 
 def pytest_collection_finish() -> None:
-    """What exists once all tests are found stays to the end: a collector that looks through it takes a quarter of the time."""
+    """Exclude objects that exist after collection from garbage collection, which would take a quarter of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
@@ -62,7 +69,7 @@ def _wait_for_databases() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def database_servers() -> Iterator[RunningServers]:
-    """Shared by all tests of one process: those that stop or flush a server start EmbeddedServers of their own."""
+    """Servers for all tests of one process. Tests that stop or flush a server start their own EmbeddedServers."""
     mongo_url = os.environ.get("CONFAB_TEST_MONGO_URL")
     redis_url = os.environ.get("CONFAB_TEST_REDIS_URL")
     if ON_CLUSTER and redis_url is None:
@@ -77,7 +84,7 @@ def _servers(mongo_url: str | None, redis_url: str | None) -> Iterator[RunningSe
     if mongo_url and redis_url:
         yield RunningServers(mongo_url, redis_url)
         return
-    # Not pytest's tmp_path: that keeps the folders of the last three runs, 300 MB each.
+    # pytest's tmp_path would keep the folders of the last three runs, 300 MB each.
     folder = Path(tempfile.mkdtemp(prefix="confab-tests-"))
     try:
         with EmbeddedServers(folder, mongo=not mongo_url, redis=not redis_url) as servers:
@@ -88,7 +95,7 @@ def _servers(mongo_url: str | None, redis_url: str | None) -> Iterator[RunningSe
 
 @pytest.fixture(scope="session")
 def _as_sharded() -> Iterator[Watch | None]:
-    """With CONFAB_TEST_SHARDED, stores believe throughout that MongoDB is a cluster of shards, and what they send is watched."""
+    """With CONFAB_TEST_SHARDED, stores treat MongoDB as a sharded cluster, and their commands are checked."""
     if not os.environ.get("CONFAB_TEST_SHARDED"):
         yield None
         return
@@ -98,7 +105,7 @@ def _as_sharded() -> Iterator[Watch | None]:
 
 @pytest.fixture(autouse=True)
 def _named_shards(_as_sharded: Watch | None) -> Iterator[None]:
-    """No command of the test's went to all shards."""
+    """Check that no command of the test went to all shards."""
     yield
     if _as_sharded is not None:
         untargeted, _as_sharded.untargeted = _as_sharded.untargeted, []
@@ -132,13 +139,13 @@ def _redis_janitor(redis_url: str) -> Iterator[Redis | RedisCluster]:
 
 
 ON_CLUSTER = os.environ.get("CONFAB_TEST_REDIS") == "cluster"
-"""Whether the suite's Redis is a cluster (`make cluster`)."""
+"""True if the suite's Redis is a cluster (`make cluster`)."""
 
 of_one_redis = pytest.mark.skipif(ON_CLUSTER, reason="about one Redis, not a cluster")
 
 
 def redis_client(url: str) -> Redis | RedisCluster:
-    """For one Redis, or for a cluster of them."""
+    """Return a client for one Redis or for a Redis Cluster."""
     cluster = parse_cluster_url(url)
     return Redis.from_url(url) if cluster is None else RedisCluster.from_url(cluster.node_url(cluster.seeds[0]))
 
@@ -148,27 +155,27 @@ _drops: list[Future[None]] = []
 
 
 def drop_soon(janitor: MongoClient[dict[str, Any]], database: str) -> None:
-    """Drops a database that nobody uses any more. It takes a tenth of a second, for which nobody waits before the end."""
+    """Drop a database in the background. It takes a tenth of a second; the session waits for it at its end."""
     _drops.append(_dropper.submit(janitor.drop_database, database))
 
 
 @contextmanager
 def own_database(janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
-    """The name of a database that nobody else has, dropped afterwards."""
+    """Provide the name of a new database, and drop it afterwards."""
     name = f"test_{secrets.token_hex(6)}"
     yield name
     drop_soon(janitor, name)
 
 
 def tell_redis(url: str, *words: str) -> None:
-    """Gives Redis a command, in a cluster each of its nodes."""
+    """Send a command to Redis, or to every node of a cluster."""
     with redis_client(url) as client:
         client.execute_command(*words, **({"target_nodes": "all"} if isinstance(client, RedisCluster) else {}))
 
 
 @contextmanager
 def own_prefix(janitor: Redis | RedisCluster) -> Iterator[str]:
-    """A key prefix that nobody else has; its keys are deleted afterwards."""
+    """Provide a new key prefix, and delete its keys afterwards."""
     prefix = f"t{secrets.token_hex(6)}:"
     yield prefix
     keys = list(janitor.scan_iter(match=f"{prefix}*", count=1000))
@@ -178,14 +185,14 @@ def own_prefix(janitor: Redis | RedisCluster) -> Iterator[str]:
 
 @pytest.fixture
 def mongo_database_name(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
-    """A database that is this test's own."""
+    """A database for one test."""
     with own_database(_mongo_janitor) as name:
         yield name
 
 
 @pytest.fixture
 def redis_prefix(_redis_janitor: Redis | RedisCluster) -> Iterator[str]:
-    """A key prefix that is this test's own."""
+    """A key prefix for one test."""
     with own_prefix(_redis_janitor) as prefix:
         yield prefix
 
@@ -194,7 +201,7 @@ def redis_prefix(_redis_janitor: Redis | RedisCluster) -> Iterator[str]:
 def settings_with(
     mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str
 ) -> Callable[..., Settings]:
-    """Settings for real servers, on a database and a key prefix of this test's own: `settings_with(data_center=7)`."""
+    """Settings with a database and a key prefix for one test: `settings_with(data_center=7)`."""
     return functools.partial(
         load_settings,
         mongo_url=mongo_url,
@@ -208,7 +215,7 @@ def settings_with(
 def module_settings(
     mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[dict[str, Any]], _redis_janitor: Redis | RedisCluster
 ) -> Iterator[Settings]:
-    """The same for a whole module, whose tests keep out of each other's way."""
+    """Settings with a database and a key prefix for all tests of a module."""
     with own_database(_mongo_janitor) as database, own_prefix(_redis_janitor) as prefix:
         yield load_settings(mongo_url=mongo_url, redis_url=redis_url, mongo_database=database, redis_prefix=prefix)
 

@@ -1,4 +1,4 @@
-"""Reading a mailbox of the hub."""
+"""Reads mailboxes of the hub."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from subscriptions.realtime.mailboxes import Item, Mailbox
 
 
 async def next_item(mailbox: Mailbox) -> Item:
-    """The next item, once there is one."""
+    """Wait for the next item, and return it."""
     ready = asyncio.Event()
     mailbox.on_ready(ready.set)
     while (item := mailbox.take()) is None:

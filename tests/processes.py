@@ -1,4 +1,4 @@
-"""`confab serve` as processes of their own, on free loopback ports, ended by their own handles."""
+"""Runs `confab serve` in separate processes on free loopback ports."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.server.tokens import SECRET
 ROOT = Path(__file__).parents[1]
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Making one reads the system's certificates, which takes longer than the whole set-up otherwise."""
+"""Shared, because creating a context reads the system's certificates, which takes long."""
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 
 
 class Addresses(Protocol):
-    """Where the databases are."""
+    """Addresses of the databases."""
 
     @property
     def mongo_url(self) -> str: ...
@@ -42,7 +42,7 @@ class Addresses(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """A server at work."""
+    """A running server."""
 
     port: int
     log: Path
@@ -57,7 +57,7 @@ class ServerProcess:
         return self.process.pid
 
     def client(self, user: str, *, timeout: float) -> httpx.AsyncClient:
-        """A kept-alive connection of a user."""
+        """Return a client with a kept-alive connection of a user."""
         return httpx.AsyncClient(
             base_url=self.url,
             headers={"authorization": f"Bearer {token(user)}", "content-type": "application/json"},
@@ -67,7 +67,7 @@ class ServerProcess:
         )
 
     def stop(self) -> int:
-        """Ends it as an orchestrator does. Answers its exit code."""
+        """Stop the server like an orchestrator, and return its exit code."""
         self.process.terminate()
         try:
             return self.process.wait(_STOP_SECONDS)
@@ -80,8 +80,10 @@ class ServerProcess:
 async def serving_processes(
     databases: EmbeddedServers, count: int, folder: Path, database: str, *, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[Sequence[ServerProcess]]:
-    """Servers on one database, for the time of the block. They also end when this process dies. settings: by field;
-    without them users' rates are not limited."""
+    """Run servers on one database for the duration of the block. They also end when this process dies.
+
+    `settings` are by field name. By default there are no rate limits.
+    """
     servers: list[ServerProcess] = []
     try:
         for number in range(count):
@@ -105,8 +107,10 @@ def start_server(
     python: Sequence[str] = ("-m", "server.cli"),
     environment: Mapping[str, str] | None = None,
 ) -> ServerProcess:
-    """A server that is about to start, to be stopped by the caller. python: what runs the command line instead of its own
-    module. environment: beside the settings."""
+    """Start a server without waiting for it. The caller stops it.
+
+    `python` are the arguments of Python that run the command line. `environment` adds variables to the settings.
+    """
     given = {name: value for name, value in os.environ.items() if not name.startswith("CONFAB_")}
     given |= {
         "PYTHONPATH": str(ROOT),
@@ -122,17 +126,17 @@ def start_server(
 
 
 def launch_server(command: Sequence[str], port: int, log: Path, environment: Mapping[str, str]) -> ServerProcess:
-    """Any server that listens on the port, about to start, to be stopped by the caller."""
+    """Start any server on a port without waiting for it. The caller stops it."""
     launcher = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid())]
-    with log.open("ab") as told:
+    with log.open("ab") as output:
         process = subprocess.Popen(
-            [*launcher, *command], stdin=subprocess.DEVNULL, stdout=told, stderr=told, cwd=ROOT, env=environment
+            [*launcher, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT, env=environment
         )
     return ServerProcess(port, log, process)
 
 
 async def until_ready(server: ServerProcess, patience: float = _START_SECONDS) -> None:
-    """Returns once it answers requests. Raises RuntimeError, with its log, if it doesn't within so many seconds."""
+    """Wait until a server is ready. Raises RuntimeError with its log after `patience` seconds."""
     deadline = time.monotonic() + patience
     async with httpx.AsyncClient(base_url=server.url, verify=False) as client:
         while True:
@@ -147,5 +151,5 @@ async def until_ready(server: ServerProcess, patience: float = _START_SECONDS) -
 
 
 def token(user: str, role: str = "user") -> str:
-    """A JWT that such servers take."""
+    """Return a JWT that these servers accept."""
     return jwt.encode({"sub": user, "role": role, "exp": time.time() + 24 * 3600}, SECRET, algorithm="HS256")

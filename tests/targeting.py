@@ -1,6 +1,6 @@
-"""Which shards MongoDB would have to ask: every command that the store sends, held against the shard keys.
+"""Checks the shard keys of every command that the store sends to MongoDB.
 
-`CONFAB_TEST_SHARDED=1` has the whole suite run as on a cluster of shards, with every test's commands looked at (`make cluster`).
+`CONFAB_TEST_SHARDED=1` runs the suite as on a sharded cluster, and checks the commands of every test (`make cluster`).
 """
 
 from __future__ import annotations
@@ -21,20 +21,33 @@ from store.mongo.sharding import SHARD_KEYS
 Document = Mapping[str, Any]
 
 RANGED = {MEMBERS, RECEIPTS, SESSIONS}
-"""Collections where all rows of an owner lie together, by the first word of their `_id`s."""
+"""Collections whose rows are grouped by owner, the first word of their `_id`s."""
 
 EXCEPTIONS: dict[str, str] = {
-    "messages {'_id': {'$gt": "after Redis was lost one server looks once through what was stored just before (mending.py)",
-    "users {}": "an empty deployment's demo asks once whether there is anybody (begin_demo); servers for people don't",
+    "messages {'_id': {'$gt": "loss recovery reads recent messages once (loss_recovery.py)",
+    "users {}": "the demo checks once whether there are users (begin_demo)",
 }
-"""Queries, by how they begin, that may go to every shard, and why. There is no other place for them."""
+"""Prefixes of queries that may go to every shard, with the reason."""
 
-_HOUSEHOLD = {"hello", "ping", "endSessions", "createIndexes", "listIndexes", "listCollections", "dropDatabase",
-              "commitTransaction", "abortTransaction", "getMore", "killCursors", "saslStart", "saslContinue"}  # fmt: skip
+_HOUSEHOLD = {
+    "hello",
+    "ping",
+    "endSessions",
+    "createIndexes",
+    "listIndexes",
+    "listCollections",
+    "dropDatabase",
+    "commitTransaction",
+    "abortTransaction",
+    "getMore",
+    "killCursors",
+    "saslStart",
+    "saslContinue",
+}
 
 
 class Watch(CommandListener):
-    """Commands of this process's stores, while they are watched."""
+    """Records commands of this process's stores."""
 
     def __init__(self) -> None:
         self.watching = False
@@ -47,16 +60,18 @@ class Watch(CommandListener):
             return
         command = event.command
         if not command.keys() & {"readConcern", "writeConcern", "autocommit"}:
-            # What a test itself looks at or changes.
+            # A command of the test itself.
             return
         collection = command[event.command_name]
         self.seen[collection].add(event.command_name)
         if collection not in SHARD_KEYS:
             return
         for statement in _statements(event.command_name, collection, command):
-            told = f"{collection} {statement}"
-            if not _is_targeted(collection, event.command_name, statement) and not told.startswith(tuple(EXCEPTIONS)):
-                self.untargeted.append(f"{event.command_name} {told}")
+            command_text = f"{collection} {statement}"
+            if not _is_targeted(collection, event.command_name, statement) and not command_text.startswith(
+                tuple(EXCEPTIONS)
+            ):
+                self.untargeted.append(f"{event.command_name} {command_text}")
             if "autocommit" in command:
                 number = (command["lsid"]["id"], command["txnNumber"])
                 self.transactions[number].append((collection, _owner(collection, statement)))
@@ -73,7 +88,7 @@ register(_watch)
 
 @contextmanager
 def as_sharded(*, filled: bool = False) -> Iterator[Watch]:
-    """Stores believe to be on a cluster of shards, and what they send is watched. filled: and that `confab shard` was there."""
+    """Let stores treat MongoDB as a sharded cluster, and record commands. `filled`: as after `confab shard`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Mongo, "is_sharded", True)
         if filled:
@@ -92,7 +107,7 @@ async def _yes(_store: OriginStore) -> bool:
 
 
 def _statements(name: str, collection: str, command: Document) -> Iterator[Document]:
-    """What each part of a command picks its documents by."""
+    """Yield the filter of each part of a command."""
     match name:
         case "find":
             yield command["filter"]
@@ -103,7 +118,7 @@ def _statements(name: str, collection: str, command: Document) -> Iterator[Docum
                 yield {field: document[field] for field in SHARD_KEYS[collection]}
         case "update":
             for update in command["updates"]:
-                assert not update.get("multi"), f"many documents at once: {update}"
+                assert not update.get("multi"), f"an update of many documents: {update}"
                 yield update["q"]
         case "delete":
             for delete in command["deletes"]:
@@ -114,15 +129,15 @@ def _statements(name: str, collection: str, command: Document) -> Iterator[Docum
                 if "$lookup" in stage and not _is_joined_by_key(stage["$lookup"]):
                     yield {"$lookup": stage["$lookup"]}
         case _:
-            raise AssertionError(f"how does {name} pick its documents?")
+            raise AssertionError(f"unknown command: {name}")
 
 
 def _is_joined_by_key(join: Document) -> bool:
-    """Whether what is joined lies on one shard for each row."""
+    """Return whether joined rows are on one shard per row."""
     key = SHARD_KEYS[join["from"]]
     if join.get("foreignField") == next(iter(key)):
         return True
-    # A range that begins as the row's own `_id` does.
+    # A range with the prefix of the row's `_id`.
     bounds = join["pipeline"][0]["$match"]["$expr"]["$and"]
     ends = [bound[comparison][0] for bound in bounds for comparison in ("$gte", "$lte") if comparison in bound]
     begins = all(value["$concat"][0] == "$_id" for value in join["let"].values())
@@ -135,7 +150,7 @@ def _is_targeted(collection: str, name: str, query: Document) -> bool:
         if all(_is_targeted(collection, name, rest | branch) for branch in query["$or"]):
             return True
     if name in {"update", "delete", "findAndModify"}:
-        # One document: exactly one shard.
+        # A write of one document goes to exactly one shard.
         return all(_is_equal(query.get(field)) for field in SHARD_KEYS[collection])
     first = query.get(next(iter(SHARD_KEYS[collection])))
     if _is_equal(first) or (isinstance(first, Mapping) and "$in" in first):
@@ -159,6 +174,6 @@ def _is_of_one_owner(bounds: object) -> bool:
 
 
 def _owner(collection: str, statement: Document) -> str:
-    """Whose shard it is."""
+    """Return the owner, which determines the shard."""
     value = statement[next(iter(SHARD_KEYS[collection]))]
     return str(value).partition(" ")[0] if collection in RANGED else str(value)

@@ -18,7 +18,8 @@ from store.base.errors import StoreError
 from store.base.ids import UserId
 from store.sessions.session_store import SessionStore
 from subscriptions.realtime.events.base import EphemeralEvent, Event
-from subscriptions.realtime.mailboxes import Delivered, Lagged, Mailbox, Position, QueueBudget
+from subscriptions.realtime.feed import Feed
+from subscriptions.realtime.mailboxes import Delivered, Mailbox, Position, QueueBudget
 
 _log = structlog.get_logger()
 
@@ -35,53 +36,6 @@ _MOST_EARLY = 1_000
 Replay = Callable[[UserId, Position], Awaitable[list[Delivered] | None]]
 
 
-class _Feed:
-    """The events of one user on this process."""
-
-    __slots__ = ("attaching", "early", "lock", "mailboxes", "mute_ends", "position", "repair", "suspect", "user")
-
-    def __init__(self, user: UserId) -> None:
-        self.user = user
-        self.position: Position | None = None
-        self.mailboxes: set[Mailbox] = set()
-        self.early: dict[int, tuple[int, Event | None]] = {}
-        """Events that came before their turn: tick and event by the tick before."""
-        self.lock = asyncio.Lock()
-        self.attaching = 0
-        self.mute_ends: int | None = None
-        self.suspect = False
-        """Events may be missing that the chain does not show."""
-        self.repair: asyncio.Task[None] | None = None
-
-    def deliver(self, position: Position, event: Event | None) -> None:
-        """Put an event into all mailboxes. Without an event, only the position moves."""
-        self.position = position
-        if event is not None:
-            item = Delivered(position, event)
-            # A subscriber may detach its mailbox during this.
-            for mailbox in tuple(self.mailboxes):
-                mailbox.put(item)
-
-    def lag(self, position: Position) -> None:
-        """Put Lagged into all mailboxes and go on from a position."""
-        self.position = position
-        self.early.clear()
-        for mailbox in tuple(self.mailboxes):
-            mailbox.put(Lagged(position))
-
-    def deliver_early(self) -> None:
-        """Deliver the events that came early and are next."""
-        assert self.position is not None
-        while self.early:
-            tick = self.position.tick
-            ready = [previous for previous in self.early if previous <= tick]
-            if not ready:
-                return
-            later, event = self.early.pop(min(ready))
-            if later > tick:
-                self.deliver(Position(self.position.epoch, later), event)
-
-
 class Hub:
     """The feeds of this process, by user. Runs on one event loop. Delivering never waits."""
 
@@ -90,7 +44,7 @@ class Hub:
         self._sessions = sessions
         self._replay = replay
         self._clock = clock
-        self._feeds: dict[UserId, _Feed] = {}
+        self._feeds: dict[UserId, Feed] = {}
         self._mutes: list[tuple[int, UserId]] = []
         self.resets = 0
         """The number of times that a client had to start over."""
@@ -99,7 +53,7 @@ class Hub:
         """Return a mailbox that gets every event of the user after its `start`. Raises Unreachable."""
         feed = self._feeds.get(user)
         if feed is None:
-            feed = self._feeds[user] = _Feed(user)
+            feed = self._feeds[user] = Feed(user)
         feed.attaching += 1
         try:
             async with feed.lock:
@@ -189,7 +143,7 @@ class Hub:
         if failures:
             raise failures[0]
 
-    async def _renew(self, feeds: Sequence[_Feed]) -> None:
+    async def _renew(self, feeds: Sequence[Feed]) -> None:
         until = self._clock.now_ms() + ROUTE_MS
         answers = await self._sessions.attach_again([feed.user for feed in feeds], self.server, until)
         cold = []
@@ -202,10 +156,10 @@ class Hub:
         for failure in filter(None, outcomes):
             raise failure
 
-    async def _check_clock(self, feed: _Feed) -> None:
+    async def _check_clock(self, feed: Feed) -> None:
         self._compare(feed, await self._register(feed))
 
-    def _compare(self, feed: _Feed, clock: Position) -> None:
+    def _compare(self, feed: Feed, clock: Position) -> None:
         if feed.position is not None and feed.position != clock:
             self._mark_suspect(feed)
 
@@ -221,13 +175,13 @@ class Hub:
                 due.append(feed)
         await asyncio.gather(*(self._end_mutes_of(feed) for feed in due))
 
-    async def _end_mutes_of(self, feed: _Feed) -> None:
+    async def _end_mutes_of(self, feed: Feed) -> None:
         try:
             await self._check_clock(feed)
         except StoreError:
             self._mark_suspect(feed)
 
-    def _schedule_mute_end(self, feed: _Feed, ends: int) -> None:
+    def _schedule_mute_end(self, feed: Feed, ends: int) -> None:
         # Later ends are found when the routes are renewed.
         if ends > self._clock.now_ms() + ROUTE_MS:
             return
@@ -235,27 +189,27 @@ class Hub:
             feed.mute_ends = ends
             heappush(self._mutes, (ends, feed.user))
 
-    async def _register(self, feed: _Feed) -> Position:
+    async def _register(self, feed: Feed) -> Position:
         """Store the route, and return the user's clock at that moment."""
         until = self._clock.now_ms() + ROUTE_MS
         return self._position_from(feed, await self._sessions.attach(feed.user, self.server, until))
 
-    def _position_from(self, feed: _Feed, answer: tuple[str, int, int | None]) -> Position:
+    def _position_from(self, feed: Feed, answer: tuple[str, int, int | None]) -> Position:
         epoch, clock, mute_ends = answer
         if mute_ends is not None:
             self._schedule_mute_end(feed, mute_ends)
         return Position(epoch, clock)
 
-    def _mark_suspect(self, feed: _Feed) -> None:
+    def _mark_suspect(self, feed: Feed) -> None:
         feed.suspect = True
         self._start_repair(feed)
 
-    def _start_repair(self, feed: _Feed) -> None:
+    def _start_repair(self, feed: Feed) -> None:
         # A feed without mailboxes is repaired when the next one is attached.
         if feed.repair is None and feed.mailboxes:
             feed.repair = asyncio.create_task(self._repair(feed))
 
-    async def _repair(self, feed: _Feed) -> None:
+    async def _repair(self, feed: Feed) -> None:
         """Wait a moment for late frames, then read what is missing from the log. Repeats until nothing is missing."""
         pause = _REPAIR_DELAY_SECONDS
         try:
@@ -276,7 +230,7 @@ class Hub:
         finally:
             feed.repair = None
 
-    async def _read_log(self, feed: _Feed) -> None:
+    async def _read_log(self, feed: Feed) -> None:
         try:
             # Frames that come during this may set it again.
             feed.suspect = False
@@ -297,7 +251,7 @@ class Hub:
         feed.early = {before: late for before, late in feed.early.items() if late[0] > feed.position.tick}
         feed.deliver_early()
 
-    def _drop_if_idle(self, feed: _Feed) -> None:
+    def _drop_if_idle(self, feed: Feed) -> None:
         if not feed.mailboxes and not feed.attaching and self._feeds.get(feed.user) is feed:
             del self._feeds[feed.user]
             if feed.repair is not None:

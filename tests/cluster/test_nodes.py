@@ -65,14 +65,14 @@ async def test_a_script_on_a_moving_slot_waits_and_runs_as_a_whole(cluster: OwnC
     slot = slot_of(user)
     source, target = cluster.begin_move(slot)
     source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", there)
-    held = [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)]
+    keys = [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)]
     # A call with one key follows it; a new key is created at the slot's target.
     assert await cache.run([Call("INCR", (key,)) for key in (there, here, f"{user}new")]) == [2, 2, 1]
-    held[1] = sorted([*held[1], f"{user}new".encode()])
+    keys[1] = sorted([*keys[1], f"{user}new".encode()])
     script = asyncio.create_task(cache.one(lock(cache.keys, "u")))
     done, _ = await asyncio.wait({script}, timeout=0.1)
     assert not done
-    assert [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)] == held
+    assert [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)] == keys
     cluster.end_move(slot, source, target)
     assert (await script)[0] == 0
     assert await cache.run([Call("GET", (key,)) for key in (there, here)]) == [b"2", b"2"]

@@ -1,4 +1,4 @@
-"""docker-compose.yml as `docker compose` reads it: with what stands in the environment put in."""
+"""Reads docker-compose.yml like `docker compose`, with variables of the environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"\$\{(?P<name>[A-Z_]+)(?:(?P<empty>:?)-(?P<otherwise>[^}
 
 
 def interpolated(environment: Mapping[str, str]) -> str:
-    """Its text, with `${NAME}`, `${NAME-otherwise}` and `${NAME:-otherwise}` replaced."""
+    """Return the text with `${NAME}`, `${NAME-default}` and `${NAME:-default}` replaced."""
 
     def value(match: re.Match[str]) -> str:
         found = environment.get(match["name"])
@@ -31,6 +31,6 @@ def interpolated(environment: Mapping[str, str]) -> str:
 
 
 def compose_file(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What it says; without an environment as it is where nothing is set."""
+    """Return the parsed file. Without `environment`, no variable is set."""
     parsed: dict[str, Any] = yaml.safe_load(interpolated(environment or {}))
     return parsed

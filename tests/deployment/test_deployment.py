@@ -1,4 +1,4 @@
-"""The deployment of docker-compose.yml, its processes started by hand: two servers behind the proxy are one to clients."""
+"""The deployment of docker-compose.yml as local processes: clients see one service behind the proxy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import ON_CLUSTER
-from tests.deployment.by_hand import PROXY_PATH, Deployment, client, deployed
+from tests.deployment.local_deployment import PROXY_PATH, Deployment, client, deployed
 from tests.protocol.peer import Peer, open_socket
 
 pytestmark = [
@@ -32,7 +32,7 @@ async def deployment(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
         async with deployed(folder) as running:
             yield running
     finally:
-        # Not left to pytest, which would keep 300 MB of MongoDB's for three runs.
+        # pytest's tmp_path would keep 300 MB for three runs.
         shutil.rmtree(folder / "mongo", ignore_errors=True)
 
 
@@ -62,7 +62,7 @@ async def listening(deployment: Deployment, token: str, sockets: AsyncExitStack)
 
 
 async def heard(peer: Peer) -> str:
-    """The next message that it hears of."""
+    """Return the next message event."""
     while True:
         frame = await peer.receive()
         event = frame["payload"]["data"]["messageEvents"]
@@ -70,25 +70,23 @@ async def heard(peer: Peer) -> str:
             return str(event["message"]["content"])
 
 
-async def test_a_token_made_on_a_server_is_good_through_the_proxy(alice: httpx.AsyncClient) -> None:
+async def test_token_made_on_a_server_works_through_the_proxy(alice: httpx.AsyncClient) -> None:
     answer = (await alice.post("/graphql", json={"query": "{ me { id } }"})).json()
     assert answer == {"data": {"me": {"id": "alice"}}}
 
 
-async def test_pages_of_the_proxys_own_address_may_call_and_others_may_not(
-    deployment: Deployment, alice: httpx.AsyncClient
-) -> None:
+async def test_only_pages_of_the_proxy_address_may_call(deployment: Deployment, alice: httpx.AsyncClient) -> None:
     query = {"query": "{ me { id } }"}
     assert (await alice.post("/graphql", json=query, headers={"origin": deployment.url})).status_code == 200
     foreign = await alice.post("/graphql", json=query, headers={"origin": "https://evil.example"})
     assert foreign.status_code == 403
 
 
-async def test_what_is_sent_on_one_server_is_heard_on_both_and_in_event_streams(
+async def test_message_reaches_subscribers_on_both_servers(
     deployment: Deployment, alice: httpx.AsyncClient, tokens: dict[str, str]
 ) -> None:
     async with AsyncExitStack() as sockets, client(deployment, tokens["bob"]) as http:
-        # As the proxy gives each connection to the server that has fewer, these are on both.
+        # The proxy balances by connection count, so these are on both servers.
         peers = [await listening(deployment, tokens["bob"], sockets) for _ in range(2)]
         stream = await sockets.enter_async_context(
             http.stream("POST", "/graphql", json={"query": LIVE}, headers={"accept": "text/event-stream"})
@@ -103,7 +101,7 @@ async def test_what_is_sent_on_one_server_is_heard_on_both_and_in_event_streams(
                 pass
 
 
-async def test_a_server_is_replaced_and_another_killed_and_nobody_is_refused(
+async def test_clients_are_served_while_servers_are_replaced_and_killed(
     deployment: Deployment, alice: httpx.AsyncClient, tokens: dict[str, str]
 ) -> None:
     statuses: list[int] = []
@@ -119,7 +117,7 @@ async def test_a_server_is_replaced_and_another_killed_and_nobody_is_refused(
         assert await asyncio.to_thread(deployment.stop, "server-1") == 0
         ended = [peer for peer in peers if await _has_ended(peer)]
         assert len(ended) == 1
-        # Its client comes back, to the other one.
+        # The client reconnects to the other server.
         again = await listening(deployment, tokens["bob"], sockets)
         await deployment.start("server-1")
         asking.cancel()
@@ -139,7 +137,7 @@ async def test_a_server_is_replaced_and_another_killed_and_nobody_is_refused(
 
 
 async def _has_ended(peer: Peer) -> bool:
-    """Closed so that clients come back."""
+    """Check that the close code lets clients reconnect."""
     try:
         while True:
             frame = await asyncio.wait_for(peer.socket.recv(), 0.3)

@@ -1,4 +1,4 @@
-"""Time in the tests' hands, and the HTTP endpoint in front of a scripted engine."""
+"""Fixtures: a manual clock, and the HTTP endpoint in front of a scripted engine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.server.tokens import NOW, SECRET
 
 
 class Clock:
-    """Stands still until a test moves it. Seconds since the epoch."""
+    """A clock in seconds since the epoch that moves only when a test sets it."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -50,13 +50,13 @@ def clock() -> Clock:
 
 @pytest.fixture
 def serve_app(settings_with: Callable[..., Settings]) -> ServeApp:
-    """The application with other settings."""
+    """Return the application with other settings."""
     return lambda **changed: serving_app(settings_with(jwt_secret=SECRET, **changed))
 
 
 @pytest.fixture
 def refusal() -> Callable[[Authenticator, str], Awaitable[str]]:
-    """Why a token is refused; the test fails where it is not."""
+    """Returns why a token is refused. Fails if it is accepted."""
 
     async def reason(authenticator: Authenticator, token: str) -> str:
         with pytest.raises(Unauthenticated) as caught:
@@ -73,7 +73,7 @@ class Operation:
 
 
 class ScriptedStream:
-    """An EventStream of what a test puts into it."""
+    """An EventStream that a test fills."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -101,7 +101,7 @@ class ScriptedStream:
 
 @dataclass
 class ScriptedEngine:
-    """Answers every operation alike; the first word of the document is its kind. Keeps what it was asked."""
+    """An engine with the same result for every operation. The first word of a document is its kind."""
 
     result: Callable[[], Json] = lambda: {"data": {"ok": True}}
     refusal: list[Json] | None = None
@@ -135,7 +135,7 @@ class ScriptedEngine:
 
 @dataclass
 class Side:
-    """The endpoint, its engine, and a client in front."""
+    """The endpoint with its engine and a client."""
 
     engine: ScriptedEngine
     endpoint: GraphQLEndpoint
@@ -158,7 +158,7 @@ class Side:
 
     @staticmethod
     def code(response: httpx.Response) -> str:
-        """The code of the one error, having checked that it has the contract's form and comes without data."""
+        """Return the code of the only error. Checks the form of the error, and that there is no data."""
         body = response.json()
         assert set(body) == {"errors"}
         (error,) = body["errors"]
@@ -169,7 +169,7 @@ class Side:
 
 @pytest.fixture
 async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Side]:
-    """Its parameter, if it has one, are the limits of event streams."""
+    """The endpoint with a scripted engine. An indirect parameter sets the limits of event streams."""
     signed_in: list[Caller] = []
 
     async def sign_in(caller: Caller) -> None:
@@ -182,8 +182,8 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     authenticator = Authenticator(Settings(jwt_secret=SECRET), clock)
     limits: StreamLimits = getattr(request, "param", StreamLimits(end_delay_seconds=0))
     mutations, streams = ShieldedMutations(), SSEStreamRegistry(limits, clock=clock)
-    nowhere: Any = None
-    single = SingleConnections(engine, streams, mutations, nowhere, "here", nowhere)
+    unused: Any = None
+    single = SingleConnections(engine, streams, mutations, unused, "here", unused)
     guarded = AdmissionControl(engine, LoadShedding(100, 100), mutations, 20)
     endpoint = GraphQLEndpoint(
         guarded,

@@ -1,4 +1,4 @@
-"""The whole application as `confab serve` serves it, but within the test's process, and clients for it."""
+"""Serves the application like `confab serve`, but in the process of the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEND = 'mutation { sendMessage(input: {toUserId: "bob", content: "hello"}) { mes
 
 @dataclass
 class App:
-    """The application being served, and clients for it."""
+    """A served application and its clients."""
 
     served: Served
     http: httpx.AsyncClient
@@ -36,7 +36,7 @@ class App:
         return await self.http.post("/graphql", json={"query": query}, headers=headers)
 
     async def data(self, query: str, user: str) -> Json:
-        """What a query answers that has nothing to complain of."""
+        """Return the data of a query, which must have no errors."""
         answer = (await self.ask(query, user)).json()
         assert "errors" not in answer, answer
         found = answer["data"]
@@ -44,19 +44,19 @@ class App:
         return found
 
     async def socket(self) -> Peer:
-        """A WebSocket on which nothing was said yet."""
+        """Open a WebSocket without connection_init."""
         url = f"ws://127.0.0.1:{self.served.port}/graphql"
         return Peer(await self.sockets.enter_async_context(open_socket(url)))
 
     async def signed_in(self, user: str, **claims: Any) -> Peer:
-        """A user's WebSocket."""
+        """Open a WebSocket of a user."""
         peer = await self.socket()
         await peer.init({"Authorization": bearer(sub=user, exp=time.time() + 60, **claims)})
         return peer
 
 
 ServeApp = Callable[..., AbstractAsyncContextManager[App]]
-"""`async with serve_app(graphiql=False) as app`: with these settings."""
+"""Serve the application with these settings: `async with serve_app(graphiql=False) as app`."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A client of event streams in front of an ASGI application: httpx's own transport waits for the end of an answer."""
+"""A client of event streams for ASGI applications. The transport of httpx would wait for the end of the response."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 PATIENCE_SECONDS = 5.0
 
 Event = tuple[str, Any]
-"""Its name, and its data if it has any."""
+"""Name and data of an event."""
 
 
 class SSEPeer:
-    """One request and its answer, as far as it came. The client takes everything until told not to."""
+    """A request and the received part of its response. The client reads everything until `stall` is called."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class SSEPeer:
         self.headers: dict[str, str] = {}
         self.chunks: list[bytes] = []
         self.over = False
-        """The answer has been ended properly."""
+        """True if the response has ended properly."""
         self._body = b"" if body is None else json.dumps(body).encode()
         self._asked = body is None
         self._read = 0
@@ -69,11 +69,11 @@ class SSEPeer:
         self._moved.set()
 
     def take_nothing(self) -> None:
-        """Reads no further, and stays."""
+        """Stop reading, but stay connected."""
         self._takes.clear()
 
     def leave(self) -> None:
-        """The connection is lost."""
+        """Disconnect."""
         self._gone.set()
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -83,7 +83,7 @@ class SSEPeer:
                 await self._moved.wait()
 
     async def ended(self) -> None:
-        """Return when the application is done with the request."""
+        """Wait until the application has finished the request."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             await asyncio.wait([self.task])
         self.task.result()
@@ -94,12 +94,12 @@ class SSEPeer:
 
     @property
     def events(self) -> list[Event]:
-        """All that has come, comments left out."""
+        """All received events without comments."""
         blocks = self.body.decode().split("\n\n")[:-1]
         return [_event(block) for block in blocks if not block.startswith(":")]
 
     async def next(self) -> Event:
-        """The first event that was not read yet."""
+        """Return the first unread event."""
         await self.until(lambda: len(self.events) > self._read)
         self._read += 1
         return self.events[self._read - 1]

@@ -1,4 +1,4 @@
-"""The whole application as it is served: its engine, HTTP and the WebSocket together, on real databases."""
+"""The application as it is served: engine, HTTP and WebSockets on real databases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 INTROSPECTION = "{ __schema { queryType { name } } }"
 
 
-async def test_a_message_sent_over_http_arrives_over_the_websocket(serve_app: ServeApp) -> None:
+async def test_message_sent_over_http_arrives_over_the_websocket(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         bob = await app.signed_in("bob")
         await bob.subscribe("live", LIVE)
@@ -36,20 +36,20 @@ async def test_a_message_sent_over_http_arrives_over_the_websocket(serve_app: Se
         assert await bob.receive() == {"id": "live", "type": "next", "payload": {"data": event}}
 
 
-async def test_the_first_sign_in_over_the_websocket_makes_the_user(serve_app: ServeApp) -> None:
+async def test_first_sign_in_over_the_websocket_creates_the_user(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         await app.signed_in("bob", name="Bob Baker")
         assert await app.data('{ user(id: "bob") { displayName } }', "alice") == {"user": {"displayName": "Bob Baker"}}
 
 
-async def test_a_socket_with_a_forged_token_is_closed(serve_app: ServeApp) -> None:
+async def test_websocket_with_a_forged_token_is_closed(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         peer = await app.socket()
         await peer.send({"type": "connection_init", "payload": {"Authorization": bearer(exp=time.time() + 60) + "A"}})
         assert (await peer.closed())[0] == 4403
 
 
-# --- what the settings say
+# Settings
 
 
 async def preflight(app: App, origin: str) -> httpx.Response:
@@ -58,7 +58,7 @@ async def preflight(app: App, origin: str) -> httpx.Response:
     return await app.http.options("/graphql", headers={**headers, "access-control-request-headers": wanted})
 
 
-async def test_pages_of_a_set_origin_may_call_and_no_others(serve_app: ServeApp) -> None:
+async def test_only_pages_of_configured_origins_may_call(serve_app: ServeApp) -> None:
     async with serve_app(cors_origins=(ORIGIN,)) as app:
         allowed = await preflight(app, ORIGIN)
         assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, ORIGIN)
@@ -72,7 +72,7 @@ async def test_pages_of_a_set_origin_may_call_and_no_others(serve_app: ServeApp)
         assert answer.headers["x-request-id"]
 
 
-async def test_an_answer_is_the_same_whether_or_not_it_passes_by_what_sees_to_origins(serve_app: ServeApp) -> None:
+async def test_responses_are_equal_with_and_without_cors_middleware(serve_app: ServeApp) -> None:
     async with serve_app(cors_origins=(ORIGIN,), introspection=True) as app:
         asked = [
             {"content": b'{"query": "{ __typename }"}'},
@@ -99,7 +99,7 @@ async def test_an_answer_is_the_same_whether_or_not_it_passes_by_what_sees_to_or
             assert "vary" in straight.headers
 
 
-async def test_requests_sent_at_once_are_answered_in_turn_and_the_last_one_ends_the_connection(
+async def test_pipelined_requests_are_answered_in_order(
     serve_app: ServeApp,
 ) -> None:
     body = b'{"query": "{ __typename }"}'
@@ -116,7 +116,7 @@ async def test_requests_sent_at_once_are_answered_in_turn_and_the_last_one_ends_
     assert first.endswith(b'{"data":{"__typename":"Query"}}') and second.endswith(b'{"data":{"__typename":"Query"}}')
 
 
-async def test_where_no_origin_is_set_no_page_may_call(serve_app: ServeApp) -> None:
+async def test_no_foreign_page_may_call_by_default(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         response = await preflight(app, ORIGIN)
     assert response.status_code == 403
@@ -124,7 +124,7 @@ async def test_where_no_origin_is_set_no_page_may_call(serve_app: ServeApp) -> N
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-async def test_the_schema_is_told_only_where_introspection_is_on(serve_app: ServeApp, is_on: bool) -> None:
+async def test_introspection_works_only_if_it_is_on(serve_app: ServeApp, is_on: bool) -> None:
     hidden = '{ ...R } fragment R on Query { ... { a: __type(name: "User") { name } } __typename }'
     async with serve_app(introspection=is_on) as app:
         for user in (None, "alice"):
@@ -138,7 +138,7 @@ async def test_the_schema_is_told_only_where_introspection_is_on(serve_app: Serv
             assert (await app.ask("{ __typename }", user)).json() == {"data": {"__typename": "Query"}}
 
 
-async def test_nothing_is_told_of_the_schema_unless_it_is_set(serve_app: ServeApp) -> None:
+async def test_introspection_and_graphiql_are_off_by_default(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         assert (await app.ask(INTROSPECTION, "alice")).json()["errors"][0]["extensions"]["code"] == "FORBIDDEN"
         assert (await app.http.get("/graphql", headers=BROWSER)).status_code == 400
@@ -146,7 +146,7 @@ async def test_nothing_is_told_of_the_schema_unless_it_is_set(serve_app: ServeAp
         assert "id you mean" not in near.text and near.json()["errors"]
 
 
-def test_who_tries_confab_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_development_settings_turn_everything_on(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = development_settings()
     assert (tried.introspection, tried.graphiql) == (True, True)
     monkeypatch.setenv("CONFAB_INTROSPECTION", "false")
@@ -154,20 +154,20 @@ def test_who_tries_confab_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-async def test_a_browser_gets_graphiql_only_where_it_is_on(serve_app: ServeApp, is_on: bool) -> None:
+async def test_browser_gets_graphiql_only_if_it_is_on(serve_app: ServeApp, is_on: bool) -> None:
     async with serve_app(graphiql=is_on) as app:
         page = await app.http.get("/graphql", headers=BROWSER)
     assert page.status_code == (200 if is_on else 400)
     assert page.headers["content-type"].startswith("text/html") is is_on
 
 
-async def test_a_body_past_the_limit_that_is_set_is_413(serve_app: ServeApp) -> None:
+async def test_body_above_the_configured_limit_is_answered_with_413(serve_app: ServeApp) -> None:
     async with serve_app(max_body_bytes=1024) as app:
         assert (await app.ask("{ __typename }" + " " * 900)).status_code == 200
         assert (await app.ask("{ __typename }" + " " * 1024)).status_code == 413
 
 
-async def test_the_websocket_keeps_to_the_limits_that_are_set(serve_app: ServeApp) -> None:
+async def test_websockets_respect_the_configured_limits(serve_app: ServeApp) -> None:
     limits = {"ws_max_connections": 2, "ws_max_connections_per_user": 1, "ws_max_subscriptions": 1}
     async with serve_app(
         **limits, max_body_bytes=70_000, ws_init_timeout_seconds=0.5, ws_ping_interval_seconds=0.5
@@ -194,17 +194,17 @@ async def test_the_websocket_keeps_to_the_limits_that_are_set(serve_app: ServeAp
         assert (await alice.closed())[0] == 1009
 
 
-async def test_ids_carry_the_data_center(serve_app: ServeApp) -> None:
+async def test_ids_contain_the_data_center(serve_app: ServeApp) -> None:
     async with serve_app(data_center=7) as app:
         await app.data("{ me { id } }", "bob")
         sent = await app.data(SEND, "alice")
     assert int(sent["sendMessage"]["message"]["id"].removeprefix("m_")) >> 17 & 0b11111 == 7
 
 
-# --- the end
+# Shutdown
 
 
-async def test_sockets_are_closed_1012_when_the_server_stops(serve_app: ServeApp) -> None:
+async def test_websockets_are_closed_with_1012_when_the_server_stops(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         alice = await app.signed_in("alice")
         await alice.subscribe("live", LIVE)
@@ -216,31 +216,29 @@ async def test_sockets_are_closed_1012_when_the_server_stops(serve_app: ServeApp
 
 
 @dataclass
-class ShieldedMutations:
-    """Mutations that begin, and wait at a gate."""
+class BlockedMutations:
+    """Makes mutations begin, and wait at a gate."""
 
     begun: asyncio.Event
     gate: asyncio.Event
 
 
 @pytest.fixture
-def mutations(monkeypatch: pytest.MonkeyPatch) -> ShieldedMutations:
-    held = ShieldedMutations(asyncio.Event(), asyncio.Event())
+def mutations(monkeypatch: pytest.MonkeyPatch) -> BlockedMutations:
+    blocked = BlockedMutations(asyncio.Event(), asyncio.Event())
     execute = Engine.execute
 
     async def waiting(self: Engine, prepared: Any, request: GraphQLRequest, context: ConnectionContext) -> Json:
         if prepared.kind == "mutation":
-            held.begun.set()
-            await held.gate.wait()
+            blocked.begun.set()
+            await blocked.gate.wait()
         return await execute(self, prepared, request, context)
 
     monkeypatch.setattr(Engine, "execute", waiting)
-    return held
+    return blocked
 
 
-async def test_a_server_that_stops_sees_its_clients_off_and_answers_what_has_begun(
-    serve_app: ServeApp, mutations: ShieldedMutations
-) -> None:
+async def test_stopping_server_answers_running_operations(serve_app: ServeApp, mutations: BlockedMutations) -> None:
     async with serve_app() as app:
         await app.data("{ me { id } }", "bob")
         alice, bob = await app.signed_in("alice"), await app.signed_in("bob")
@@ -252,10 +250,10 @@ async def test_a_server_that_stops_sees_its_clients_off_and_answers_what_has_beg
         code, reason = await bob.closed()
         assert code == 1012
         assert re.fullmatch(r"Service restart; retry in \d+ ms", reason)
-        # On a connection that was open before, as a load balancer's may be.
+        # On an open connection, like that of a load balancer.
         unready = await app.http.get("/readyz")
         assert (unready.status_code, unready.json()["checks"]) == (503, {"server": "stopping"})
-        # So that its next request goes elsewhere, and doesn't meet the end of this connection.
+        # The next request goes to another server, instead of a connection that is being closed.
         assert unready.headers["connection"] == "close"
         with pytest.raises(ConnectionRefusedError):
             await app.socket()
@@ -269,11 +267,11 @@ async def test_a_server_that_stops_sees_its_clients_off_and_answers_what_has_beg
 
 
 @pytest.mark.parametrize("way", ["http", "websocket"])
-async def test_a_server_that_stops_carries_out_the_mutations_that_have_begun(
-    serve_app: ServeApp, mutations: ShieldedMutations, settings: Settings, way: str
+async def test_stopping_server_completes_running_mutations(
+    serve_app: ServeApp, mutations: BlockedMutations, settings: Settings, way: str
 ) -> None:
     async with serve_app() as app:
-        # Past this uvicorn gives up the request, and the application alone looks after the mutation.
+        # After this uvicorn drops the request, and only the application waits for the mutation.
         app.served.server.config.timeout_graceful_shutdown = 0
         await app.data("{ me { id } }", "bob")
         alice = await app.signed_in("alice")

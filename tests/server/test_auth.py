@@ -1,4 +1,4 @@
-"""Tokens signed with the shared secret: which are believed, which are not, and what their bearers are told."""
+"""Tokens signed with the shared secret: which are accepted, and the reasons for refusals."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def hs(clock: Clock) -> Authenticator:
     return Authenticator(Settings(jwt_secret=SECRET), clock)
 
 
-# --- a shared secret
+# Shared secret
 
 
-async def test_a_good_token_says_who_calls_and_until_when(hs: Authenticator) -> None:
+async def test_valid_token_gives_the_caller_and_the_expiry(hs: Authenticator) -> None:
     token = signed(name="Alice", picture="https://example.com/a.png", role="service")
     assert await hs.authenticate(token) == Caller(
         UserId("alice"), CallerRole.SERVICE, NOW + 3600, "Alice", "https://example.com/a.png"
     )
 
 
-async def test_sub_and_exp_are_all_a_token_needs(hs: Authenticator) -> None:
+async def test_token_needs_only_sub_and_exp(hs: Authenticator) -> None:
     assert await hs.authenticate(signed()) == Caller(UserId("alice"), CallerRole.USER, NOW + 3600)
 
 
-async def test_a_token_issued_here_is_believed_here(clock: Clock) -> None:
+async def test_issued_token_is_accepted(clock: Clock) -> None:
     settings = Settings(jwt_secret=SECRET, jwt_audience="chat", jwt_issuer="us")
     token = issue_token(settings, "bob", CallerRole.ADMIN, "Bob", 60, clock=clock)
     assert await Authenticator(settings, clock).authenticate(token) == Caller(
@@ -77,14 +77,14 @@ async def test_a_token_issued_here_is_believed_here(clock: Clock) -> None:
         ({"picture": {}}, "picture"),
     ],
 )
-async def test_a_token_with_a_claim_amiss_is_refused_and_told_which(
+async def test_refusal_names_the_invalid_claim(
     hs: Authenticator, changes: dict[str, Any], reason: str, refusal: Refusal
 ) -> None:
     token = hmac_token({"alg": "HS256"}, claims(**changes), SECRET.encode())
     assert reason in await refusal(hs, token)
 
 
-async def test_clocks_may_differ_by_the_leeway_and_no_more(hs: Authenticator, clock: Clock, refusal: Refusal) -> None:
+async def test_clocks_may_differ_by_the_leeway(hs: Authenticator, clock: Clock, refusal: Refusal) -> None:
     token = signed(exp=NOW + 100, nbf=NOW + LEEWAY_SECONDS)
     await hs.authenticate(token)
     clock.now = NOW + 100 + LEEWAY_SECONDS - 0.1
@@ -112,41 +112,41 @@ async def test_clocks_may_differ_by_the_leeway_and_no_more(hs: Authenticator, cl
         "a" * (MAX_TOKEN_LENGTH + 1),
     ],
 )
-async def test_what_is_no_token_is_refused(hs: Authenticator, token: str, refusal: Refusal) -> None:
+async def test_malformed_token_is_refused(hs: Authenticator, token: str, refusal: Refusal) -> None:
     await refusal(hs, token)
 
 
-async def test_a_changed_payload_is_refused(hs: Authenticator, refusal: Refusal) -> None:
+async def test_token_with_a_changed_payload_is_refused(hs: Authenticator, refusal: Refusal) -> None:
     header, _, signature = signed().split(".")
     assert "signature" in await refusal(hs, f"{header}.{b64(claims(sub='bob'))}.{signature}")
 
 
-async def test_another_secret_is_refused(hs: Authenticator, refusal: Refusal) -> None:
+async def test_token_signed_with_another_secret_is_refused(hs: Authenticator, refusal: Refusal) -> None:
     token = jwt.encode(claims(), "another-secret-that-is-as-long-as-ours", algorithm="HS256")
     assert "signature" in await refusal(hs, token)
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE", "", None, 7, ["HS256"], "HS384", "RS256"])
-async def test_only_the_algorithm_of_the_secret_will_do(hs: Authenticator, algorithm: object, refusal: Refusal) -> None:
+async def test_secret_is_used_with_its_algorithm_only(hs: Authenticator, algorithm: object, refusal: Refusal) -> None:
     token = hmac_token({"alg": algorithm}, claims(), SECRET.encode())
     head, body, _ = token.split(".")
     assert "algorithm" in await refusal(hs, token)
     await refusal(hs, f"{head}.{body}.")
 
 
-async def test_an_unsigned_token_is_refused(hs: Authenticator, refusal: Refusal) -> None:
+async def test_unsigned_token_is_refused(hs: Authenticator, refusal: Refusal) -> None:
     assert "algorithm" in await refusal(hs, jwt.encode(claims(), None, algorithm="none"))
 
 
 @pytest.mark.parametrize("audience", ["chat", ["mail", "chat"]])
-async def test_the_audience_must_name_us_once_it_is_set(clock: Clock, audience: object, refusal: Refusal) -> None:
+async def test_audience_must_match_the_setting(clock: Clock, audience: object, refusal: Refusal) -> None:
     authenticator = Authenticator(Settings(jwt_secret=SECRET, jwt_audience="chat"), clock)
     await authenticator.authenticate(signed(aud=audience))
     for other in (None, "mail", ["mail"], "chatroom", [], {"chat": 1}):
         assert "aud" in await refusal(authenticator, signed(aud=other))
 
 
-async def test_the_issuer_must_be_ours_once_it_is_set(clock: Clock, refusal: Refusal) -> None:
+async def test_issuer_must_match_the_setting(clock: Clock, refusal: Refusal) -> None:
     authenticator = Authenticator(Settings(jwt_secret=SECRET, jwt_issuer="us"), clock)
     await authenticator.authenticate(signed(iss="us"))
     for other in (None, "them"):
@@ -154,17 +154,17 @@ async def test_the_issuer_must_be_ours_once_it_is_set(clock: Clock, refusal: Ref
     assert "iss" in await refusal(authenticator, hmac_token({"alg": "HS256"}, claims(iss=["us"]), SECRET.encode()))
 
 
-async def test_refusals_repeat_nothing_of_the_token(hs: Authenticator, refusal: Refusal) -> None:
+async def test_refusals_contain_no_part_of_the_token(hs: Authenticator, refusal: Refusal) -> None:
     for token in (signed(sub="no_such_id"), signed(role="emperor"), signed()[:-2], signed(exp=NOW - 60)):
         message = await refusal(hs, token)
         assert not any(part in message for part in ("no_such_id", "emperor", SECRET, *token.split(".")))
 
 
-async def test_no_algorithm_is_accepted_where_no_key_is_set(clock: Clock, refusal: Refusal) -> None:
+async def test_every_algorithm_is_refused_without_a_key(clock: Clock, refusal: Refusal) -> None:
     assert "algorithm" in await refusal(Authenticator(Settings(), clock), signed())
 
 
-async def test_a_known_token_is_not_verified_again_until_it_expires(
+async def test_cached_token_is_not_verified_again_until_it_expires(
     hs: Authenticator, clock: Clock, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
 ) -> None:
     token = signed(exp=NOW + 100)
@@ -184,7 +184,7 @@ async def test_a_known_token_is_not_verified_again_until_it_expires(
     assert "expired" in await refusal(hs, token)
 
 
-async def test_known_tokens_take_bounded_memory(hs: Authenticator, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_token_cache_is_bounded(hs: Authenticator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.auth.authenticator.MAX_CACHED_TOKENS", 3)
     tokens = [signed(sub=f"user{n}") for n in range(5)]
     first = [await hs.authenticate(token) for token in tokens]
@@ -192,10 +192,10 @@ async def test_known_tokens_take_bounded_memory(hs: Authenticator, monkeypatch: 
     assert [one is other for one, other in zip(first, reversed(again), strict=True)] == [False, False, True, True, True]
 
 
-# --- issuing
+# Issuing
 
 
-def test_a_token_is_issued_for_legal_users_and_times_only() -> None:
+def test_tokens_are_issued_only_for_valid_users_and_times() -> None:
     settings = Settings(jwt_secret=SECRET)
     for user, ttl in (("al_ice", 60.0), ("", 60.0), ("alice", 0.0), ("alice", -1.0), ("alice", float("inf"))):
         with pytest.raises(InvalidInput):
@@ -204,26 +204,26 @@ def test_a_token_is_issued_for_legal_users_and_times_only() -> None:
         issue_token(Settings(), "alice")
 
 
-# --- where the token is written
+# Headers and WebSockets
 
 
 @pytest.mark.parametrize("header", ["Bearer abc", "bearer abc", "BEARER   abc ", " Bearer abc"])
-def test_the_scheme_is_bearer_in_any_case(header: str) -> None:
+def test_bearer_scheme_is_case_insensitive(header: str) -> None:
     assert bearer_token(header) == "abc"
 
 
-def test_no_header_is_no_token() -> None:
+def test_missing_header_means_no_token() -> None:
     assert bearer_token(None) is None
 
 
 @pytest.mark.parametrize("header", ["", "abc", "Bearer", "Bearer ", "Basic abc", "Bearerabc"])
-def test_a_header_without_a_bearer_token_is_refused(header: str) -> None:
+def test_header_without_a_bearer_token_is_refused(header: str) -> None:
     with pytest.raises(Unauthenticated):
         bearer_token(header)
 
 
 @pytest.mark.parametrize("key", ["Authorization", "authorization"])
-async def test_a_socket_is_the_callers_once_they_are_signed_in(hs: Authenticator, key: str) -> None:
+async def test_websocket_has_a_caller_after_signing_in(hs: Authenticator, key: str) -> None:
     signed_in: list[Caller] = []
 
     async def sign_in(caller: Caller) -> None:
@@ -236,7 +236,7 @@ async def test_a_socket_is_the_callers_once_they_are_signed_in(hs: Authenticator
 
 
 @pytest.mark.parametrize("payload", [None, {}, {"other": 1}, {"Authorization": None}])
-async def test_a_socket_without_a_token_is_nobodys(hs: Authenticator, payload: dict[str, Any] | None) -> None:
+async def test_websocket_without_a_token_is_anonymous(hs: Authenticator, payload: dict[str, Any] | None) -> None:
     async def sign_in(_: Caller) -> None:
         raise AssertionError("nobody cannot be signed in")
 
@@ -247,9 +247,7 @@ async def test_a_socket_without_a_token_is_nobodys(hs: Authenticator, payload: d
     "authorization",
     ["", "abc", 7, ["Bearer"], "Bearer x", f"Bearer {signed(exp=NOW - 60)}", f"Bearer {signed(sub='_')}"],
 )
-async def test_a_socket_with_a_bad_token_is_closed_with_4403_and_the_reason(
-    hs: Authenticator, authorization: object
-) -> None:
+async def test_websocket_with_an_invalid_token_is_closed_with_4403(hs: Authenticator, authorization: object) -> None:
     async def sign_in(_: Caller) -> None:
         raise AssertionError("who was refused cannot be signed in")
 

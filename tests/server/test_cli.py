@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it refuses, with which exit code."""
+"""The command line: output, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Outcome:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    """No settings from outside, and a folder of its own to be in."""
+    """A clean environment, and an empty working directory."""
     for name in [name for name in os.environ if name.startswith("CONFAB_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -52,15 +52,15 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Monke
 
 @pytest.fixture
 def confab(environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Outcome]]:
-    """Runs a command to its end within this process."""
+    """Run a command within this process."""
 
     def run(*arguments: str) -> Outcome:
         environment.setattr(sys, "argv", ["confab", *arguments])
         with pytest.raises(SystemExit) as caught:
             cli.main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(caught.value.code, int)
-        return Outcome(caught.value.code, told.out, told.err)
+        return Outcome(caught.value.code, output.out, output.err)
 
     hang_up = signal.getsignal(signal.SIGHUP)
     yield run
@@ -74,7 +74,7 @@ def assert_refused(outcome: Outcome, reason: str) -> None:
     assert outcome.err.count("\n") == 1
 
 
-def test_a_token_stands_alone_on_standard_output(confab: Callable[..., Outcome]) -> None:
+def test_token_prints_only_the_token_to_stdout(confab: Callable[..., Outcome]) -> None:
     outcome = confab("token", "alice")
     assert outcome.code == 0
     token = outcome.out.removesuffix("\n")
@@ -84,7 +84,7 @@ def test_a_token_stands_alone_on_standard_output(confab: Callable[..., Outcome])
     assert "development secret" in outcome.err
 
 
-def test_a_token_is_signed_with_the_secret_that_is_set(
+def test_token_is_signed_with_the_configured_secret(
     confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
 ) -> None:
     environment.setenv("CONFAB_JWT_SECRET", SECRET)
@@ -114,13 +114,11 @@ def test_a_token_is_signed_with_the_secret_that_is_set(
         (["serve"], "^No key to check tokens with"),
     ],
 )
-def test_wrong_usage_is_told_in_one_sentence(confab: Callable[..., Outcome], arguments: list[str], reason: str) -> None:
+def test_wrong_usage_gives_one_sentence(confab: Callable[..., Outcome], arguments: list[str], reason: str) -> None:
     assert_refused(confab(*arguments), reason)
 
 
-def test_tokens_cannot_be_signed_for_somebody_elses_keys(
-    confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
-) -> None:
+def test_token_cannot_be_issued_with_a_jwk_set(confab: Callable[..., Outcome], environment: pytest.MonkeyPatch) -> None:
     environment.setenv("CONFAB_JWKS_URL", "https://id.example.org/jwks")
     assert_refused(confab("token", "alice"), "^Tokens are checked with a JWK set")
 
@@ -132,27 +130,27 @@ def test_serve_refuses_the_development_secret(confab: Callable[..., Outcome], en
     assert_refused(confab("serve"), "^CONFAB_DEVELOPMENT is set")
 
 
-def test_serve_tells_of_a_port_that_is_taken(confab: Callable[..., Outcome], environment: pytest.MonkeyPatch) -> None:
+def test_serve_reports_that_the_port_is_in_use(confab: Callable[..., Outcome], environment: pytest.MonkeyPatch) -> None:
     environment.setenv("CONFAB_JWT_SECRET", SECRET)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert_refused(confab("serve", "--port", str(port)), rf"^Port {port} on 127\.0\.0\.1 is in use")
 
 
-def test_a_foreign_address_cannot_be_listened_on(
+def test_serve_refuses_an_address_of_another_machine(
     confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
 ) -> None:
     environment.setenv("CONFAB_JWT_SECRET", SECRET)
     assert_refused(confab("serve", "--host", "192.0.2.1"), r"^192\.0\.2\.1 is not an address of this machine")
 
 
-def test_the_schema_is_printed_as_sdl(confab: Callable[..., Outcome]) -> None:
+def test_schema_prints_the_sdl(confab: Callable[..., Outcome]) -> None:
     outcome = confab("schema")
     assert outcome.code == 0
     assert graphql.build_schema(outcome.out).query_type is not None
 
 
-# --- whole processes
+# Separate processes
 
 
 @pytest.fixture
@@ -164,7 +162,7 @@ def data_dir() -> Iterator[Path]:
 
 @contextmanager
 def started(*arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
-    """A command as a process, gone afterwards whatever happens."""
+    """Run a command as a process, and end it afterwards."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("CONFAB_")}
     command = [sys.executable, "-m", "server.cli", *arguments]
     with subprocess.Popen(
@@ -177,7 +175,7 @@ def started(*arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]
 
 
 def lines_until(process: subprocess.Popen[str], last: str) -> list[str]:
-    """What the process says, up to the line with `last`."""
+    """Return the output of a process up to the line with `last`."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:
@@ -205,7 +203,7 @@ def wait_until_ready(process: subprocess.Popen[str], port: int) -> None:
 
 
 def ask_who_i_am(port: str | int, authorization: str) -> object:
-    """What the API at this port answers."""
+    """Return the response of the API at this port."""
     response = httpx.post(
         f"http://127.0.0.1:{port}/graphql",
         json={"query": "{ me { id } }"},
@@ -216,8 +214,8 @@ def ask_who_i_am(port: str | int, authorization: str) -> object:
 
 
 def workers_of(process: subprocess.Popen[str]) -> int:
-    """How many processes it has started to serve with. Reads /proc, so on Linux only."""
-    # multiprocessing has a helper of its own beside them.
+    """Return the number of worker processes. Reads /proc, so Linux only."""
+    # multiprocessing starts a helper process too.
     task = Path(f"/proc/{process.pid}/task/{process.pid}")
     children = (task / "children").read_text().split()
     return sum(b"multiprocessing.spawn" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
@@ -228,8 +226,8 @@ def test_dev_starts_serves_and_stops(data_dir: Path, confab: Callable[..., Outco
     other_port = str(ports.pick_free())
     dev = ("dev", "--data-dir", str(data_dir), "--port")
     with started(*dev, port) as process:
-        told = lines_until(process, "Ctrl-C stops everything")
-        tokens = {name: told[told.index(f"  {name}") + 1] for name in ("alice", "bob", "carol")}
+        output = lines_until(process, "Ctrl-C stops everything")
+        tokens = {name: output[output.index(f"  {name}") + 1] for name in ("alice", "bob", "carol")}
         for name, token in tokens.items():
             assert ask_who_i_am(port, f"Bearer {token}") == {"data": {"me": {"id": name}}}
 
@@ -246,7 +244,7 @@ def test_dev_starts_serves_and_stops(data_dir: Path, confab: Callable[..., Outco
     assert not list(data_dir.glob("*.pid"))
 
 
-def test_dev_ends_with_the_reason_when_a_database_dies(data_dir: Path) -> None:
+def test_dev_stops_with_the_reason_when_a_database_dies(data_dir: Path) -> None:
     with started("dev", "--data-dir", str(data_dir), "--port", str(ports.pick_free())) as process:
         lines_until(process, "Ctrl-C stops everything")
         os.kill(int((data_dir / "mongo.pid").read_text()), signal.SIGKILL)
@@ -262,7 +260,7 @@ SEND = 'mutation { sendMessage(input: {toUserId: "bob", content: "hello"}) { mes
 
 @contextmanager
 def held_writes(mongo_url: str) -> Iterator[Callable[[], None]]:
-    """MongoDB writes nothing until what this gives is called, or the block ends."""
+    """Block writes of MongoDB until the returned function is called, or the block ends."""
     with MongoClient[dict[str, object]](mongo_url) as mongo:
         held = True
 
@@ -280,7 +278,7 @@ def held_writes(mongo_url: str) -> Iterator[Callable[[], None]]:
 
 
 @pytest.mark.parametrize(("workers", "children"), [("1", 0), ("2", 2)])
-async def test_serve_answers_and_sees_its_clients_off_when_told_to_stop(
+async def test_serve_answers_and_stops_gracefully(
     workers: str, children: int, mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str
 ) -> None:
     port = ports.pick_free()
@@ -298,7 +296,7 @@ async def test_serve_answers_and_sees_its_clients_off_when_told_to_stop(
             assert ask_who_i_am(port, token) == {"data": {"me": {"id": user}}}
         assert sys.platform != "linux" or workers_of(process) == children
         async with AsyncExitStack() as sockets:
-            # As many as make it unlikely that one worker has them all.
+            # Enough sockets to make it unlikely that one worker has all of them.
             peers = [
                 Peer(await sockets.enter_async_context(open_socket(f"ws://127.0.0.1:{port}/graphql"))) for _ in range(6)
             ]
@@ -324,7 +322,7 @@ async def test_serve_answers_and_sees_its_clients_off_when_told_to_stop(
     assert "Traceback" not in out
 
 
-def test_the_commands_that_divide_collections_are_printed_as_mongodbs_shell_takes_them(
+def test_shard_prints_commands_for_the_mongodb_shell(
     confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
 ) -> None:
     environment.setenv("CONFAB_MONGO_DATABASE", "talk")
@@ -337,7 +335,7 @@ def test_the_commands_that_divide_collections_are_printed_as_mongodbs_shell_take
     assert divided == [f"talk.{name}" for name in SHARD_KEYS]
 
 
-def test_what_is_not_sharded_is_not_divided(
+def test_shard_refuses_a_mongodb_that_is_not_sharded(
     confab: Callable[..., Outcome], environment: pytest.MonkeyPatch, mongo_url: str, mongo_database_name: str
 ) -> None:
     environment.setenv("CONFAB_MONGO_URL", mongo_url)

@@ -1,4 +1,4 @@
-"""The demo that a newcomer finds in an empty database."""
+"""The demo data in an empty database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.messages.outbox_store import OutboxStore
 from store.mongo.client import Mongo
 from store.mongo.collections import CLAIMS
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest
-from tests.server.test_built_pages import playground_examples
+from tests.server.test_static_pages import playground_examples
 
 LIST = """{
   me { displayName }
@@ -40,7 +40,7 @@ CONVERSATIONS = """{
 
 
 async def ask(settings: Settings, user: str, query: str) -> Any:
-    """What somebody's query answers."""
+    """Return the data of a user's query."""
     async with open_services(settings) as services:
         caller = Caller(UserId(user), CallerRole.USER, time.time() + 60)
         await services.sign_in(caller)
@@ -54,20 +54,28 @@ async def ask(settings: Settings, user: str, query: str) -> Any:
 
 @pytest.fixture(scope="module")
 async def seeded(module_settings: Settings) -> Settings:
-    """Of a database that holds the demo. Only the last test to ask for it changes anything."""
+    """Settings of a database with the demo. Only the last test that uses it changes anything."""
     assert await seed_demo(module_settings)
     return module_settings
 
 
-async def test_alices_list_shows_one_of_each_thing(seeded: Settings) -> None:
+async def test_demo_list_of_alice_shows_every_feature(seeded: Settings) -> None:
     alice = await ask(seeded, "alice", LIST)
     assert alice["me"]["displayName"] == "Alice Archer"
-    shown = [edge["node"] for edge in alice["sessions"]["edges"]]
-    titles = [session["conversation"]["title"] for session in shown]
+    sessions = [edge["node"] for edge in alice["sessions"]["edges"]]
+    titles = [session["conversation"]["title"] for session in sessions]
     assert titles == [
-        "Bob Baker", "Erin Archer", "Weekend hike", "Office", "Carol Cook", "Book club", "Dave Dyer", "shop", "Trail Bot",
-    ]  # fmt: skip
-    bob, erin, hike, office, carol, books, dave, shop, bot = shown
+        "Bob Baker",
+        "Erin Archer",
+        "Weekend hike",
+        "Office",
+        "Carol Cook",
+        "Book club",
+        "Dave Dyer",
+        "shop",
+        "Trail Bot",
+    ]
+    bob, erin, hike, office, carol, books, dave, shop, bot = sessions
     assert (bob["priority"], bob["unreadCount"], bob["conversation"]["id"]) == (1, 3, "p_alice_bob")
     assert (erin["unreadStatus"], erin["unreadCount"]) == (True, 0)
     assert (hike["unreadCount"], hike["unreadMentionCount"]) == (4, 1)
@@ -76,16 +84,16 @@ async def test_alices_list_shows_one_of_each_thing(seeded: Settings) -> None:
     assert (books["muteStatus"], books["unreadCount"], books["conversation"]["historyVisibility"]) == (True, 7, "FULL")
     assert (shop["conversation"]["type"], shop["unreadCount"]) == ("SUB_BIZ", 2)
     assert bot["lastMessage"]["sender"] == {"isBot": True}
-    counted = [session["unreadCount"] for session in shown if not session["muteStatus"]]
+    counted = [session["unreadCount"] for session in sessions if not session["muteStatus"]]
     assert alice["totalUnread"] == sum(counted)
-    # Days lie between the first messages and the last, and none is of a time to come.
-    times = [session["writeTs"] for session in shown]
+    # There are days between the first and the last message, and none is in the future.
+    times = [session["writeTs"] for session in sessions]
     now = time.time() * 1000
     assert now - 30 * 3_600_000 < min(times) < now - 24 * 3_600_000
     assert max(times) < now
 
 
-async def test_conversations_show_what_can_become_of_a_message(seeded: Settings) -> None:
+async def test_demo_conversations_show_every_message_state(seeded: Settings) -> None:
     alice = await ask(seeded, "alice", CONVERSATIONS)
     ticks = [edge["node"]["delivery"]["status"] for edge in alice["carol"]["edges"]]
     assert ticks == ["READ", "DELIVERED", "SENT"]
@@ -96,36 +104,34 @@ async def test_conversations_show_what_can_become_of_a_message(seeded: Settings)
     assert last["Book club"]["state"] == "RECALLED"
 
 
-async def test_twice_gives_the_same(seeded: Settings) -> None:
+async def test_second_seeding_changes_nothing(seeded: Settings) -> None:
     before = [await ask(seeded, user, LIST) for user in ("alice", "bob", "carol")]
     assert not await seed_demo(seeded)
     assert [await ask(seeded, user, LIST) for user in ("alice", "bob", "carol")] == before
 
 
-async def test_the_playgrounds_tabs_work_on_it_as_they_are(seeded: Settings) -> None:
+async def test_playground_examples_work_with_the_demo(seeded: Settings) -> None:
     for document in playground_examples():
         if "\nsubscription" not in document:
             answer = await ask(seeded, "alice", document)
             assert all(answer.values()), document
 
 
-async def test_where_there_are_users_no_demo_is_made(settings: Settings) -> None:
+async def test_demo_is_not_created_if_there_are_users(settings: Settings) -> None:
     await ask(settings, "zoe", "{ me { id } }")
     assert not await seed_demo(settings)
     assert await ask(settings, "zoe", '{ user(id: "alice") { id } }') == {"user": None}
 
 
-async def test_a_demo_that_was_stopped_half_way_is_completed(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What was left behind is taken over sooner than it usually is.
+async def test_interrupted_demo_is_completed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Unfinished deliveries are taken over sooner than usual.
     monkeypatch.setattr("subscriptions.delivery.housekeeping.TAKEOVER_MS", 300)
     monkeypatch.setattr("subscriptions.delivery.housekeeping._SLICES", 1)
     with monkeypatch.context() as patch:
         patch.setattr(OutboxStore, "reserve", _stopping_at(40, OutboxStore.reserve))
         with pytest.raises(Stopped):
             await seed_demo(settings)
-    # Days later by its own time, keys stand for nothing any more.
+    # Idempotency keys have expired, because the messages are days old.
     settings = settings.model_copy(update={"redis_prefix": f"{settings.redis_prefix}lost."})
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     while await mongo.delete_one(CLAIMS, {}):
@@ -142,11 +148,11 @@ async def test_a_demo_that_was_stopped_half_way_is_completed(
 
 
 class Stopped(BaseException):
-    """The process is no more."""
+    """Raised to simulate the end of the process."""
 
 
 def _stopping_at(number: int, reserve: Callable[..., Any]) -> Callable[..., Any]:
-    """As if the process was stopped after it reserved so many messages."""
+    """Simulate that the process ends after it has reserved some messages."""
     count = 0
 
     async def stopping(*args: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The embedded servers: real processes, started, killed, left over, in each other's way."""
+"""Embedded servers: starting, killing, leftover processes and conflicts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends o
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Like tmp_path, but gone at once: a MongoDB takes 300 MB."""
+    """Like tmp_path, but deleted at once: MongoDB takes 300 MB."""
     path = Path(tempfile.mkdtemp(prefix="confab-embedded-"))
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -58,13 +58,13 @@ def inserted(url: str) -> list[str]:
 def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.02)
 
 
 @contextlib.contextmanager
 def process(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process that is gone afterwards, whatever happens."""
+    """Run a process, and kill it afterwards."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:
             yield started
@@ -73,7 +73,7 @@ def process(command: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def is_running(pid: int) -> bool:
-    """Not so for one that has ended and only waits for whoever runs as process 1 to take note."""
+    """Return whether a process is alive. A zombie is not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -81,7 +81,7 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def test_a_second_start_is_quick_and_finds_data_and_addresses_as_they_were(folder: Path) -> None:
+def test_second_start_has_the_same_data_and_addresses(folder: Path) -> None:
     with EmbeddedServers(folder / "new") as servers:
         assert servers.was_empty
         first = (servers.mongo_url, servers.redis_url)
@@ -94,7 +94,7 @@ def test_a_second_start_is_quick_and_finds_data_and_addresses_as_they_were(folde
         assert inserted(servers.mongo_url) == ["kept"]
 
 
-def test_the_replica_set_follows_when_its_port_is_taken_by_somebody_else(folder: Path) -> None:
+def test_replica_set_moves_if_its_port_is_in_use(folder: Path) -> None:
     with EmbeddedServers(folder, redis=False) as servers:
         insert(servers.mongo_url, "kept")
         before = servers.mongo_url
@@ -105,13 +105,13 @@ def test_the_replica_set_follows_when_its_port_is_taken_by_somebody_else(folder:
         insert(servers.mongo_url, "written")
 
 
-def test_servers_are_out_of_reach_of_the_terminals_interrupt(running: EmbeddedServers) -> None:
+def test_ctrl_c_in_the_terminal_does_not_reach_the_servers(running: EmbeddedServers) -> None:
     for pid in (running.mongo_pid, running.redis_pid):
         assert pid is not None
         assert os.getsid(pid) != os.getsid(0)
 
 
-def test_a_killed_redis_starts_again_at_the_same_address_and_empty(running: EmbeddedServers) -> None:
+def test_killed_redis_restarts_empty_on_the_same_address(running: EmbeddedServers) -> None:
     pid, url = running.redis_pid, running.redis_url
     with Redis.from_url(url) as redis:
         redis.set("key", "value")
@@ -123,7 +123,7 @@ def test_a_killed_redis_starts_again_at_the_same_address_and_empty(running: Embe
     running.check()
 
 
-def test_a_killed_mongodb_starts_again_with_what_it_had_acknowledged(running: EmbeddedServers) -> None:
+def test_killed_mongodb_restarts_with_acknowledged_writes(running: EmbeddedServers) -> None:
     url = running.mongo_url
     insert(url, "acknowledged")
     running.kill_mongo()
@@ -132,7 +132,7 @@ def test_a_killed_mongodb_starts_again_with_what_it_had_acknowledged(running: Em
     assert "acknowledged" in inserted(url)
 
 
-def test_a_server_that_dies_by_itself_is_noticed(running: EmbeddedServers) -> None:
+def test_unexpected_end_of_a_server_is_detected(running: EmbeddedServers) -> None:
     pid = running.redis_pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -143,7 +143,7 @@ def test_a_server_that_dies_by_itself_is_noticed(running: EmbeddedServers) -> No
     running.check()
 
 
-def test_other_processes_find_the_servers_while_they_run(folder: Path) -> None:
+def test_other_processes_find_running_servers(folder: Path) -> None:
     assert find_running(folder) is None
     with EmbeddedServers(folder, mongo=False) as servers:
         assert find_running(folder) == RunningServers(mongo_url=None, redis_url=servers.redis_url)
@@ -161,13 +161,13 @@ with EmbeddedServers(Path(sys.argv[1])) as servers:
 
 
 @on_linux
-def test_a_killed_parent_leaves_nothing_that_hinders_the_next_start(folder: Path) -> None:
+def test_servers_start_again_after_their_parent_was_killed(folder: Path) -> None:
     with process([sys.executable, "-c", PARENT, str(folder)]) as parent:
         assert parent.stdout is not None
         mongo_pid, redis_pid, mongo_url = parent.stdout.readline().split()
         insert(mongo_url, "kept")
         parent.kill()
-    # At once, while the old servers are still on their way out.
+    # At once, while the old servers are still stopping.
     with EmbeddedServers(folder) as servers:
         assert servers.mongo_url == mongo_url
         assert inserted(mongo_url) == ["kept"]
@@ -176,7 +176,7 @@ def test_a_killed_parent_leaves_nothing_that_hinders_the_next_start(folder: Path
 
 
 @on_linux
-def test_orphans_end_without_a_next_start(folder: Path) -> None:
+def test_servers_end_with_their_parent(folder: Path) -> None:
     with process([sys.executable, "-c", PARENT, str(folder)]) as parent:
         assert parent.stdout is not None
         pids = [int(word) for word in parent.stdout.readline().split()[:2]]
@@ -184,28 +184,28 @@ def test_orphans_end_without_a_next_start(folder: Path) -> None:
     wait_until(lambda: not any(is_running(pid) for pid in pids))
 
 
-def test_a_leftover_that_outlived_its_parent_is_stopped(folder: Path) -> None:
+def test_leftover_server_is_stopped_by_the_next_start(folder: Path) -> None:
     home = folder / "redis"
     home.mkdir()
     port = ports.pick_free()
     command = [str(find_redis().path), "--dir", str(home), "--port", str(port), "--set-proc-title", "no", "--save", ""]
-    told: list[str] = []
+    messages: list[str] = []
     with process(command) as leftover:
         (folder / "redis.pid").write_text(str(leftover.pid))
         wait_until(lambda: not ports.is_free(port))
-        with EmbeddedServers(folder, mongo=False, on_progress=told.append):
+        with EmbeddedServers(folder, mongo=False, on_progress=messages.append):
             leftover.wait(10)
-    assert "Stopped Redis, which a killed run had left behind" in told
+    assert "Stopped Redis, which a killed run had left behind" in messages
 
 
-def test_a_stranger_who_got_the_number_of_a_dead_server_is_left_alone(folder: Path) -> None:
+def test_other_process_with_a_reused_pid_is_not_stopped(folder: Path) -> None:
     with process(["sleep", "600"]) as stranger:
         (folder / "redis.pid").write_text(str(stranger.pid))
         with EmbeddedServers(folder, mongo=False):
             assert stranger.poll() is None
 
 
-def test_two_on_the_same_folder_are_told_apart(folder: Path) -> None:
+def test_data_folder_is_locked_by_one_process(folder: Path) -> None:
     with EmbeddedServers(folder, mongo=False) as first:
         with pytest.raises(EmbeddedError) as caught:
             EmbeddedServers(folder, mongo=False).start()
@@ -216,7 +216,7 @@ def test_two_on_the_same_folder_are_told_apart(folder: Path) -> None:
     )
 
 
-def test_a_given_port_that_is_taken_is_refused(folder: Path) -> None:
+def test_given_port_in_use_is_refused(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortTaken) as caught, EmbeddedServers(folder, mongo=False, redis_port=port):
@@ -224,19 +224,19 @@ def test_a_given_port_that_is_taken_is_refused(folder: Path) -> None:
     assert str(caught.value) == (f"Port {port} for Redis is in use: stop the other program, or choose another port.")
 
 
-def test_a_remembered_port_that_is_damaged_is_forgotten(folder: Path) -> None:
+def test_damaged_ports_file_is_ignored(folder: Path) -> None:
     (folder / "ports.json").write_text('{"redis": "six')
     with EmbeddedServers(folder, mongo=False) as servers, Redis.from_url(servers.redis_url) as redis:
         assert redis.ping()
 
 
-def test_a_file_where_the_folder_should_be_is_told(folder: Path) -> None:
+def test_file_instead_of_the_data_folder_is_reported(folder: Path) -> None:
     (folder / "file").touch()
     with pytest.raises(EmbeddedError, match=r"file is not a folder: move the file away"):
         EmbeddedServers(folder / "file").start()
 
 
-def test_a_folder_of_somebody_else_is_told(folder: Path) -> None:
+def test_unwritable_data_folder_is_reported(folder: Path) -> None:
     folder.chmod(0o500)
     try:
         with _without_privileges(), pytest.raises(EmbeddedError, match=r"is not writable \(Permission denied\)"):
@@ -247,7 +247,7 @@ def test_a_folder_of_somebody_else_is_told(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _without_privileges() -> Iterator[None]:
-    """Root may write anywhere: be nobody meanwhile."""
+    """Run without the privileges of root, who may write anywhere."""
     if os.geteuid() != 0:
         yield
         return
@@ -258,7 +258,7 @@ def _without_privileges() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_a_disk_without_room_is_told_before_anything_is_started(folder: Path) -> None:
+def test_full_disk_is_reported_before_the_start(folder: Path) -> None:
     data = DataFolder(folder)
     data.open()
     with (
@@ -269,7 +269,7 @@ def test_a_disk_without_room_is_told_before_anything_is_started(folder: Path) ->
 
 
 def fake_mongod(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, version: str = "v7.0.5") -> None:
-    """Put a mongod on PATH that knows its version, and otherwise does what the script says."""
+    """Put a mongod on PATH that prints its version, and otherwise runs the script."""
     program = folder / "bin" / "mongod"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo "db version {version}"; exit; fi\n{script}\n')
@@ -281,9 +281,10 @@ def fake_mongod(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, vers
     ("script", "sentence"),
     [
         (
-            "echo 'mongod: error while loading shared libraries: libcurl.so.4: cannot open shared object file' >&2; exit 127",
-            "MongoDB needs libcurl.so.4, which is missing on this system: install it (on Debian and Ubuntu: apt-get install "
-            "libcurl4), or set CONFAB_MONGO_URL to a server of your own.",
+            "echo 'mongod: error while loading shared libraries: libcurl.so.4: cannot open shared object file' >&2; "
+            "exit 127",
+            "MongoDB needs libcurl.so.4, which is missing on this system: install it (on Debian and Ubuntu: apt-get "
+            "install libcurl4), or set CONFAB_MONGO_URL to a server of your own.",
         ),
         (
             "kill -ILL $$",
@@ -300,7 +301,7 @@ def fake_mongod(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, vers
         ),
     ],
 )
-def test_why_a_server_does_not_start_is_told_in_one_sentence(
+def test_failed_start_is_explained_in_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, sentence: str
 ) -> None:
     fake_mongod(folder, monkeypatch, script)
@@ -310,9 +311,7 @@ def test_why_a_server_does_not_start_is_told_in_one_sentence(
     assert find_running(folder / "data") is None
 
 
-def test_a_mongod_that_this_machine_cannot_execute_is_passed_over(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mongod_that_cannot_be_executed_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_mongod(folder, monkeypatch, "exit 1")
     program = folder / "bin" / "mongod"
     assert find_mongod().path == program
@@ -320,12 +319,12 @@ def test_a_mongod_that_this_machine_cannot_execute_is_passed_over(
     assert find_mongod().path != program
 
 
-def test_a_mongod_that_is_too_old_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mongod_that_is_too_old_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_mongod(folder, monkeypatch, "exit 1", version="v4.4.29")
     assert find_mongod().path != folder / "bin" / "mongod"
 
 
-def test_missing_programs_are_told_with_what_to_install() -> None:
+def test_missing_programs_are_reported_with_a_remedy() -> None:
     with pytest.raises(
         EmbeddedError, match=r"mongod (was not found|is available).* set CONFAB_MONGO_URL to a server of your own\.$"
     ):
@@ -337,7 +336,7 @@ def test_missing_programs_are_told_with_what_to_install() -> None:
         find_redis(search_path="", package="no-such-package")
 
 
-def test_a_failed_start_leaves_no_process_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_leaves_no_process_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_mongod(folder, monkeypatch, "sleep 0.5; exit 3")
     servers = EmbeddedServers(folder / "data")
     with pytest.raises(EmbeddedError, match="MongoDB ended with exit code 3"):
@@ -347,7 +346,7 @@ def test_a_failed_start_leaves_no_process_behind(folder: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("told", "exit_code", "sentence"),
+    ("log_text", "exit_code", "sentence"),
     [
         (
             '{"s":"E","c":"CONTROL","id":20568,"ctx":"initandlisten","msg":"Error setting up listener",'
@@ -361,7 +360,8 @@ def test_a_failed_start_leaves_no_process_behind(folder: Path, monkeypatch: pyte
             "{home} was written by another version of MongoDB",
         ),
         (
-            '{"s":"E","c":"WT","id":22435,"ctx":"initandlisten","msg":"WiredTiger error message","attr":{"error":-31809}}',
+            '{"s":"E","c":"WT","id":22435,"ctx":"initandlisten","msg":"WiredTiger error message",'
+            '"attr":{"error":-31809}}',
             -6,
             "MongoDB cannot read its data in {home}: move it away to start with an empty one",
         ),
@@ -378,7 +378,7 @@ def test_a_failed_start_leaves_no_process_behind(folder: Path, monkeypatch: pyte
         ("", -11, "MongoDB ended with SIGSEGV: see {home}.log."),
     ],
 )
-def test_the_log_of_a_server_that_ended_is_understood(tmp_path: Path, told: str, exit_code: int, sentence: str) -> None:
+def test_reason_is_found_in_the_log_of_a_server(tmp_path: Path, log_text: str, exit_code: int, sentence: str) -> None:
     log = tmp_path.with_suffix(".log")
-    reason = explain_exit("MongoDB", "CONFAB_MONGO_URL", log, told, exit_code, 20123, tmp_path)
+    reason = explain_exit("MongoDB", "CONFAB_MONGO_URL", log, log_text, exit_code, 20123, tmp_path)
     assert str(reason).startswith(sentence.format(home=tmp_path))

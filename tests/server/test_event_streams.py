@@ -1,5 +1,4 @@
-"""One event stream for many operations, behind an address that leads to either of two servers: npm graphql-sse's single
-connection mode."""
+"""Single connection mode of npm graphql-sse: one event stream for many operations, on two servers."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def authorization(user: str) -> str:
 
 @dataclass
 class Server:
-    """One server, asked without a socket in between."""
+    """One server, called without a socket."""
 
     app: Starlette
     client: httpx.AsyncClient
@@ -82,7 +81,7 @@ class Server:
 async def servers(
     mongo_url: str, redis_url: str, _mongo_janitor: Any, _redis_janitor: Any
 ) -> AsyncIterator[tuple[Server, Server]]:
-    """Of one deployment, as two processes are."""
+    """Two servers of one deployment."""
     with own_database(_mongo_janitor) as database, own_prefix(_redis_janitor) as prefix:
         settings = load_settings(
             mongo_url=mongo_url,
@@ -106,7 +105,7 @@ def _client_of(app: Starlette) -> httpx.AsyncClient:
 
 @pytest.fixture
 async def here(servers: tuple[Server, Server]) -> AsyncIterator[Server]:
-    """Where streams are opened. Those that a test leaves open end with it."""
+    """Server that opens streams. Open streams end with the test."""
     yield servers[0]
     for server in servers:
         for peer in server.peers:
@@ -117,7 +116,7 @@ async def here(servers: tuple[Server, Server]) -> AsyncIterator[Server]:
 
 @pytest.fixture
 def there(servers: tuple[Server, Server]) -> Server:
-    """Where everything else arrives."""
+    """Server that gets all other requests."""
     return servers[1]
 
 
@@ -130,8 +129,8 @@ async def people(there: Server) -> tuple[str, str]:
     return alice, bob
 
 
-def told(peer: SSEPeer, id: str) -> list[Any]:
-    """What has come for one operation: its responses' data, or errors, and None for complete."""
+def events_of(peer: SSEPeer, id: str) -> list[Any]:
+    """Return the events of one operation: data or errors of responses, and None for complete."""
     return [
         None if name == "complete" else data["payload"].get("errors") or data["payload"]["data"]
         for name, data in peer.events
@@ -144,9 +143,7 @@ def code(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, error["extensions"]["code"]
 
 
-async def test_many_operations_share_a_stream_on_whichever_server_it_is(
-    here: Server, there: Server, people: tuple[str, str]
-) -> None:
+async def test_operations_share_a_stream_across_servers(here: Server, there: Server, people: tuple[str, str]) -> None:
     alice, bob = people
     stream = await there.reserve(alice)
     peer = await here.open(alice, stream)
@@ -155,22 +152,24 @@ async def test_many_operations_share_a_stream_on_whichever_server_it_is(
     await there.begin(alice, stream, "other", EVENTS)
     await there.begin(alice, stream, "me", ME)
     await there.begin(alice, stream, "send", SEND, input={"toUserId": bob, "content": "hello"})
-    await peer.until(lambda: len(told(peer, "live")) == len(told(peer, "other")) == len(told(peer, "send")) == 2)
-    assert told(peer, "me") == [{"me": {"id": alice}}, None]
-    assert told(peer, "send") == [{"sendMessage": {"message": {"content": "hello"}}}, None]
+    await peer.until(
+        lambda: len(events_of(peer, "live")) == len(events_of(peer, "other")) == len(events_of(peer, "send")) == 2
+    )
+    assert events_of(peer, "me") == [{"me": {"id": alice}}, None]
+    assert events_of(peer, "send") == [{"sendMessage": {"message": {"content": "hello"}}}, None]
     for id in ("live", "other"):
-        assert [each["messageEvents"]["__typename"] for each in told(peer, id)] == ["CaughtUp", "MessageCreated"]
+        assert [each["messageEvents"]["__typename"] for each in events_of(peer, id)] == ["CaughtUp", "MessageCreated"]
     assert (await there.stop(alice, stream, "live")).status_code == 200
     await there.send(bob, alice, "again")
-    await peer.until(lambda: len(told(peer, "other")) == 3)
-    assert len(told(peer, "live")) == 2, "it was stopped, without a word"
+    await peer.until(lambda: len(events_of(peer, "other")) == 3)
+    assert len(events_of(peer, "live")) == 2, "it was stopped without an event"
     await there.begin(alice, stream, "live", ME)
     peer.leave()
     await peer.ended()
     assert code(await there.perform(alice, stream, "late", ME)) == (404, "NOT_FOUND")
 
 
-async def test_who_comes_back_on_another_stream_misses_nothing(
+async def test_client_that_resumes_on_another_stream_misses_nothing(
     here: Server, there: Server, people: tuple[str, str]
 ) -> None:
     alice, bob = people
@@ -178,23 +177,21 @@ async def test_who_comes_back_on_another_stream_misses_nothing(
     peer = await here.open(alice, stream)
     await there.begin(alice, stream, "live", EVENTS)
     await there.send(bob, alice, "seen")
-    await peer.until(lambda: len(told(peer, "live")) == 2)
-    since = told(peer, "live")[-1]["messageEvents"]["cursor"]
+    await peer.until(lambda: len(events_of(peer, "live")) == 2)
+    since = events_of(peer, "live")[-1]["messageEvents"]["cursor"]
     peer.leave()
     await there.send(bob, alice, "missed")
     again = await here.reserve(alice)
     back = await there.open(alice, again)
     await here.begin(alice, again, "live", EVENTS, since=since)
     await there.send(bob, alice, "live")
-    await back.until(lambda: len(told(back, "live")) == 3)
-    events = [each["messageEvents"] for each in told(back, "live")]
+    await back.until(lambda: len(events_of(back, "live")) == 3)
+    events = [each["messageEvents"] for each in events_of(back, "live")]
     assert [each.get("message", each) for each in events][::2] == [{"content": "missed"}, {"content": "live"}]
     assert (events[1]["__typename"], events[1]["reset"]) == ("CaughtUp", False)
 
 
-async def test_a_token_is_its_user_s_alone_and_to_others_there_is_none(
-    here: Server, there: Server, people: tuple[str, str]
-) -> None:
+async def test_stream_does_not_exist_for_other_users(here: Server, there: Server, people: tuple[str, str]) -> None:
     alice, mallory = people
     reserved, stream = await there.reserve(alice), await there.reserve(alice)
     peer = await here.open(alice, stream)
@@ -212,13 +209,13 @@ async def test_a_token_is_its_user_s_alone_and_to_others_there_is_none(
                 assert code(answer) == (401, "UNAUTHENTICATED")
     assert code(await here.ask("PUT", None)) == (401, "UNAUTHENTICATED")
     await there.send(mallory, alice, "the first")
-    await peer.until(lambda: len(told(peer, "live")) == 2)
-    assert told(peer, "live")[-1]["messageEvents"]["message"] == {"content": "the first"}
+    await peer.until(lambda: len(events_of(peer, "live")) == 2)
+    assert events_of(peer, "live")[-1]["messageEvents"]["message"] == {"content": "the first"}
     assert {data["id"] for _, data in peer.events} == {"live"}
     assert (await there.open(alice, reserved)).body == b":\n\n"
 
 
-async def test_a_stream_is_opened_once(here: Server, there: Server, people: tuple[str, str]) -> None:
+async def test_stream_can_be_opened_only_once(here: Server, there: Server, people: tuple[str, str]) -> None:
     alice, _ = people
     stream = await here.reserve(alice)
     peer = await here.open(alice, stream)
@@ -227,7 +224,7 @@ async def test_a_stream_is_opened_once(here: Server, there: Server, people: tupl
         await second.ended()
         assert second.status == 409
     await there.begin(alice, stream, "me", ME)
-    await peer.until(lambda: told(peer, "me") == [{"me": {"id": alice}}, None])
+    await peer.until(lambda: events_of(peer, "me") == [{"me": {"id": alice}}, None])
     peer.leave()
     await peer.ended()
     await asyncio.sleep(0.02)
@@ -259,7 +256,7 @@ Refuse = Callable[[Server, str, str], Awaitable[httpx.Response]]
     ],
     ids=["no id", "empty", "number", "long", "bad document", "in use", "stop what", "stop where", "GET mutation"],
 )
-async def test_what_is_no_request_about_a_stream_changes_nothing(
+async def test_invalid_stream_requests_change_nothing(
     here: Server, there: Server, people: tuple[str, str], refused: Refuse, expected: tuple[int, str]
 ) -> None:
     alice, bob = people
@@ -269,11 +266,11 @@ async def test_what_is_no_request_about_a_stream_changes_nothing(
     for server in (here, there):
         assert code(await refused(server, alice, stream)) == expected
     await there.send(bob, alice, "hello")
-    await peer.until(lambda: len(told(peer, "live")) == 2)
+    await peer.until(lambda: len(events_of(peer, "live")) == 2)
     assert {data["id"] for _, data in peer.events} == {"live"}
 
 
-async def test_what_fails_once_it_has_begun_is_told_on_the_stream(
+async def test_failure_after_the_start_is_reported_on_the_stream(
     here: Server, there: Server, people: tuple[str, str]
 ) -> None:
     alice, _ = people
@@ -281,15 +278,13 @@ async def test_what_fails_once_it_has_begun_is_told_on_the_stream(
     peer = await here.open(alice, stream)
     await there.begin(alice, stream, "nowhere", 'subscription { messageEvents(conversationId: "g_9") { __typename } }')
     await there.begin(alice, stream, "variables", SEND)
-    await peer.until(lambda: len(told(peer, "nowhere")) == len(told(peer, "variables")) == 2)
-    assert told(peer, "nowhere")[0][0]["extensions"]["code"] == "NOT_FOUND"
-    assert told(peer, "variables")[0][0]["extensions"]["code"] == "INVALID_INPUT"
-    assert told(peer, "nowhere")[1] is told(peer, "variables")[1] is None
+    await peer.until(lambda: len(events_of(peer, "nowhere")) == len(events_of(peer, "variables")) == 2)
+    assert events_of(peer, "nowhere")[0][0]["extensions"]["code"] == "NOT_FOUND"
+    assert events_of(peer, "variables")[0][0]["extensions"]["code"] == "INVALID_INPUT"
+    assert events_of(peer, "nowhere")[1] is events_of(peer, "variables")[1] is None
 
 
-async def test_operations_on_a_stream_are_limited_and_there_is_room_when_one_ends(
-    here: Server, there: Server, people: tuple[str, str]
-) -> None:
+async def test_operations_per_stream_are_limited(here: Server, there: Server, people: tuple[str, str]) -> None:
     alice, _ = people
     stream = await here.reserve(alice)
     await here.open(alice, stream)
@@ -301,7 +296,7 @@ async def test_operations_on_a_stream_are_limited_and_there_is_room_when_one_end
     await there.begin(alice, stream, "more", SESSIONS)
 
 
-async def test_operations_on_a_reservation_begin_when_the_stream_is_opened(
+async def test_queued_operations_start_when_the_stream_is_opened(
     here: Server, there: Server, people: tuple[str, str]
 ) -> None:
     alice, bob = people
@@ -316,16 +311,18 @@ async def test_operations_on_a_reservation_begin_when_the_stream_is_opened(
         await there.begin(alice, stream, str(number), ME)
     assert code(await there.perform(alice, stream, "more", ME)) == (429, "RATE_LIMITED")
     peer = await here.open(alice, stream)
-    await peer.until(lambda: told(peer, "live") and all(told(peer, id)[-1:] == [None] for id in ("me", "bad", "0")))
+    await peer.until(
+        lambda: events_of(peer, "live") and all(events_of(peer, id)[-1:] == [None] for id in ("me", "bad", "0"))
+    )
     await there.send(bob, alice, "hello")
-    await peer.until(lambda: len(told(peer, "live")) == 2)
-    assert told(peer, "me") == [{"me": {"id": alice}}, None]
-    assert told(peer, "bad")[0][0]["extensions"]["code"] == "INVALID_INPUT"
-    assert told(peer, "live")[1]["messageEvents"]["message"] == {"content": "hello"}
+    await peer.until(lambda: len(events_of(peer, "live")) == 2)
+    assert events_of(peer, "me") == [{"me": {"id": alice}}, None]
+    assert events_of(peer, "bad")[0][0]["extensions"]["code"] == "INVALID_INPUT"
+    assert events_of(peer, "live")[1]["messageEvents"]["message"] == {"content": "hello"}
     assert not {"withdrawn", "more"} & {data["id"] for _, data in peer.events}
 
 
-async def test_an_operation_that_comes_while_the_stream_is_opened_begins_once(
+async def test_operation_during_opening_starts_exactly_once(
     here: Server, there: Server, people: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = people
@@ -340,13 +337,13 @@ async def test_an_operation_that_comes_while_the_stream_is_opened_begins_once(
     monkeypatch.setattr(EventStreamStore, "enqueue", overtaken)
     await there.begin(alice, stream, "send", SEND, input={"toUserId": bob, "content": "once"})
     (peer,) = peers
-    await peer.until(lambda: len(told(peer, "send")) == 2)
+    await peer.until(lambda: len(events_of(peer, "send")) == 2)
     await there.begin(alice, stream, "me", ME)
-    await peer.until(lambda: len(told(peer, "me")) == 2)
-    assert len(told(peer, "send")) == 2
+    await peer.until(lambda: len(events_of(peer, "me")) == 2)
+    assert len(events_of(peer, "send")) == 2
 
 
-async def test_what_is_asked_of_a_stream_while_it_is_opened_waits_for_what_waited_before(
+async def test_requests_during_opening_wait_for_queued_operations(
     here: Server, there: Server, people: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, _ = people
@@ -371,24 +368,22 @@ async def test_what_is_asked_of_a_stream_while_it_is_opened_waits_for_what_waite
     assert (await there.stop(alice, stream, "stopped late")).status_code == 200
     assert [(await answer).status_code for answer in asked] == [409, 200]
     (peer,) = here.peers
-    await peer.until(lambda: told(peer, "live"))
-    assert told(peer, "live") == [{"syncSession": {"reason": "CATCH_UP"}}]
+    await peer.until(lambda: events_of(peer, "live"))
+    assert events_of(peer, "live") == [{"syncSession": {"reason": "CATCH_UP"}}]
     for id in ("stopped", "stopped late"):
         await there.begin(alice, stream, id, ME)
 
 
-async def test_long_numbers_cross_from_server_to_server_exactly(
-    here: Server, there: Server, people: tuple[str, str]
-) -> None:
+async def test_long_numbers_are_forwarded_exactly(here: Server, there: Server, people: tuple[str, str]) -> None:
     alice, _ = people
     stream = await here.reserve(alice)
     peer = await here.open(alice, stream)
     await there.begin(alice, stream, "long", "query ($n: Int) { sessions(first: $n) { totalUnread } }", n=2**80)
-    await peer.until(lambda: told(peer, "long"))
-    assert str(2**80) in told(peer, "long")[0][0]["message"]
+    await peer.until(lambda: events_of(peer, "long"))
+    assert str(2**80) in events_of(peer, "long")[0][0]["message"]
 
 
-async def test_where_the_stream_s_server_is_gone_clients_are_asked_to_try_again(
+async def test_clients_retry_if_the_server_of_a_stream_is_gone(
     there: Server, people: tuple[str, str], _redis_janitor: Any
 ) -> None:
     alice, _ = people

@@ -1,4 +1,4 @@
-"""What probes and browsers find beside the API."""
+"""Liveness, readiness, and the redirect at the root."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ async def stuck() -> dict[str, str | None]:
     raise AssertionError("unreachable")
 
 
-async def test_ready_while_everything_can_be_reached() -> None:
+async def test_ready_while_all_dependencies_are_reachable() -> None:
     async with client(all_well) as http:
         response = await http.get("/readyz")
     assert response.status_code == 200
     assert response.json() == {"status": "ready", "checks": {"mongo": "ok", "redis": "ok"}}
 
 
-async def test_not_ready_and_why_while_something_is_away() -> None:
+async def test_not_ready_with_the_reason_while_a_dependency_is_away() -> None:
     async with client(redis_gone) as http:
         response = await http.get("/readyz")
     assert response.status_code == 503
@@ -49,7 +49,7 @@ async def test_not_ready_and_why_while_something_is_away() -> None:
 
 
 @pytest.mark.parametrize("check", [broken, stuck])
-async def test_a_check_that_fails_or_hangs_is_not_ready_and_tells_no_secrets(
+async def test_failing_or_hanging_check_is_not_ready_and_leaks_nothing(
     check: Callable[[], Awaitable[dict[str, str | None]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.observability.health.CHECK_TIMEOUT_SECONDS", 0.05)
@@ -60,19 +60,19 @@ async def test_a_check_that_fails_or_hangs_is_not_ready_and_tells_no_secrets(
 
 
 @pytest.mark.parametrize("check", [all_well, redis_gone, broken, stuck])
-async def test_alive_whatever_the_dependencies_do(check: Callable[[], Awaitable[dict[str, str | None]]]) -> None:
+async def test_liveness_does_not_depend_on_databases(check: Callable[[], Awaitable[dict[str, str | None]]]) -> None:
     async with client(check) as http:
         response = await asyncio.wait_for(http.get("/healthz"), 5)
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
-async def test_probes_are_never_answered_from_a_cache() -> None:
+async def test_health_responses_are_not_cached() -> None:
     async with client(all_well) as http:
         for path in ("/healthz", "/readyz"):
             assert (await http.get(path)).headers["cache-control"] == "no-store"
 
 
-async def test_the_root_leads_to_the_api() -> None:
+async def test_root_redirects_to_the_api() -> None:
     async with client(all_well) as http:
         response = await http.get("/")
     assert (response.status_code, response.headers["location"]) == (307, "/graphql")

@@ -1,4 +1,4 @@
-"""GraphQL over HTTP: what is a request, what is answered, with which status, in which form. The engine is scripted."""
+"""GraphQL over HTTP with a scripted engine: requests, responses, statuses and media types."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ JSON = "application/json"
 NOBODY = {"message": "Send a token.", "extensions": {"code": "UNAUTHENTICATED", "retryable": False}}
 
 
-# --- a request that is one
+# Valid requests
 
 
-async def test_a_query_reaches_the_engine_as_it_was_sent(side: Any) -> None:
+async def test_query_reaches_the_engine_unchanged(side: Any) -> None:
     body = {
         "query": "query Q($a: Int) {ok}",
         "variables": {"a": [1, None]},
@@ -61,7 +61,7 @@ async def test_a_query_reaches_the_engine_as_it_was_sent(side: Any) -> None:
         (f"{JSON};q=nonsense", None),
     ],
 )
-def test_the_accept_header_decides_the_form(accept: str, expected: str | None) -> None:
+def test_accept_header_selects_the_media_type(accept: str, expected: str | None) -> None:
     assert parse_accept(accept).media_type == (expected and MediaType(expected))
 
 
@@ -75,22 +75,22 @@ def test_the_accept_header_decides_the_form(accept: str, expected: str | None) -
         ("text/html;q=0", False),
     ],
 )
-def test_only_who_prefers_html_is_a_browser(accept: str, html: bool) -> None:
+def test_only_clients_that_prefer_html_are_browsers(accept: str, html: bool) -> None:
     assert parse_accept(accept).prefers_html is html
 
 
 @pytest.mark.parametrize(("accept", "form"), [(None, JSON), (JSON, JSON), (GRAPHQL, GRAPHQL)])
-async def test_the_answer_has_the_form_that_was_asked_for(side: Any, accept: str | None, form: str) -> None:
+async def test_response_has_the_accepted_media_type(side: Any, accept: str | None, form: str) -> None:
     assert (await side.post(accept=accept)).headers["content-type"] == f"{form}; charset=utf-8"
 
 
-async def test_who_accepts_neither_form_gets_406(side: Any) -> None:
+async def test_unsupported_accept_header_is_answered_with_406(side: Any) -> None:
     response = await side.post(accept="image/png")
     assert (response.status_code, side.code(response)) == (406, "INVALID_INPUT")
     assert not side.engine.executed
 
 
-async def test_numbers_past_64_bits_arrive_exactly_and_can_be_answered(side: Any) -> None:
+async def test_numbers_above_64_bits_are_exact(side: Any) -> None:
     big = 123456789012345678901234567890
     side.engine.result = lambda: {"data": {"n": big, "s": "\ud800"}}
     response = await side.post({"query": "{ok}", "variables": {"n": big, "small": 1}})
@@ -99,14 +99,14 @@ async def test_numbers_past_64_bits_arrive_exactly_and_can_be_answered(side: Any
     assert json.loads(response.content)["data"]["n"] == big
 
 
-async def test_get_answers_queries(side: Any) -> None:
+async def test_get_runs_queries(side: Any) -> None:
     parameters = {"query": "query Q{ok}", "variables": '{"a":1}', "operationName": "Q", "extensions": "{}"}
     response = await side.client.get("/graphql", params=parameters)
     assert (response.status_code, response.json()) == (200, {"data": {"ok": True}})
     assert side.engine.executed[0][0] == GraphQLRequest("query Q{ok}", {"a": 1}, "Q")
 
 
-async def test_get_answers_no_mutations(side: Any) -> None:
+async def test_get_refuses_mutations(side: Any) -> None:
     response = await side.client.get("/graphql", params={"query": "mutation {send}"})
     assert (response.status_code, side.code(response), response.headers["allow"]) == (405, "INVALID_INPUT", "POST")
     assert not side.engine.executed
@@ -115,13 +115,13 @@ async def test_get_answers_no_mutations(side: Any) -> None:
 @pytest.mark.parametrize(
     "parameters", [{}, {"query": ""}, {"query": "{ok}", "variables": "{"}, {"query": "{ok}", "variables": "[1]"}]
 )
-async def test_a_bad_get_is_bad_input(side: Any, parameters: dict[str, str]) -> None:
+async def test_invalid_get_is_invalid_input(side: Any, parameters: dict[str, str]) -> None:
     response = await side.client.get("/graphql", params=parameters)
     assert (response.status_code, side.code(response)) == (400, "INVALID_INPUT")
 
 
 @pytest.mark.parametrize("method", ["PATCH", "OPTIONS"])
-async def test_other_methods_are_405(side: Any, method: str) -> None:
+async def test_other_methods_are_answered_with_405(side: Any, method: str) -> None:
     response = await side.client.request(
         method, "/graphql", content=b'{"query":"{ok}"}', headers={"content-type": JSON}
     )
@@ -133,27 +133,27 @@ async def test_other_methods_are_405(side: Any, method: str) -> None:
 
 
 @pytest.mark.parametrize("accept", [JSON, GRAPHQL])
-async def test_a_subscription_is_sent_to_the_websocket(side: Any, accept: str) -> None:
+async def test_refused_subscription_points_to_the_websocket(side: Any, accept: str) -> None:
     response = await side.post({"query": "subscription {events}"}, accept=accept)
     assert (response.status_code, side.code(response)) == (400, "INVALID_INPUT")
     assert "WebSocket" in response.json()["errors"][0]["message"]
 
 
-# --- failures of the engine
+# Failures of the engine
 
 
 REFUSED = [{"message": "Syntax Error", "extensions": {"code": "INVALID_INPUT", "retryable": False}}]
 
 
 @pytest.mark.parametrize(("accept", "status"), [(GRAPHQL, 400), (JSON, 200)])
-async def test_a_document_that_is_refused_is_answered_as_the_form_has_it(side: Any, accept: str, status: int) -> None:
+async def test_refused_document_has_the_status_of_the_media_type(side: Any, accept: str, status: int) -> None:
     side.engine.refusal = REFUSED
     response = await side.post(accept=accept)
     assert (response.status_code, response.json()) == (status, {"errors": REFUSED})
 
 
 @pytest.mark.parametrize("accept", [GRAPHQL, JSON])
-async def test_errors_of_fields_come_with_200(side: Any, accept: str) -> None:
+async def test_field_errors_have_status_200(side: Any, accept: str) -> None:
     result = {"data": None, "errors": [{"message": "no", "extensions": {"code": "NOT_FOUND", "retryable": False}}]}
     side.engine.result = lambda: result
     response = await side.post(accept=accept, authorization=bearer())
@@ -164,7 +164,7 @@ async def test_errors_of_fields_come_with_200(side: Any, accept: str) -> None:
     ("error", "status"),
     [(Unavailable("later"), 503), (Forbidden("no"), 403), (InvalidInput("no", field="x"), 400)],
 )
-async def test_a_failure_before_anything_ran_has_its_status(side: Any, error: ConfabError, status: int) -> None:
+async def test_failure_before_execution_has_its_own_status(side: Any, error: ConfabError, status: int) -> None:
     side.sign_in_error = error
     response = await side.post(authorization=bearer())
     assert (response.status_code, side.code(response)) == (status, error.code)
@@ -174,7 +174,7 @@ async def test_a_failure_before_anything_ran_has_its_status(side: Any, error: Co
     assert not side.engine.executed
 
 
-async def test_a_database_that_cannot_be_reached_is_unavailable(side: Any) -> None:
+async def test_unreachable_database_is_unavailable(side: Any) -> None:
     side.sign_in_error = StoreError("mongo-7.internal: connection refused")
     response = await side.post(authorization=bearer())
     assert (response.status_code, side.code(response)) == (503, "UNAVAILABLE")
@@ -182,7 +182,7 @@ async def test_a_database_that_cannot_be_reached_is_unavailable(side: Any) -> No
     assert "mongo-7" not in response.text
 
 
-async def test_a_defect_is_internal_and_says_nothing_but_where_to_look(side: Any) -> None:
+async def test_defect_is_internal_and_contains_only_a_correlation_id(side: Any) -> None:
     def explode() -> Json:
         raise RuntimeError("password=hunter2")
 
@@ -195,7 +195,7 @@ async def test_a_defect_is_internal_and_says_nothing_but_where_to_look(side: Any
             assert "hunter2" not in response.text
 
 
-# --- who asks
+# Callers
 
 
 @pytest.mark.parametrize("accept", [GRAPHQL, JSON])
@@ -213,14 +213,14 @@ async def test_a_defect_is_internal_and_says_nothing_but_where_to_look(side: Any
         "Bearer " + jwt.encode({"sub": "alice", "exp": NOW + 60}, None, algorithm="none"),
     ],
 )
-async def test_a_bad_token_is_401_and_nothing_runs(side: Any, accept: str, authorization: str) -> None:
+async def test_invalid_token_is_answered_with_401_and_nothing_runs(side: Any, accept: str, authorization: str) -> None:
     response = await side.post(accept=accept, authorization=authorization)
     assert (response.status_code, side.code(response)) == (401, "UNAUTHENTICATED")
     assert response.headers["www-authenticate"].startswith('Bearer realm="confab", error="invalid_token"')
     assert not side.engine.prepared
 
 
-async def test_without_a_token_the_engine_decides(side: Any) -> None:
+async def test_engine_decides_about_requests_without_a_token(side: Any) -> None:
     assert (await side.post()).status_code == 200
     ((_, context),) = side.engine.executed
     assert context.caller is None
@@ -228,28 +228,28 @@ async def test_without_a_token_the_engine_decides(side: Any) -> None:
 
 
 @pytest.mark.parametrize("accept", [GRAPHQL, JSON])
-async def test_an_operation_refused_to_nobody_before_it_began_is_401_too(side: Any, accept: str) -> None:
+async def test_anonymous_operation_refused_early_is_401(side: Any, accept: str) -> None:
     side.engine.refusal = [NOBODY]
     response = await side.post(accept=accept)
     assert (response.status_code, side.code(response)) == (401, "UNAUTHENTICATED")
     assert response.headers["www-authenticate"] == 'Bearer realm="confab"'
 
 
-async def test_beside_fields_that_were_answered_a_refusal_stays_200(side: Any) -> None:
+async def test_refusal_of_some_fields_has_status_200(side: Any) -> None:
     side.engine.result = lambda: {"data": {"__typename": "Query", "me": None}, "errors": [NOBODY]}
     assert (await side.post()).status_code == 200
 
 
 @pytest.mark.parametrize("accept", [GRAPHQL, JSON])
 @pytest.mark.parametrize("data", [{}, {"data": None}, {"data": {"me": None}}])
-async def test_what_the_engine_refuses_to_nobody_is_401(side: Any, data: Json, accept: str) -> None:
+async def test_anonymous_operation_refused_by_the_engine_is_401(side: Any, data: Json, accept: str) -> None:
     side.engine.result = lambda: {**data, "errors": [NOBODY]}
     response = await side.post(accept=accept)
     assert (response.status_code, response.headers["www-authenticate"]) == (401, 'Bearer realm="confab"')
     assert response.json() == {**data, "errors": [NOBODY]}
 
 
-async def test_the_engine_may_raise_its_refusal(side: Any) -> None:
+async def test_engine_may_raise_a_refusal(side: Any) -> None:
     def refuse() -> Json:
         raise Unauthenticated("Send a token.")
 
@@ -258,7 +258,7 @@ async def test_the_engine_may_raise_its_refusal(side: Any) -> None:
     assert (response.status_code, side.code(response)) == (401, "UNAUTHENTICATED")
 
 
-# --- clients that go away
+# Disconnects
 
 
 def _gone(body: bytes) -> tuple[dict[str, Any], Any]:
@@ -278,7 +278,7 @@ async def _unheard(_: Any) -> None:
     return
 
 
-async def test_a_mutation_runs_to_its_end_though_its_request_is_cancelled(side: Any) -> None:
+async def test_mutation_completes_after_its_request_is_cancelled(side: Any) -> None:
     side.engine.gate = asyncio.Event()
     scope, receive = _gone(b'{"query":"mutation {send}"}')
     request = asyncio.create_task(side.app(scope, receive, _unheard))
@@ -293,7 +293,7 @@ async def test_a_mutation_runs_to_its_end_though_its_request_is_cancelled(side: 
     assert side.engine.finished == 1
 
 
-async def test_a_query_ends_with_its_request(side: Any) -> None:
+async def test_query_is_cancelled_with_its_request(side: Any) -> None:
     side.engine.gate = asyncio.Event()
     scope, receive = _gone(b'{"query":"{ok}"}')
     request = asyncio.create_task(side.app(scope, receive, _unheard))
@@ -307,7 +307,7 @@ async def test_a_query_ends_with_its_request(side: Any) -> None:
     assert side.engine.finished == 0
 
 
-async def test_a_client_that_leaves_while_sending_leaves_nothing_behind(side: Any) -> None:
+async def test_disconnect_during_the_body_leaves_nothing_behind(side: Any) -> None:
     scope, _ = _gone(b"")
 
     async def receive() -> dict[str, Any]:

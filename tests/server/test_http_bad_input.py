@@ -1,4 +1,4 @@
-"""What is no GraphQL request is INVALID_INPUT, never a failure of ours, and stays cheap."""
+"""Invalid requests are INVALID_INPUT, never INTERNAL, and cheap to refuse."""
 
 from __future__ import annotations
 
@@ -45,28 +45,26 @@ JSON = "application/json"
         b'{"query": "{ok}", "extensions": "x"}',
     ],
 )
-async def test_what_is_no_graphql_request_is_bad_input(side: Any, body: bytes, accept: str) -> None:
+async def test_invalid_graphql_request_is_invalid_input(side: Any, body: bytes, accept: str) -> None:
     response = await side.post(body, accept=accept)
     assert (response.status_code, side.code(response)) == (400, "INVALID_INPUT")
     assert response.json()["errors"][0]["extensions"]["retryable"] is False
     assert not side.engine.prepared
 
 
-async def test_an_empty_body_is_bad_input(side: Any) -> None:
+async def test_empty_body_is_invalid_input(side: Any) -> None:
     response = await side.client.post("/graphql", headers={"content-type": JSON})
     assert (response.status_code, side.code(response)) == (400, "INVALID_INPUT")
 
 
-async def test_a_body_nested_100_000_deep_is_bad_input(side: Any) -> None:
+async def test_body_nested_100_000_deep_is_invalid_input(side: Any) -> None:
     for opened, closed in ((b"[", b"]"), (b'{"a":', b"}")):
         response = await side.post(opened * 100_000 + b"1" + closed * 100_000)
         assert (response.status_code, side.code(response)) == (400, "INVALID_INPUT")
 
 
-async def test_a_long_number_at_any_depth_is_read_exactly_or_bad_input(
-    side: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # It takes Python's own parser, which gives up on depth in another way, and at another depth in every version.
+async def test_long_number_at_any_depth_is_exact_or_invalid_input(side: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Python's own JSON parser has another depth limit and error, which depend on the version.
     number = 12345678901234567890
     nested = b'{"query":"{ok}","variables":{"n":%d,"d":%b}}' % (number, b"[" * 200 + b"]" * 200)
     assert (await side.post(nested)).status_code == 200
@@ -82,7 +80,7 @@ async def test_a_long_number_at_any_depth_is_read_exactly_or_bad_input(
     assert len(side.engine.prepared) == 1
 
 
-async def test_the_field_at_fault_is_named(side: Any) -> None:
+async def test_error_names_the_invalid_field(side: Any) -> None:
     for name, value in (("query", 1), ("variables", 1), ("operationName", 1), ("extensions", 1)):
         response = await side.post({"query": "{ok}", name: value})
         assert response.json()["errors"][0]["extensions"]["field"] == name
@@ -100,7 +98,7 @@ async def test_the_field_at_fault_is_named(side: Any) -> None:
         {"content-type": JSON, "content-encoding": "gzip"},
     ],
 )
-async def test_any_other_content_type_is_415(side: Any, headers: dict[str, str]) -> None:
+async def test_other_content_types_are_answered_with_415(side: Any, headers: dict[str, str]) -> None:
     response = await side.client.post("/graphql", content=b'{"query":"{ok}"}', headers=headers)
     assert (response.status_code, side.code(response)) == (415, "INVALID_INPUT")
     assert not side.engine.prepared
@@ -109,12 +107,12 @@ async def test_any_other_content_type_is_415(side: Any, headers: dict[str, str])
 @pytest.mark.parametrize(
     "content_type", ["application/json; charset=UTF-8", "Application/JSON", 'application/json;charset="utf-8"']
 )
-async def test_json_in_utf_8_may_be_spelt_in_any_way(side: Any, content_type: str) -> None:
+async def test_content_type_json_is_accepted_in_any_spelling(side: Any, content_type: str) -> None:
     response = await side.client.post("/graphql", content=b'{"query":"{ok}"}', headers={"content-type": content_type})
     assert response.status_code == 200
 
 
-async def test_a_body_of_the_limit_is_read_and_one_byte_more_is_413(side: Any) -> None:
+async def test_body_limit_is_exact_to_the_byte(side: Any) -> None:
     empty = len(b'{"query":""}')
     whole = b'{"query":"' + b"a" * (side.max_body_bytes - empty) + b'"}'
     assert (await side.post(whole)).status_code == 200
@@ -122,8 +120,8 @@ async def test_a_body_of_the_limit_is_read_and_one_byte_more_is_413(side: Any) -
     assert (response.status_code, side.code(response)) == (413, "INVALID_INPUT")
 
 
-async def test_a_body_without_a_length_is_read_no_further_than_the_limit(side: Any) -> None:
-    # The transport of httpx reads the body itself, so the application is asked directly.
+async def test_body_without_a_length_is_read_up_to_the_limit(side: Any) -> None:
+    # The transport of httpx reads the body itself, so call the application directly.
     sent = 0
     answer: list[dict[str, Any]] = []
 
@@ -144,7 +142,7 @@ async def test_a_body_without_a_length_is_read_no_further_than_the_limit(side: A
     assert sent <= side.max_body_bytes + 1024
 
 
-async def test_a_10_mb_body_is_answered_over_a_real_connection_which_goes_on(side: Any) -> None:
+async def test_connection_stays_usable_after_a_10_mb_body(side: Any) -> None:
     server = uvicorn.Server(uvicorn.Config(side.app, port=0, lifespan="off", log_config=None, http="httptools"))
     serving = asyncio.create_task(server.serve())
     try:

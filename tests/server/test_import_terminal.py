@@ -1,4 +1,4 @@
-"""What `confab import-chat` says on the terminal."""
+"""Terminal output of `confab import-chat`."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ GROUP = "#sailing [test]"
 
 
 def is_untouched(settings: Settings) -> bool:
-    """Whether nothing was stored, nor a server begun."""
+    """Return whether the import stored nothing."""
     with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
         return mongo[settings.mongo_database].list_collection_names() == []
 
 
-async def test_the_summary_tells_what_was_done(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_summary_shows_what_was_imported(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     summary = await run_import(settings, SAMPLE, GROUP)
-    shown, trouble = capsys.readouterr()
-    rows = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    out, errors = capsys.readouterr()
+    rows = dict(line.split(maxsplit=1) for line in out.splitlines())
     assert rows["group"] == f"{GROUP} ({summary.group})"
     assert rows["messages"].startswith("38, ")
     assert rows["messages"].endswith(" per second")
     assert (rows["people"], rows["joins"], rows["renames"]) == ("14, 6 of them from the start", "8", "6")
     assert rows["skipped"] == "1 without text"
-    assert trouble == "", "no progress bar where nobody watches"
+    assert errors == "", "no progress bar without a terminal"
 
     await run_import(settings, SAMPLE, GROUP)
-    shown, _ = capsys.readouterr()
-    assert shown == f"Nothing to do: all of {SAMPLE} is already in {GROUP} ({summary.group}).\n"
+    out, _ = capsys.readouterr()
+    assert out == f"Nothing to do: all of {SAMPLE} is already in {GROUP} ({summary.group}).\n"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ async def test_the_summary_tells_what_was_done(settings: Settings, capsys: pytes
         ('{"kind": "message", "nick": "a", "text": "alone"}', "The chat has only 1 person"),
     ],
 )
-def test_a_bad_file_ends_with_one_sentence_and_code_2_and_stores_nothing(
+def test_invalid_file_ends_with_code_2_and_stores_nothing(
     settings: Settings,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -62,15 +62,15 @@ def test_a_bad_file_ends_with_one_sentence_and_code_2_and_stores_nothing(
     if content is not None:
         path.write_text(content)
     assert _command(settings, monkeypatch, "import-chat", str(path), "--group", GROUP) == 2
-    shown, trouble = capsys.readouterr()
-    assert shown == ""
-    assert complaint in trouble
-    assert trouble.count("\n") == 1
+    out, errors = capsys.readouterr()
+    assert out == ""
+    assert complaint in errors
+    assert errors.count("\n") == 1
     assert is_untouched(settings)
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\nb"])
-async def test_a_group_name_that_none_may_have_is_refused(settings: Settings, name: str) -> None:
+async def test_invalid_group_name_is_refused(settings: Settings, name: str) -> None:
     with pytest.raises(ConfabError, match="--group must have 1 to 100 characters"):
         await run_import(settings, SAMPLE, name)
     assert is_untouched(settings)

@@ -1,4 +1,4 @@
-"""Tokens signed with a private key: the right public key, fetched as seldom as possible, and nothing in its place."""
+"""Tokens signed with private keys: choosing, fetching and withdrawing public keys."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def jwk(key: Any, kid: str | None, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class JwksServer:
-    """An identity provider on this machine. `keys` is what it publishes now, `status` how it answers."""
+    """An identity provider on this machine that publishes `keys` with `status`."""
 
     url: str = ""
     keys: list[dict[str, Any]] = field(default_factory=list)
@@ -95,7 +95,7 @@ def remote(provider: JwksServer, clock: Any) -> Authenticator:
 @pytest.mark.parametrize(
     ("key", "algorithm"), [(RSA_KEY, "RS256"), (EC_KEY, "ES256"), (ED_KEY, "EdDSA")], ids=["rsa", "ec", "ed25519"]
 )
-async def test_each_kind_of_public_key_verifies_its_algorithm(
+async def test_each_public_key_type_verifies_its_algorithm(
     remote: Authenticator, provider: JwksServer, key: Any, algorithm: str
 ) -> None:
     provider.keys = [jwk(RSA_KEY, "r"), jwk(EC_KEY, "e"), jwk(ED_KEY, "o")]
@@ -107,7 +107,7 @@ async def test_each_kind_of_public_key_verifies_its_algorithm(
     assert provider.requests == 1
 
 
-async def test_a_key_set_can_be_a_file(tmp_path: Path, clock: Any) -> None:
+async def test_jwk_set_can_be_a_file(tmp_path: Path, clock: Any) -> None:
     path = tmp_path / "jwks.json"
     path.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
     authenticator = Authenticator(Settings(jwks_file=path), clock)
@@ -118,7 +118,7 @@ async def test_a_key_set_can_be_a_file(tmp_path: Path, clock: Any) -> None:
 
 
 @pytest.mark.parametrize("kid", ["one", None])
-async def test_a_public_key_is_no_secret_to_sign_with(
+async def test_public_key_is_not_accepted_as_a_secret(
     remote: Authenticator, provider: JwksServer, kid: str | None, refusal: Refusal
 ) -> None:
     provider.keys = [jwk(RSA_KEY, "one")]
@@ -130,9 +130,7 @@ async def test_a_public_key_is_no_secret_to_sign_with(
         assert "algorithm" in await refusal(remote, hmac_token(header, claims(), secret))
 
 
-async def test_secret_and_public_keys_side_by_side_never_stand_in_for_each_other(
-    tmp_path: Path, clock: Any, refusal: Refusal
-) -> None:
+async def test_secret_and_public_keys_do_not_replace_each_other(tmp_path: Path, clock: Any, refusal: Refusal) -> None:
     path = tmp_path / "jwks.json"
     path.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
     both = Authenticator(Settings(jwt_secret=SECRET, jwks_file=path), clock)
@@ -144,27 +142,27 @@ async def test_secret_and_public_keys_side_by_side_never_stand_in_for_each_other
         await refusal(both, hmac_token({"alg": algorithm}, claims(), SECRET.encode()))
 
 
-async def test_a_token_of_another_key_is_refused_under_any_name(
+async def test_token_of_another_key_is_refused_with_any_key_id(
     remote: Authenticator, provider: JwksServer, refusal: Refusal
 ) -> None:
     provider.keys = [jwk(RSA_KEY, "one"), jwk(EC_KEY, "two")]
     forged = token(OTHER_RSA_KEY, "RS256", "one")
     assert "signature" in await refusal(remote, forged)
-    # The right kid with another key's type of algorithm finds no key at all.
+    # A right key id with an algorithm of another key type matches no key.
     mixed = token(OTHER_RSA_KEY, "RS256", "two")
     assert "key" in await refusal(remote, mixed)
     own = {"jwk": jwk(OTHER_RSA_KEY, "one"), "jku": "http://127.0.0.1:1/", "kid": "one"}
     assert "signature" in await refusal(remote, token(OTHER_RSA_KEY, "RS256", **own))
 
 
-async def test_without_a_kid_a_token_must_not_leave_the_choice_between_keys(
+async def test_token_without_a_key_id_needs_an_unambiguous_key(
     remote: Authenticator, provider: JwksServer, refusal: Refusal
 ) -> None:
     provider.keys = [jwk(RSA_KEY, "one"), jwk(OTHER_RSA_KEY, "two")]
     assert "key" in await refusal(remote, token(RSA_KEY, "RS256"))
 
 
-async def test_a_new_key_is_found_and_junk_key_ids_cause_no_storm(
+async def test_new_key_is_fetched_and_unknown_ids_cause_few_fetches(
     remote: Authenticator, provider: JwksServer, clock: Any, refusal: Refusal
 ) -> None:
     provider.keys = [jwk(RSA_KEY, "old")]
@@ -183,7 +181,7 @@ async def test_a_new_key_is_found_and_junk_key_ids_cause_no_storm(
     assert provider.requests == 3
 
 
-async def test_all_who_wait_for_the_first_fetch_share_it(remote: Authenticator, provider: JwksServer) -> None:
+async def test_concurrent_callers_share_the_first_fetch(remote: Authenticator, provider: JwksServer) -> None:
     provider.keys = [jwk(ED_KEY, "one")]
     tokens = [token(ED_KEY, "EdDSA", "one", sub=f"u{n}") for n in range(20)]
     callers = await asyncio.gather(*map(remote.authenticate, tokens))
@@ -191,7 +189,7 @@ async def test_all_who_wait_for_the_first_fetch_share_it(remote: Authenticator, 
     assert provider.requests == 1
 
 
-async def test_keys_at_hand_go_on_while_the_provider_is_away(
+async def test_fetched_keys_stay_in_force_while_the_provider_is_away(
     remote: Authenticator, provider: JwksServer, clock: Any
 ) -> None:
     provider.keys = [jwk(ED_KEY, "one")]
@@ -206,7 +204,7 @@ async def test_keys_at_hand_go_on_while_the_provider_is_away(
     assert (await remote.authenticate(token(ED_KEY, "EdDSA", "one", sub="bob"))).user_id == "bob"
 
 
-async def test_a_withdrawn_key_stops_counting_also_for_tokens_known_already(
+async def test_withdrawn_key_invalidates_cached_tokens(
     remote: Authenticator, provider: JwksServer, clock: Any, refusal: Refusal
 ) -> None:
     provider.keys = [jwk(ED_KEY, "one")]
@@ -215,7 +213,7 @@ async def test_a_withdrawn_key_stops_counting_also_for_tokens_known_already(
     provider.keys = [jwk(EC_KEY, "two")]
     clock.now += REFRESH_SECONDS + 1
     async with asyncio.timeout(5):
-        # The keys at hand answer until the new ones are there.
+        # The current keys are used until the new ones are fetched.
         with pytest.raises(Unauthenticated):
             for n in itertools.count():
                 await remote.authenticate(token(ED_KEY, "EdDSA", "one", sub=f"u{n}"))
@@ -224,9 +222,7 @@ async def test_a_withdrawn_key_stops_counting_also_for_tokens_known_already(
     assert "key" in await refusal(remote, known)
 
 
-async def test_a_provider_never_reached_is_not_the_callers_fault(
-    remote: Authenticator, provider: JwksServer, clock: Any
-) -> None:
+async def test_unreachable_provider_is_unavailable(remote: Authenticator, provider: JwksServer, clock: Any) -> None:
     provider.status = 503
     known = token(RSA_KEY, "RS256", "one")
     for _ in range(3):
@@ -256,7 +252,7 @@ async def test_a_provider_never_reached_is_not_the_callers_fault(
         None,
     ],
 )
-def test_keys_that_may_not_sign_here_are_passed_over(member: Any) -> None:
+def test_keys_of_other_kinds_are_ignored(member: Any) -> None:
     kept = parse_jwks(json.dumps({"keys": [member, jwk(EC_KEY, "good")]}).encode())
     assert [key.kid for key in kept] == ["good"]
     with pytest.raises(JwksError):
@@ -264,19 +260,19 @@ def test_keys_that_may_not_sign_here_are_passed_over(member: Any) -> None:
 
 
 @pytest.mark.parametrize("document", [b"", b"{", b"[]", b"7", b"null", b"{}", b'{"keys": 7}', b'{"keys": []}'])
-def test_what_is_no_key_set_is_an_error(document: bytes) -> None:
+def test_invalid_jwk_set_is_an_error(document: bytes) -> None:
     with pytest.raises(JwksError):
         parse_jwks(document)
 
 
-def test_a_key_file_of_no_use_stops_the_start(tmp_path: Path) -> None:
+def test_unusable_key_file_prevents_the_start(tmp_path: Path) -> None:
     path = tmp_path / "jwks.json"
     path.write_text("{}")
     with pytest.raises(SettingsError, match="CONFAB_JWKS_FILE"):
         Authenticator(Settings(jwks_file=path))
 
 
-def test_a_public_key_as_the_secret_stops_the_start_without_being_shown() -> None:
+def test_public_key_as_secret_prevents_the_start() -> None:
     pem = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     with pytest.raises(SettingsError, match="CONFAB_JWT_SECRET") as caught:
         Authenticator(Settings(jwt_secret=pem))

@@ -1,4 +1,4 @@
-"""What the log says of a request, and what it never says."""
+"""Log lines of requests, and redaction of secrets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJlLW9mLWFsaWNl"
 
 @pytest.fixture
 def restored() -> Iterator[None]:
-    """Logging as it was before the test."""
+    """Restore the logging configuration after the test."""
     root = logging.getLogger()
     named = [logging.getLogger(name) for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "httpx")]
     before = root.handlers[:], root.level
@@ -72,7 +72,7 @@ def client() -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://confab")
 
 
-async def test_a_request_leaves_one_line_with_what_is_known_of_it(log: Log, side: Any) -> None:
+async def test_request_is_logged_as_one_line(log: Log, side: Any) -> None:
     def work() -> dict[str, Any]:
         structlog.get_logger("inside").info("working")
         return {"data": {}}
@@ -90,32 +90,32 @@ async def test_a_request_leaves_one_line_with_what_is_known_of_it(log: Log, side
     assert token not in log.stream.getvalue()
 
 
-async def test_an_operation_without_a_name_is_known_by_its_kind(log: Log, side: Any) -> None:
+async def test_unnamed_operation_is_logged_by_its_kind(log: Log, side: Any) -> None:
     await side.post({"query": "mutation {ok}"})
     assert [entry["operation"] for entry in log.lines if entry["logger"] == "server.http.request_log"] == ["mutation"]
 
 
-async def test_what_was_bound_for_one_request_is_not_in_the_next(log: Log, side: Any) -> None:
+async def test_log_context_of_a_request_does_not_leak_into_the_next(log: Log, side: Any) -> None:
     await side.post(authorization=bearer())
     await side.post()
     assert [("user" in entry) for entry in log.lines if entry["logger"] == "server.http.request_log"] == [True, False]
 
 
 @pytest.mark.parametrize("offered", ["abc", "A1._:-z", "x" * 64])
-async def test_a_clients_request_id_is_kept_and_answered(log: Log, offered: str) -> None:
+async def test_request_id_of_the_client_is_kept_and_returned(log: Log, offered: str) -> None:
     async with client() as http:
         assert (await http.get("/graphql", headers={"x-request-id": offered})).headers["x-request-id"] == offered
 
 
 @pytest.mark.parametrize("offered", [None, "", "x" * 65, "two words", 'a"b', "a\x01b", "ä"])
-async def test_any_other_request_id_is_replaced(log: Log, offered: str | None) -> None:
+async def test_invalid_request_id_is_replaced(log: Log, offered: str | None) -> None:
     headers = {} if offered is None else {"x-request-id": offered.encode("utf-8")}
     async with client() as http:
         response = await http.get("/graphql", headers=headers)
     assert response.headers.get_list("x-request-id") == ["made-here"]
 
 
-async def test_a_request_that_fails_is_logged_as_500_with_its_traceback_redacted(log: Log) -> None:
+async def test_failed_request_is_logged_with_a_redacted_traceback(log: Log) -> None:
     async with client() as http:
         assert (await http.get("/explode")).status_code == 500
     (line,) = (entry for entry in log.lines if entry["logger"] == "server.http.request_log")
@@ -129,7 +129,7 @@ async def test_a_request_that_fails_is_logged_as_500_with_its_traceback_redacted
     assert TOKEN not in log.stream.getvalue()
 
 
-async def test_probes_do_not_fill_the_log(restored: None) -> None:
+async def test_successful_health_checks_are_not_logged(restored: None) -> None:
     quiet = Log(log_level="INFO")
     async with client() as http:
         await http.get("/healthz")
@@ -138,7 +138,7 @@ async def test_probes_do_not_fill_the_log(restored: None) -> None:
 
 
 @pytest.mark.parametrize("name", ["uvicorn.error", "uvicorn", "pymongo.topology", "anything"])
-def test_every_librarys_lines_have_the_same_form(log: Log, name: str) -> None:
+def test_log_lines_of_libraries_have_the_same_format(log: Log, name: str) -> None:
     bind_contextvars(request_id="req-7")
     logging.getLogger(name).warning("Started %s of %d", "one", 2, extra={"port": 8000})
     (line,) = log.lines
@@ -147,17 +147,17 @@ def test_every_librarys_lines_have_the_same_form(log: Log, name: str) -> None:
     assert line["timestamp"].endswith("Z")
 
 
-def test_uvicorns_own_line_per_request_is_left_out(log: Log) -> None:
+def test_access_log_of_uvicorn_is_off(log: Log) -> None:
     logging.getLogger("uvicorn.access").info("GET / 200")
     assert log.lines == []
 
 
-def test_a_logger_without_a_name_is_called_as_its_module(log: Log) -> None:
+def test_logger_without_a_name_has_the_name_of_its_module(log: Log) -> None:
     structlog.get_logger().info("hello")
     assert log.lines[0]["logger"] == __name__
 
 
-def test_secrets_are_hidden_by_name_and_by_look(log: Log) -> None:
+def test_secrets_are_redacted_by_name_and_by_pattern(log: Log) -> None:
     structlog.get_logger("x").info(
         f"got {TOKEN}",
         Authorization="hunter2",
@@ -177,7 +177,7 @@ def test_secrets_are_hidden_by_name_and_by_look(log: Log) -> None:
     assert line["url"] == "mongodb://***@host:27017/?replicaSet=rs0"
 
 
-def test_for_people_there_is_the_console_form(restored: None) -> None:
+def test_console_format_is_text(restored: None) -> None:
     console = Log(log_format="console", log_level="INFO")
     structlog.get_logger("x").info("serving", port=8000)
     structlog.get_logger("x").debug("left out")
@@ -188,12 +188,12 @@ def test_for_people_there_is_the_console_form(restored: None) -> None:
     assert "\x1b" not in text
 
 
-def test_what_json_cannot_say_is_logged_all_the_same(log: Log) -> None:
+def test_values_that_json_cannot_represent_are_logged(log: Log) -> None:
     structlog.get_logger("x").info("odd", when=object, big=10**30, bad="\ud800", raw=b"\xff", keys={1: 2})
     assert log.lines[0]["event"] == "odd"
 
 
-def test_of_several_failures_of_a_database_that_an_operation_met_those_nobody_asks_for_are_no_news(log: Log) -> None:
+def test_unretrieved_database_errors_are_not_logged(log: Log) -> None:
     for error in (Unreachable("away"), ZeroDivisionError("a defect")):
         logging.getLogger("asyncio").error("Future exception was never retrieved", exc_info=error)
     (line,) = log.lines

@@ -1,4 +1,4 @@
-"""What Prometheus is told: that it is true, that it names nobody, and where it may be asked."""
+"""Metrics for Prometheus: values, labels and ports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def scrape(port: int) -> Samples:
 
 @asynccontextmanager
 async def measured(serve_app: ServeApp, **settings: Any) -> AsyncIterator[tuple[App, Callable[..., Any]]]:
-    """The application, and how much a sample has grown since it began."""
+    """The application, and the growth of a sample since its start."""
     port = ports.pick_free()
     async with serve_app(metrics_port=port, **settings) as app:
         before = await scrape(port)
@@ -49,7 +49,7 @@ async def measured(serve_app: ServeApp, **settings: Any) -> AsyncIterator[tuple[
         yield app, grown
 
 
-async def test_operations_are_counted_by_root_field_and_code_and_timed(serve_app: ServeApp) -> None:
+async def test_operations_are_counted_and_timed_by_field_and_code(serve_app: ServeApp) -> None:
     async with measured(serve_app) as (app, grown):
         await app.data("{ me { id } }", "bob")
         await app.data("query Mine { ...Me } fragment Me on Query { me { id } }", "bob")
@@ -72,7 +72,7 @@ async def test_operations_are_counted_by_root_field_and_code_and_timed(serve_app
         assert await grown("confab_subscriptions") == 1
 
 
-async def test_a_message_shows_in_commits_round_trips_and_the_caches(serve_app: ServeApp) -> None:
+async def test_message_is_counted_in_commits_round_trips_and_caches(serve_app: ServeApp) -> None:
     async with measured(serve_app) as (app, grown):
         await app.data("{ me { id } }", "bob")
         await app.data(SEND, "alice")
@@ -88,7 +88,7 @@ async def test_a_message_shows_in_commits_round_trips_and_the_caches(serve_app: 
         assert await grown("confab_messages_waiting", stage="all") == 0
 
 
-async def test_what_is_refused_for_want_of_room_is_counted(serve_app: ServeApp) -> None:
+async def test_shed_operations_are_counted(serve_app: ServeApp) -> None:
     async with measured(serve_app, max_operations=1) as (app, grown):
         shedding = app.served.server.lifespan.state["confab.load_shedding"]
         assert isinstance(shedding.limit, int) and shedding.enter()
@@ -99,7 +99,7 @@ async def test_what_is_refused_for_want_of_room_is_counted(serve_app: ServeApp) 
         assert await grown("confab_loop_late_seconds_count") > 0
 
 
-async def test_a_message_nobody_delivered_shows_in_the_outbox_age(
+async def test_undelivered_message_increases_the_outbox_age(
     serve_app: ServeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = ports.pick_free()
@@ -124,7 +124,7 @@ async def test_a_message_nobody_delivered_shows_in_the_outbox_age(
         assert "errors" not in (await sending).json()
 
 
-async def test_no_label_names_anybody_and_fields_are_those_of_the_schema(serve_app: ServeApp) -> None:
+async def test_labels_contain_only_known_values(serve_app: ServeApp) -> None:
     port = ports.pick_free()
     async with serve_app(metrics_port=port) as app:
         await app.data("{ me { id } }", "bob")
@@ -139,7 +139,7 @@ async def test_no_label_names_anybody_and_fields_are_those_of_the_schema(serve_a
     assert {"me", "sendMessage"} < fields <= known
 
 
-async def test_metrics_are_not_where_everybody_asks_and_nowhere_unless_set(serve_app: ServeApp) -> None:
+async def test_metrics_are_served_on_their_own_port_only(serve_app: ServeApp) -> None:
     port = ports.pick_free()
     async with serve_app(metrics_port=port) as app, httpx.AsyncClient(timeout=PATIENCE) as client:
         assert (await app.http.get("/metrics")).status_code == 404
@@ -150,13 +150,13 @@ async def test_metrics_are_not_where_everybody_asks_and_nowhere_unless_set(serve
             await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_ports_that_there_are_not_keep_nobody_from_being_served() -> None:
+async def test_invalid_metrics_port_does_not_stop_the_server() -> None:
     nothing: Any = None
     async with serve_metrics(nothing, "127.0.0.1", 65536, 1) as port:
         assert port == 0
 
 
-async def test_each_process_takes_a_port_and_one_that_finds_none_serves_all_the_same() -> None:
+async def test_each_process_takes_its_own_metrics_port() -> None:
     class Nothing:
         async def text(self) -> bytes:
             return b"nothing\n"

@@ -1,4 +1,4 @@
-"""A process with more to do than it can: what it refuses and how, and that the rest goes on."""
+"""Overload: what the process refuses, how, and what continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FULL = {"code": "UNAVAILABLE", "retryable": True}
 
 
 class Time:
-    """Stands still until a test moves it."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -39,14 +39,14 @@ class Time:
         return self.now
 
     def pass_late(self, shedding: LoadShedding, late: float, seconds: float) -> None:
-        """For so long every tick comes so late."""
+        """Pass some seconds in which every tick is late."""
         until = self.now + seconds
         while self.now < until:
             self.now += TICK_SECONDS + late
             shedding.measure(self.now)
 
 
-def test_a_loop_that_is_late_all_the_time_takes_less_and_never_less_than_the_least() -> None:
+def test_late_loop_reduces_the_limit_down_to_the_minimum() -> None:
     clock = Time()
     shedding = LoadShedding(100, 20, clock)
     taken = sum(shedding.enter() for _ in range(150))
@@ -62,7 +62,7 @@ def test_a_loop_that_is_late_all_the_time_takes_less_and_never_less_than_the_lea
     assert shedding.limit == 100
 
 
-def test_operations_that_wait_for_a_database_are_fewer_and_those_that_few_wait_for_are_not() -> None:
+def test_slow_operations_reduce_the_limit_only_if_many_run() -> None:
     clock = Time()
     shedding = LoadShedding(100, 20, clock)
     for _ in range(20):
@@ -81,7 +81,7 @@ def test_operations_that_wait_for_a_database_are_fewer_and_those_that_few_wait_f
     assert shedding.limit == 100
 
 
-def test_many_that_begin_at_once_on_an_idle_process_are_not_taken_for_slow_ones() -> None:
+def test_burst_on_an_idle_process_does_not_reduce_the_limit() -> None:
     clock = Time()
     shedding = LoadShedding(100, 20, clock)
     clock.pass_late(shedding, 0.0, 5)
@@ -95,7 +95,7 @@ def test_many_that_begin_at_once_on_an_idle_process_are_not_taken_for_slow_ones(
     assert shedding.limit == 100
 
 
-def test_one_long_step_is_no_overload() -> None:
+def test_one_long_step_is_not_an_overload() -> None:
     clock = Time()
     shedding = LoadShedding(100, 20, clock)
     for _ in range(5):
@@ -105,7 +105,7 @@ def test_one_long_step_is_no_overload() -> None:
     assert not shedding.refuse_connection()
 
 
-def test_nobody_new_is_let_in_while_the_loop_is_very_late_or_within_a_step_that_takes_too_long() -> None:
+def test_very_late_loop_and_long_steps_refuse_connections() -> None:
     clock = Time()
     shedding = LoadShedding(100, 20, clock)
     clock.pass_late(shedding, 0.1, 1)
@@ -119,7 +119,7 @@ def test_nobody_new_is_let_in_while_the_loop_is_very_late_or_within_a_step_that_
     assert shedding.refused.connections == 2
 
 
-def test_nothing_new_is_taken_while_too_much_is_left_to_do_for_what_was_answered() -> None:
+def test_large_backlog_refuses_new_operations() -> None:
     clock, left = Time(), 0
     shedding = LoadShedding(100, 20, clock)
     shedding.backlog = lambda: left
@@ -132,7 +132,7 @@ def test_nothing_new_is_taken_while_too_much_is_left_to_do_for_what_was_answered
 
 
 class Gate:
-    """Mutations wait here once they have begun."""
+    """Blocks mutations after they have begun."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -165,7 +165,7 @@ def shedding_of(app: App) -> LoadShedding:
 
 
 @pytest.mark.parametrize("origin", [{}, {"origin": "https://chat.example.org"}])
-async def test_a_full_process_refuses_requests_with_503_and_when_to_come_back_and_does_nothing(
+async def test_full_process_answers_503_with_retry_after(
     serve_app: ServeApp, gate: Gate, origin: dict[str, str]
 ) -> None:
     async with serve_app(max_operations=1, cors_origins=("https://chat.example.org",)) as app:
@@ -190,7 +190,7 @@ async def test_a_full_process_refuses_requests_with_503_and_when_to_come_back_an
 
 
 @pytest.mark.parametrize("accept", ["application/json", "application/graphql-response+json", "text/event-stream"])
-async def test_a_request_that_came_before_the_process_was_full_is_refused_like_one_that_came_after(
+async def test_request_received_before_the_overload_is_refused_alike(
     serve_app: ServeApp, gate: Gate, accept: str
 ) -> None:
     async with serve_app(max_operations=1) as app:
@@ -215,9 +215,7 @@ async def test_a_request_that_came_before_the_process_was_full_is_refused_like_o
         await first
 
 
-async def test_a_refused_request_with_a_long_body_leaves_the_connection_good_for_the_next(
-    serve_app: ServeApp, gate: Gate
-) -> None:
+async def test_connection_is_usable_after_a_refused_long_body(serve_app: ServeApp, gate: Gate) -> None:
     async with serve_app(max_operations=1) as app:
         await app.data("{ me { id } }", "bob")
         first = asyncio.create_task(app.data(SEND, "alice"))
@@ -233,7 +231,7 @@ async def test_a_refused_request_with_a_long_body_leaves_the_connection_good_for
             assert answer.json() == {"data": {"me": {"id": "alice"}}}
 
 
-async def test_a_connection_on_which_a_request_was_refused_stays_as_long_as_any(
+async def test_connection_stays_open_after_a_refused_request(
     serve_app: ServeApp, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serve_app(max_operations=1) as app:
@@ -253,9 +251,7 @@ async def test_a_connection_on_which_a_request_was_refused_stays_as_long_as_any(
         await first
 
 
-async def test_a_full_process_refuses_operations_on_a_socket_and_the_socket_stays(
-    serve_app: ServeApp, gate: Gate
-) -> None:
+async def test_full_process_refuses_operations_but_keeps_websockets(serve_app: ServeApp, gate: Gate) -> None:
     async with serve_app(max_operations=1) as app:
         await app.data("{ me { id } }", "bob")
         alice = await app.signed_in("alice")
@@ -277,7 +273,7 @@ async def test_a_full_process_refuses_operations_on_a_socket_and_the_socket_stay
         assert await seqs(app) == [1]
 
 
-async def test_who_wants_to_connect_to_a_process_that_is_far_behind_is_told_to_come_back(serve_app: ServeApp) -> None:
+async def test_overloaded_process_refuses_handshakes_with_503(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         shedding_of(app).refuse_connection = lambda: True  # type: ignore[method-assign]
         headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
@@ -285,9 +281,7 @@ async def test_who_wants_to_connect_to_a_process_that_is_far_behind_is_told_to_c
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
-async def test_a_mutation_that_takes_too_long_is_unavailable_and_goes_on_to_its_end(
-    serve_app: ServeApp, gate: Gate
-) -> None:
+async def test_mutation_after_its_deadline_is_unavailable_but_completes(serve_app: ServeApp, gate: Gate) -> None:
     async with serve_app(operation_timeout_seconds=0.05) as app:
         await app.data("{ me { id } }", "bob")
         answer = (await app.ask(SEND, "alice")).json()
@@ -302,7 +296,7 @@ async def test_a_mutation_that_takes_too_long_is_unavailable_and_goes_on_to_its_
         assert await seqs(app) == [1, 2]
 
 
-async def test_a_query_that_takes_too_long_is_given_up(serve_app: ServeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_query_after_its_deadline_is_cancelled(serve_app: ServeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
 
     async def for_ever(*_: Any) -> Json:

@@ -219,8 +219,8 @@ def test_two_kinds_of_key_together_are_refused(keys: tuple[str, str], tmp_path: 
     values["jwt_secret_file"] = file
     (problem,) = problems(**{key: values[key] for key in keys})
     assert (
-        problem
-        == f"{variable(keys[0])} and {variable(keys[1])} are set together: set only the one that your tokens are signed with."
+        problem == f"{variable(keys[0])} and {variable(keys[1])} are set together: "
+        "set only the one that your tokens are signed with."
     )
 
 

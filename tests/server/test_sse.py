@@ -1,4 +1,4 @@
-"""An operation's responses as server-sent events, on a stream of its own: npm graphql-sse's distinct connections mode."""
+"""Distinct connections mode of npm graphql-sse: each operation has its own event stream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refusal(code: str) -> list[Json]:
 
 
 async def opened(side: Any, body: Any = LIVE, **headers: str) -> SSEPeer:
-    """A subscription that has begun to be answered."""
+    """Start a subscription, and wait for the first bytes."""
     peer = SSEPeer(side.app, body, authorization=bearer(), **headers)
     await peer.until(lambda: peer.chunks)
     return peer
@@ -35,9 +35,9 @@ def limits(**changes: Any) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("side", [StreamLimits(**{"end_delay_seconds": 0.0, **changes})], indirect=True)
 
 
-async def test_responses_are_next_events_and_the_end_is_complete(side: Any) -> None:
+async def test_responses_are_next_events_followed_by_complete(side: Any) -> None:
     peer = await opened(side)
-    assert (peer.status, peer.body) == (200, b":\n\n"), "proxies pass on the headers with the first bytes"
+    assert (peer.status, peer.body) == (200, b":\n\n"), "proxies forward the headers with the first bytes"
     assert peer.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert peer.headers["cache-control"] == "no-store"
     assert peer.headers["x-accel-buffering"] == "no"
@@ -51,7 +51,7 @@ async def test_responses_are_next_events_and_the_end_is_complete(side: Any) -> N
     assert peer.over and stream.closed
 
 
-async def test_a_subscription_can_be_asked_for_by_get(side: Any) -> None:
+async def test_get_starts_a_subscription(side: Any) -> None:
     peer = SSEPeer(side.app, parameters=LIVE, authorization=bearer())
     await peer.until(lambda: side.engine.streams)
     side.engine.streams[0].put(b"{}", StreamEnded())
@@ -60,7 +60,7 @@ async def test_a_subscription_can_be_asked_for_by_get(side: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["query", "mutation"])
-async def test_queries_and_mutations_are_one_event(side: Any, kind: str) -> None:
+async def test_queries_and_mutations_give_one_event(side: Any, kind: str) -> None:
     big = 2**70
     side.engine.result = lambda: {"data": {"n": big}}
     peer = SSEPeer(side.app, {"query": f"{kind} {{ok}}"}, authorization=bearer())
@@ -69,7 +69,7 @@ async def test_queries_and_mutations_are_one_event(side: Any, kind: str) -> None
     assert peer.over
 
 
-async def test_a_mutation_is_not_asked_for_by_get(side: Any) -> None:
+async def test_get_does_not_run_a_mutation(side: Any) -> None:
     peer = SSEPeer(side.app, parameters={"query": "mutation {ok}"}, authorization=bearer())
     await peer.ended()
     assert (peer.status, peer.headers["allow"]) == (405, "POST")
@@ -90,12 +90,12 @@ async def test_a_mutation_is_not_asked_for_by_get(side: Any) -> None:
         ("*/*", False, False),
     ],
 )
-def test_events_are_for_those_who_name_them(accept: str, accepts: bool, prefers: bool) -> None:
+def test_events_must_be_accepted_by_name(accept: str, accepts: bool, prefers: bool) -> None:
     found = parse_accept(accept)
     assert (found.accepts_events, found.prefers_events) == (accepts, prefers)
 
 
-async def test_who_takes_events_as_well_as_json_gets_events_where_nothing_else_will_do(side: Any) -> None:
+async def test_client_that_accepts_both_gets_events_for_subscriptions(side: Any) -> None:
     accept = f"application/json, {EVENT}"
     response = await side.post({"query": "{ok}"}, accept=accept)
     assert (response.status_code, response.json()) == (200, {"data": {"ok": True}})
@@ -104,14 +104,14 @@ async def test_who_takes_events_as_well_as_json_gets_events_where_nothing_else_w
     assert (await side.post(LIVE, accept="application/json", authorization=bearer())).status_code == 400
     head = SSEPeer(side.app, method="HEAD", parameters=LIVE, accept=accept, authorization=bearer())
     await head.until(lambda: head.chunks)
-    assert head.status == 400, "to a HEAD there would be no end"
+    assert head.status == 400, "a response to HEAD would not end"
     assert len(side.engine.streams) == 1
 
 
-# --- what fails
+# Failures
 
 
-async def test_what_is_refused_is_the_one_response(side: Any) -> None:
+async def test_refusal_is_the_single_response(side: Any) -> None:
     side.engine.not_subscribed = refusal("NOT_FOUND")
     peer = await opened(side)
     await peer.ended()
@@ -124,14 +124,14 @@ async def test_what_is_refused_is_the_one_response(side: Any) -> None:
 
 
 @pytest.mark.parametrize(("code", "status"), [("UNAUTHENTICATED", 401), ("RATE_LIMITED", 429), ("UNAVAILABLE", 503)])
-async def test_after_what_may_pass_clients_come_back_so_the_status_says_it(side: Any, code: str, status: int) -> None:
+async def test_temporary_failure_has_an_error_status(side: Any, code: str, status: int) -> None:
     side.engine.not_subscribed = refusal(code)
     response = await side.post(LIVE, accept=EVENT, authorization=bearer())
     assert (response.status_code, side.code(response)) == (status, code)
     assert not side.streams.count
 
 
-async def test_a_bad_token_and_what_is_no_request_are_told_by_the_status(side: Any) -> None:
+async def test_invalid_token_and_request_have_an_error_status(side: Any) -> None:
     response = await side.post(LIVE, accept=EVENT, authorization=bearer(exp=NOW - 60))
     assert (response.status_code, side.code(response)) == (401, "UNAUTHENTICATED")
     response = await side.post({"query": 7}, accept=EVENT, authorization=bearer())
@@ -139,7 +139,7 @@ async def test_a_bad_token_and_what_is_no_request_are_told_by_the_status(side: A
     assert not side.engine.streams
 
 
-async def test_a_subscription_that_fails_says_why_and_is_complete(side: Any) -> None:
+async def test_failed_subscription_sends_the_error_and_complete(side: Any) -> None:
     peer = await opened(side)
     side.engine.streams[0].put(b"{}", RequestRefused(refusal("UNAVAILABLE")))
     await peer.ended()
@@ -147,7 +147,7 @@ async def test_a_subscription_that_fails_says_why_and_is_complete(side: Any) -> 
     assert side.engine.streams[0].closed
 
 
-async def test_a_defect_is_internal_and_says_nothing_but_where_to_look(side: Any) -> None:
+async def test_defect_is_internal_and_contains_only_a_correlation_id(side: Any) -> None:
     peer = await opened(side, x_request_id="find-me")
     side.engine.streams[0].put(RuntimeError("password=hunter2"))
     await peer.ended()
@@ -158,10 +158,10 @@ async def test_a_defect_is_internal_and_says_nothing_but_where_to_look(side: Any
     assert side.engine.streams[0].closed
 
 
-# --- its end
+# The end of a stream
 
 
-async def test_who_leaves_ends_the_subscription_and_the_query_at_once_and_no_mutation(side: Any) -> None:
+async def test_disconnect_ends_subscriptions_and_queries_not_mutations(side: Any) -> None:
     side.engine.gate = asyncio.Event()
     peers = [await opened(side, {"query": f"{kind} {{ok}}"}) for kind in ("query", "mutation", "subscription")]
     for peer in peers:
@@ -175,7 +175,7 @@ async def test_who_leaves_ends_the_subscription_and_the_query_at_once_and_no_mut
     assert side.engine.finished == 1
 
 
-async def test_the_stream_ends_with_the_token_without_complete(side: Any, clock: Any) -> None:
+async def test_stream_ends_without_complete_when_the_token_expires(side: Any, clock: Any) -> None:
     peer = SSEPeer(side.app, LIVE, authorization=bearer(exp=NOW + 1))
     clock.now = NOW + 0.98
     await peer.until(lambda: peer.chunks)
@@ -187,7 +187,7 @@ async def test_the_stream_ends_with_the_token_without_complete(side: Any, clock:
     assert side.engine.streams[0].closed
 
 
-async def test_streams_whose_token_is_good_no_more_can_be_ended(side: Any) -> None:
+async def test_streams_with_invalid_tokens_can_be_ended(side: Any) -> None:
     alice = await opened(side)
     bob = SSEPeer(side.app, LIVE, authorization=bearer(sub="bob"))
     await bob.until(lambda: bob.chunks)
@@ -198,9 +198,7 @@ async def test_streams_whose_token_is_good_no_more_can_be_ended(side: Any) -> No
     assert await bob.next() == ("next", {})
 
 
-async def test_no_stream_begins_on_a_token_that_was_good_when_the_request_began_and_is_no_more(
-    side: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_token_is_checked_again_when_the_stream_begins(side: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Caller) -> None:
         raise Unauthenticated("The token was revoked.")
 
@@ -211,7 +209,7 @@ async def test_no_stream_begins_on_a_token_that_was_good_when_the_request_began_
 
 
 @limits(drain_seconds=0.02, drain_batch=1, drain_pause_seconds=0.01)
-async def test_a_server_that_stops_ends_all_streams_without_complete_and_begins_none(side: Any) -> None:
+async def test_stopping_server_ends_streams_and_starts_none(side: Any) -> None:
     peers = [await opened(side) for _ in range(5)]
     await side.streams.drain()
     for peer in peers:
@@ -224,7 +222,7 @@ async def test_a_server_that_stops_ends_all_streams_without_complete_and_begins_
 
 
 @limits(end_delay_seconds=0.03)
-async def test_operations_of_one_response_are_answered_before_the_end_which_comes_in_silence(side: Any) -> None:
+async def test_queries_are_answered_before_the_stream_ends(side: Any) -> None:
     side.engine.gate = asyncio.Event()
     peer, live = await opened(side, {"query": "mutation {ok}"}), await opened(side)
     draining = asyncio.create_task(side.streams.drain())
@@ -238,18 +236,18 @@ async def test_operations_of_one_response_are_answered_before_the_end_which_come
     assert peer.over and live.over and live.events == []
 
 
-# --- limits
+# Limits
 
 
 @limits(keep_alive_seconds=0.02)
-async def test_a_silent_stream_says_that_it_lives(side: Any) -> None:
+async def test_idle_stream_sends_comments(side: Any) -> None:
     peer = await opened(side)
     await peer.until(lambda: len(peer.chunks) >= 4)
     assert peer.body == b":\n\n" * len(peer.chunks)
 
 
 @limits(send_timeout_seconds=0.05)
-async def test_who_takes_nothing_is_cut_off_and_nothing_piles_up_here(side: Any) -> None:
+async def test_client_that_does_not_read_is_disconnected(side: Any) -> None:
     aborted: list[bool] = []
     peer = SSEPeer(side.app, LIVE, authorization=bearer(), extensions={ABORT_EXTENSION: lambda: aborted.append(True)})
     await peer.until(lambda: peer.chunks)
@@ -263,7 +261,7 @@ async def test_who_takes_nothing_is_cut_off_and_nothing_piles_up_here(side: Any)
 
 
 @limits(send_timeout_seconds=5, close_timeout_seconds=0.02)
-async def test_who_takes_nothing_does_not_hold_up_the_end(side: Any) -> None:
+async def test_client_that_does_not_read_does_not_delay_the_end(side: Any) -> None:
     peer = await opened(side)
     peer.take_nothing()
     side.engine.streams[0].put(b"{}")
@@ -274,7 +272,7 @@ async def test_who_takes_nothing_does_not_hold_up_the_end(side: Any) -> None:
 
 
 @limits(max_streams=3, max_streams_per_user=2)
-async def test_streams_are_limited_a_user_and_a_process(side: Any) -> None:
+async def test_streams_are_limited_per_user_and_process(side: Any) -> None:
     first, _ = await opened(side), await opened(side)
     for query in ("subscription {events}", "mutation {ok}"):
         response = await side.post({"query": query}, accept=EVENT, authorization=bearer())

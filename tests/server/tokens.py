@@ -1,4 +1,4 @@
-"""Tokens for the tests, good ones and such as an attacker would make."""
+"""Valid and forged tokens for tests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import jwt
 SECRET = "a-secret-of-the-tests-that-is-long-enough"
 
 NOW = 1_800_000_000.0
-"""Where the tests' clock stands at first."""
+"""Initial time of the tests' clock."""
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    """Claims that are good; None takes one out."""
+    """Return valid claims with changes. None removes a claim."""
     merged = {"sub": "alice", "exp": NOW + 3600, **changes}
     return {name: value for name, value in merged.items() if value is not None}
 
@@ -26,7 +26,7 @@ def signed(**changes: Any) -> str:
 
 
 def bearer(**changes: Any) -> str:
-    """The value of an Authorization header."""
+    """Return the value of an Authorization header."""
     return f"Bearer {signed(**changes)}"
 
 
@@ -36,6 +36,6 @@ def b64(data: bytes | dict[str, Any]) -> str:
 
 
 def hmac_token(header: dict[str, Any], body: dict[str, Any], key: bytes) -> str:
-    """By hand: PyJWT refuses to sign what an attacker would."""
+    """Sign without PyJWT, which refuses to create forged tokens."""
     head = f"{b64(header)}.{b64(body)}"
     return f"{head}.{b64(hmac.digest(key, head.encode(), 'sha256'))}"

@@ -1,4 +1,4 @@
-"""Tokens that are revoked, or whose key is withdrawn: refused everywhere, and the end of what lasts on them."""
+"""Revoked tokens and withdrawn keys: refused everywhere, and their connections are closed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ALICE = UserId("alice")
 
 @dataclass
 class Server:
-    """A process of the application, and clients of it."""
+    """A server and its clients."""
 
     port: int
     http: httpx.AsyncClient
@@ -69,7 +69,7 @@ class Server:
         return peer
 
     async def is_refused(self, authorization: str) -> bool:
-        """Whether a token is refused over HTTP and for a new socket, which must agree."""
+        """Return whether a token is refused. HTTP and new WebSockets must agree."""
         headers = {"authorization": authorization}
         answer = (await self.http.post("/graphql", json={"query": ME}, headers=headers)).json()
         peer = await self.socket(authorization)
@@ -89,7 +89,7 @@ async def served(settings: Settings) -> AsyncIterator[Server]:
 
 
 def token(user: str, age: float | None = 10, *, ttl: float = 600) -> str:
-    """A user's token, issued some seconds ago (None: it doesn't say), as a header."""
+    """Return a header with a user's token, issued some seconds ago. None omits the time of issue."""
     now = time.time()
     return bearer(sub=user, exp=now + ttl, iat=None if age is None else now - age)
 
@@ -100,7 +100,7 @@ def in_environment(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"CONFAB_{field.upper()}", getattr(settings, field))
 
 
-async def test_a_revocation_ends_connections_on_all_servers_at_once_and_lasts(
+async def test_revocation_closes_connections_on_all_servers(
     settings_with: Callable[..., Settings], in_environment: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = settings_with(jwt_secret=SECRET)
@@ -114,7 +114,7 @@ async def test_a_revocation_ends_connections_on_all_servers_at_once_and_lasts(
         assert [await peer.closed() for peer in ended] == [REVOKED] * 4
         assert time.monotonic() - began < 1
         assert "Tokens of alice that were issued until 20" in told
-        # Clocks may differ, so a token may come from a little ahead: one from after the revocation needs no waiting.
+        # Clocks may differ: a token issued in the near future is after the revocation.
         new = token("alice", -2)
         alice = await two.connect(new)
         for server in (one, two):
@@ -128,7 +128,7 @@ async def test_a_revocation_ends_connections_on_all_servers_at_once_and_lasts(
         assert [await restarted.is_refused(each) for each in (old, new, of_bob)] == [True, False, False]
 
 
-async def test_a_server_that_was_not_told_notices_by_itself(
+async def test_server_without_notification_applies_the_revocation(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_services(settings) as services:
@@ -143,7 +143,7 @@ async def test_a_server_that_was_not_told_notices_by_itself(
         assert known.is_revoked(ALICE, 1.9)
         await rows.revoke(ALICE, 3_000)
         await until(lambda: known.is_revoked(ALICE, 2.9))
-        # An earlier one, of a clock that is behind, takes nothing back.
+        # An earlier revocation, from a slow clock, does not undo a later one.
         await rows.revoke(ALICE, 1_000)
         await rows.revoke(UserId("bob"), 3_000)
         await until(lambda: known.is_revoked(UserId("bob"), None))
@@ -151,7 +151,7 @@ async def test_a_server_that_was_not_told_notices_by_itself(
         assert await rows.list_since(0) == {"alice": 3_000, "bob": 3_000}
 
 
-async def test_until_revocations_are_known_nobody_is_let_in(settings: Settings, clock: Any) -> None:
+async def test_nobody_is_admitted_before_revocations_are_loaded(settings: Settings, clock: Any) -> None:
     async with open_services(settings) as services:
         known = Revocations(services.app.store.revocations, services.app.bus)
         admission = AuthGuard(Authenticator(Settings(jwt_secret=SECRET), clock), known)
@@ -162,7 +162,7 @@ async def test_until_revocations_are_known_nobody_is_let_in(settings: Settings, 
         await known.close()
 
 
-async def test_who_is_revoked_while_signing_in_does_not_come_in() -> None:
+async def test_user_revoked_while_signing_in_is_refused() -> None:
     revoked = False
 
     async def authenticate(_token: str) -> Caller:
@@ -179,7 +179,7 @@ async def test_who_is_revoked_while_signing_in_does_not_come_in() -> None:
     assert (caught.value.close.code, caught.value.close.reason) == (4403, "The token was revoked.")
 
 
-async def test_a_socket_that_can_not_be_judged_yet_is_closed_with_a_code_that_clients_retry() -> None:
+async def test_websocket_with_an_uncheckable_token_is_closed_with_1013() -> None:
     async def authenticate(_token: str) -> Caller:
         raise Unavailable("Which tokens were revoked is not known yet, please try again.")
 
@@ -191,7 +191,7 @@ async def test_a_socket_that_can_not_be_judged_yet_is_closed_with_a_code_that_cl
     assert caught.value.close == TRY_AGAIN_LATER
 
 
-async def test_what_can_not_be_revoked_is_said_and_what_servers_are_not_told_of_is_kept(
+async def test_revoke_reports_which_database_is_unreachable(
     settings: Settings,
     settings_with: Callable[..., Settings],
     _mongo_janitor: MongoClient[Json],
@@ -213,11 +213,11 @@ async def test_what_can_not_be_revoked_is_said_and_what_servers_are_not_told_of_
     assert await revoke_tokens(settings, "alice", NOW + 0.2) == "2027-01-15T08:00:01Z"
 
 
-# --- keys
+# Keys
 
 
 class Key:
-    """A key that tokens are signed with, and that can be published."""
+    """A key pair that signs tokens."""
 
     def __init__(self, kid: str) -> None:
         self.kid = kid
@@ -231,7 +231,7 @@ class Key:
         return {**OKPAlgorithm.to_jwk(self._private.public_key(), as_dict=True), "kid": self.kid}
 
 
-async def test_a_key_that_is_withdrawn_ends_the_connections_on_its_tokens_and_no_others(
+async def test_withdrawn_key_closes_only_its_connections(
     settings_with: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.auth.auth_guard.RECHECK_SECONDS", 0.05)
@@ -248,13 +248,13 @@ async def test_a_key_that_is_withdrawn_ends_the_connections_on_its_tokens_and_no
         ends, stays = await server.connect(leaving.token("alice")), await server.connect(staying.token("bob"))
         known = leaving.token("alice")
         assert not await server.is_refused(known)
-        # A new key under the old one's name is another key.
+        # A new key with the same key id is another key.
         publish(staying, Key("one"))
         assert await ends.closed() == (4403, "The token's key was withdrawn")
         assert await server.is_refused(known)
         assert await stays.is_alive()
         assert not await server.is_refused(staying.token("bob"))
-        # Where the set can't be read any more, the keys at hand go on.
+        # If the set cannot be read, the current keys stay in force.
         path.unlink()
         await asyncio.sleep(0.12)
         assert await stays.is_alive()

@@ -1,4 +1,4 @@
-"""Registered operations: requests that name a document by an id, over every transport, and a server that serves nothing else."""
+"""Persisted operations: requests that name a document by its id, over every transport."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sha256(text: str) -> str:
 
 @pytest.fixture
 def operations(tmp_path: Path) -> Callable[[Any], Path]:
-    """A file of operations, as some program leaves it."""
+    """Write a file of operations."""
 
     def write(held: Any) -> Path:
         path = tmp_path / "operations.json"
@@ -52,18 +52,18 @@ def bearer_of_alice() -> dict[str, str]:
 
 
 async def ask(app: App, body: dict[str, Any], **headers: str) -> Any:
-    """What a POST as alice is answered."""
+    """Return the response to a POST of alice."""
     return (await app.http.post("/graphql", json=body, headers=bearer_of_alice() | headers)).json()
 
 
 def code(answer: Any) -> str:
-    """The code of the one error, which came alone."""
+    """Return the code of the only error."""
     assert set(answer) == {"errors"}
     (failure,) = answer["errors"]
     return str(failure["extensions"]["code"])
 
 
-async def test_a_request_may_name_its_document_in_each_of_the_usual_ways(serve_app: ServeApp, registered: Path) -> None:
+async def test_document_can_be_named_in_every_common_way(serve_app: ServeApp, registered: Path) -> None:
     hashed = {"persistedQuery": {"version": 1, "sha256Hash": sha256(ME)}}
     async with serve_app(operations_file=registered) as app:
         for named in (
@@ -78,7 +78,7 @@ async def test_a_request_may_name_its_document_in_each_of_the_usual_ways(serve_a
         for parameters in ({"documentId": sha256(ME)}, {"extensions": json.dumps(hashed)}):
             got = await app.http.get("/graphql", params=parameters, headers=bearer_of_alice())
             assert got.json() == MINE
-        # GET changes nothing, however it is named.
+        # GET runs no mutation, also by id.
         changing = await app.http.get("/graphql", params={"documentId": "b5d2b3a1c5e08bf14bcc2ff3a8d3a9d4"})
         assert changing.status_code == 405
 
@@ -101,9 +101,7 @@ async def test_a_request_may_name_its_document_in_each_of_the_usual_ways(serve_a
         assert (await peer.receive())["payload"] == {"data": {"messageEvents": {"__typename": "CaughtUp"}}}
 
 
-async def test_an_id_that_stands_for_nothing_is_told_so_that_clients_send_the_text(
-    serve_app: ServeApp, registered: Path
-) -> None:
+async def test_unknown_id_makes_clients_send_the_text(serve_app: ServeApp, registered: Path) -> None:
     hashed = {"extensions": {"persistedQuery": {"version": 1, "sha256Hash": sha256("{ other }")}}}
     async with serve_app(operations_file=registered) as app:
         answer = await ask(app, hashed)
@@ -111,7 +109,7 @@ async def test_an_id_that_stands_for_nothing_is_told_so_that_clients_send_the_te
         text = "{ me { id } totalUnread }"
         hashed["extensions"]["persistedQuery"]["sha256Hash"] = sha256(text)
         assert (await ask(app, hashed | {"query": text}))["data"]["totalUnread"] == 0
-        # Nothing is registered by being sent once.
+        # Sending a document does not persist it.
         assert code(await ask(app, hashed)) == "INVALID_INPUT"
         peer = await app.signed_in("alice")
         await peer.send({"id": "1", "type": "subscribe", "payload": {"documentId": "nothing"}})
@@ -119,7 +117,7 @@ async def test_an_id_that_stands_for_nothing_is_told_so_that_clients_send_the_te
         assert (refused["type"], refused["payload"][0]["message"]) == ("error", "PersistedQueryNotFound")
 
 
-async def test_without_a_file_clients_are_told_to_send_texts(serve_app: ServeApp) -> None:
+async def test_clients_send_texts_if_there_is_no_file(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         answer = await ask(app, {"documentId": sha256(ME)})
         assert (answer["errors"][0]["message"], code(answer)) == ("PersistedQueryNotSupported", "INVALID_INPUT")
@@ -127,9 +125,7 @@ async def test_without_a_file_clients_are_told_to_send_texts(serve_app: ServeApp
             assert code(await ask(app, wrong)) == "INVALID_INPUT"
 
 
-async def test_nothing_but_what_is_registered_is_served_where_that_is_set(
-    serve_app: ServeApp, registered: Path
-) -> None:
+async def test_only_persisted_operations_run_if_configured(serve_app: ServeApp, registered: Path) -> None:
     send = 'mutation { sendMessage(input: {toUserId: "bob", content: "hi"}) { message { seq } } }'
     async with serve_app(operations_file=registered, operations_only=True, introspection=True) as app:
         await app.http.post(
@@ -139,7 +135,7 @@ async def test_nothing_but_what_is_registered_is_served_where_that_is_set(
             assert await ask(app, served) == MINE
         for refused in (f"{ME} ", "{ me { id } }", "{ __schema { queryType { name } } }", "nonsense", send):
             assert code(await ask(app, {"query": refused})) == "FORBIDDEN"
-            # An id beside a text vouches for nothing.
+            # An id does not make another text acceptable.
             assert code(await ask(app, {"query": refused, "documentId": sha256(ME)})) == "FORBIDDEN"
         got = await app.http.get("/graphql", params={"query": "{ me { id } }"}, headers=bearer_of_alice())
         assert code(got.json()) == "FORBIDDEN"
@@ -150,7 +146,7 @@ async def test_nothing_but_what_is_registered_is_served_where_that_is_set(
         peer = await app.signed_in("alice")
         await peer.subscribe("1", send)
         assert (await peer.receive())["payload"][0]["extensions"]["code"] == "FORBIDDEN"
-        # None of it was done: this is the first message.
+        # No refused mutation was executed: this is the first message.
         sent = await ask(app, {"query": SEND, "variables": {"to": "bob"}})
         assert sent == {"data": {"sendMessage": {"message": {"seq": 1}}}}
 
@@ -173,28 +169,26 @@ async def test_nothing_but_what_is_registered_is_served_where_that_is_set(
         ({"lone": f"{ME} # \ud800"}, "lone: Syntax Error"),
     ],
 )
-def test_a_file_that_is_of_no_use_is_refused_at_the_start(
-    operations: Callable[[Any], Path], held: Any, said: str
-) -> None:
+def test_invalid_operations_file_prevents_the_start(operations: Callable[[Any], Path], held: Any, said: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load_persisted_operations(Settings(operations_file=operations(held)))
     (problem,) = caught.value.problems
     assert problem.startswith("CONFAB_OPERATIONS_FILE") and said in problem
 
 
-def test_a_text_that_can_have_no_hash_is_refused_whatever_its_id(operations: Callable[[Any], Path]) -> None:
+def test_text_that_cannot_be_hashed_is_refused(operations: Callable[[Any], Path]) -> None:
     with pytest.raises(SettingsError, match="not the hash of its text"):
         load_persisted_operations(Settings(operations_file=operations({"0" * 64: f"{ME} # \ud800"})))
 
 
 @pytest.mark.parametrize("prefix", ["", "sha256:"])
-def test_a_hash_is_known_with_and_without_its_prefix(operations: Callable[[Any], Path], prefix: str) -> None:
+def test_hash_is_known_with_and_without_prefix(operations: Callable[[Any], Path], prefix: str) -> None:
     registered = load_persisted_operations(Settings(operations_file=operations({prefix + sha256(ME): ME})))
     assert registered is not None
     assert registered.texts == {sha256(ME): ME, f"sha256:{sha256(ME)}": ME}
 
 
-def test_apollos_manifest_is_read_too(operations: Callable[[Any], Path]) -> None:
+def test_apollo_manifest_is_read(operations: Callable[[Any], Path]) -> None:
     entry = {"id": sha256(ME), "name": "Me", "type": "query", "body": ME}
     manifest = {"format": "apollo-persisted-query-manifest", "version": 1, "operations": [entry]}
     registered = load_persisted_operations(Settings(operations_file=operations(manifest)))
@@ -202,7 +196,7 @@ def test_apollos_manifest_is_read_too(operations: Callable[[Any], Path]) -> None
     assert registered.texts == {sha256(ME): ME, f"sha256:{sha256(ME)}": ME}
 
 
-def test_to_serve_nothing_else_takes_a_file() -> None:
+def test_operations_only_needs_a_file() -> None:
     with pytest.raises(SettingsError, match="CONFAB_OPERATIONS_ONLY is set without"):
         load_settings(operations_only=True)
 
@@ -241,7 +235,7 @@ AS_APOLLO_SENDS_IT = "query Me {\n  me {\n    id\n    __typename\n  }\n}"
     shutil.which("node") is None or not (PACKAGES / "@apollo" / "client").is_dir(),
     reason="needs Node.js and the packages of bench/package.json: (cd bench && npm install)",
 )
-async def test_apollos_link_sends_hashes_and_texts_where_it_is_told_to(
+async def test_apollo_link_sends_hashes_and_then_texts(
     serve_app: ServeApp, operations: Callable[[Any], Path], tmp_path: Path
 ) -> None:
     (tmp_path / "node_modules").symlink_to(PACKAGES)

@@ -1,4 +1,4 @@
-"""Nicks become user ids, and lines what these users do."""
+"""Nicks become user ids, and lines become steps of these users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from server.chat_import.plan import (
 from server.errors import CommandError
 from store.base.ids import is_user_id
 
-# As odd as real ones, as odd as can be, and such as look like what others are mapped to.
+# Nicks of real logs, extreme ones, and ones that look like ids of other nicks.
 NICKS = st.one_of(
     st.text(alphabet="aAbB1_-|`[]{}^\\.@ ", min_size=1, max_size=12),
     st.text(min_size=1, max_size=200),
@@ -36,7 +36,7 @@ NICKS = st.one_of(
 @example("a" * 64, 1)
 @example("a" * 65, 1)
 @example("\ud800", 1)
-def test_every_nick_has_a_legal_user_id_that_stays_the_same(nick: str, bearer: int) -> None:
+def test_every_nick_has_a_stable_legal_user_id(nick: str, bearer: int) -> None:
     user = user_id_for(nick, bearer)
     assert is_user_id(user)
     assert user == user_id_for(nick, bearer)
@@ -44,19 +44,19 @@ def test_every_nick_has_a_legal_user_id_that_stays_the_same(nick: str, bearer: i
 
 
 @given(st.sets(st.tuples(NICKS, st.integers(1, 3))))
-def test_no_two_people_have_the_same_user_id(people: set[tuple[str, int]]) -> None:
+def test_user_ids_of_different_people_differ(people: set[tuple[str, int]]) -> None:
     people |= {(str(user_id_for(nick, bearer)), 1) for nick, bearer in people}
     assert len({user_id_for(nick, bearer) for nick, bearer in people}) == len(people)
 
 
-def test_a_nick_that_is_a_legal_user_id_stays_what_it_is() -> None:
+def test_nick_that_is_a_legal_user_id_is_used_unchanged() -> None:
     assert [user_id_for(nick) for nick in ("crimsun", "Rattboi", "rattboi", "CN-fermi", "late.comer", "123")] == [
         "crimsun", "Rattboi", "rattboi", "CN-fermi", "late.comer", "123",
     ]  # fmt: skip
 
 
-def test_the_ids_of_odd_nicks_are_the_same_in_every_release() -> None:
-    """Imports are told apart, and gone on with, by these ids: none may ever change."""
+def test_ids_of_unusual_nicks_never_change() -> None:
+    """Ids must never change, because repeated imports depend on them."""
     assert [user_id_for(nick) for nick in ("sid77_", "|QuaD-", "zcat[1] ", "_-_")] == [
         "sid77.252639080ce065cd", "QuaD.71d254466bcbe933", "zcat-1.bfe84319ff515f3a", "user.c1840e5f93518b02",
     ]  # fmt: skip
@@ -75,7 +75,7 @@ def test_every_nick_has_a_legal_display_name(nick: str) -> None:
 
 
 @pytest.mark.parametrize("nick", ["crimsun", "|QuaD-", "zcat[1] ", "L|nu}{", "zoé", "`anthony", "\\x6e"])
-def test_an_ordinary_nick_is_the_display_name(nick: str) -> None:
+def test_ordinary_nick_is_the_display_name(nick: str) -> None:
     assert display_name_for(nick) == nick
 
 
@@ -89,16 +89,16 @@ def test_cleaned_texts_can_be_sent_and_lose_nothing_else(text: str) -> None:
         assert cleaned == text
 
 
-def test_half_a_surrogate_pair_is_replaced_and_nul_is_left_out() -> None:
+def test_lone_surrogates_are_replaced_and_nuls_removed() -> None:
     assert clean_text("a\0b \ud83d c") == "ab \ufffd c"
 
 
-def test_what_is_too_long_for_a_message_is_cut_and_ends_in_an_ellipsis() -> None:
+def test_too_long_text_is_cut_and_ends_with_an_ellipsis() -> None:
     assert cut_text("x" * 4_000) == "x" * 4_000
     assert cut_text("x" * 4_001) == "x" * 3_999 + "…"
 
 
-def test_who_appears_in_anything_but_a_join_was_there_from_the_start() -> None:
+def test_person_without_a_join_is_a_member_from_the_start() -> None:
     plan = _plan(
         JoinLine(1, "late"),
         MessageLine(2, "early", "hi", None),
@@ -109,7 +109,7 @@ def test_who_appears_in_anything_but_a_join_was_there_from_the_start() -> None:
     assert plan.steps[0] == JoinStep(1, user_id_for("late"))
 
 
-def test_a_join_of_somebody_who_is_there_is_passed_over() -> None:
+def test_join_of_a_member_is_ignored() -> None:
     plan = _plan(
         MessageLine(1, "a", "hi", None),
         MessageLine(2, "b", "hi", None),
@@ -120,32 +120,39 @@ def test_a_join_of_somebody_who_is_there_is_passed_over() -> None:
     assert [step for step in plan.steps if isinstance(step, JoinStep)] == [JoinStep(4, user_id_for("c"))]
 
 
-def test_where_too_few_were_there_the_first_to_join_are_too() -> None:
+def test_first_joiners_fill_up_a_group_that_is_too_small() -> None:
     plan = _plan(JoinLine(1, "a"), JoinLine(2, "b"), JoinLine(3, "c"), MessageLine(4, "a", "hi", None))
     assert plan.starters == ("a", "b")
     assert [step for step in plan.steps if isinstance(step, JoinStep)] == [JoinStep(3, user_id_for("c"))]
 
 
-def test_a_chat_of_one_person_is_refused() -> None:
+def test_chat_of_one_person_is_refused() -> None:
     with pytest.raises(CommandError, match=r"^The chat has only 1 person: a group needs 3 members"):
         _plan(MessageLine(1, "a", "hi", None), RenameLine(2, "a", "b"), MessageLine(3, "b", "hi", None))
 
 
-def test_after_a_rename_it_is_still_the_same_person() -> None:
+def test_renamed_person_keeps_their_user_id() -> None:
     plan = _plan(
-        MessageLine(1, "a", "1", None), MessageLine(2, "x", "2", None), RenameLine(3, "a", "b"), RenameLine(4, "b", "c_"), MessageLine(5, "c_", "3", None),
-        RenameLine(6, "c_", "a"), MessageLine(7, "a", "4", None),
-    )  # fmt: skip
+        MessageLine(1, "a", "1", None),
+        MessageLine(2, "x", "2", None),
+        RenameLine(3, "a", "b"),
+        RenameLine(4, "b", "c_"),
+        MessageLine(5, "c_", "3", None),
+        RenameLine(6, "c_", "a"),
+        MessageLine(7, "a", "4", None),
+    )
     assert _senders(plan) == ["a", "x", "a", "a"]
     assert [step for step in plan.steps if isinstance(step, RenameStep)] == [
-        RenameStep(3, user_id_for("a"), "b"), RenameStep(4, user_id_for("a"), "c_"), RenameStep(6, user_id_for("a"), "a"),
-    ]  # fmt: skip
+        RenameStep(3, user_id_for("a"), "b"),
+        RenameStep(4, user_id_for("a"), "c_"),
+        RenameStep(6, user_id_for("a"), "a"),
+    ]
     assert plan.names_after(2)[user_id_for("a")] == "a"
     assert plan.names_after(4)[user_id_for("a")] == "c_"
     assert plan.names_after(7) == {"a": "a", "x": "x"}
 
 
-def test_a_rename_takes_the_nick_from_who_bore_it_before() -> None:
+def test_rename_takes_the_nick_from_its_previous_owner() -> None:
     plan = _plan(
         MessageLine(1, "a", "1", None),
         MessageLine(2, "b", "2", None),
@@ -160,7 +167,7 @@ def test_a_rename_takes_the_nick_from_who_bore_it_before() -> None:
     assert last.mentions == ("a",)
 
 
-def test_a_nick_that_was_given_up_is_borne_by_somebody_new_when_it_turns_up_again() -> None:
+def test_reused_nick_belongs_to_a_new_person() -> None:
     plan = _plan(
         MessageLine(1, "a", "1", None),
         MessageLine(2, "x", "2", None),
@@ -176,13 +183,18 @@ def test_a_nick_that_was_given_up_is_borne_by_somebody_new_when_it_turns_up_agai
 
 def test_nicks_can_be_swapped() -> None:
     plan = _plan(
-        MessageLine(1, "a", "1", None), MessageLine(2, "b", "2", None), RenameLine(3, "a", "t"), RenameLine(4, "b", "a"), RenameLine(5, "t", "b"),
-        MessageLine(6, "a", "3", None), MessageLine(7, "b", "4", None),
-    )  # fmt: skip
+        MessageLine(1, "a", "1", None),
+        MessageLine(2, "b", "2", None),
+        RenameLine(3, "a", "t"),
+        RenameLine(4, "b", "a"),
+        RenameLine(5, "t", "b"),
+        MessageLine(6, "a", "3", None),
+        MessageLine(7, "b", "4", None),
+    )
     assert _senders(plan) == ["a", "b", "b", "a"]
 
 
-def test_who_is_spoken_to_is_mentioned_if_a_member_by_then() -> None:
+def test_addressed_person_is_mentioned_if_a_member() -> None:
     plan = _plan(
         MessageLine(1, "a", "you, who speak only later", "quiet"),
         MessageLine(2, "a", "you, who are not here yet", "late"),
@@ -198,7 +210,7 @@ def test_who_is_spoken_to_is_mentioned_if_a_member_by_then() -> None:
     assert mentions == {1: ("quiet",), 2: (), 4: ("late",), 5: (), 6: (), 8: ("quiet",), 9: ("quiet",)}
 
 
-def test_messages_without_text_are_skipped_and_counted_and_so_are_cut_ones() -> None:
+def test_skipped_and_cut_messages_are_counted() -> None:
     plan = _plan(
         MessageLine(1, "a", "", None),
         MessageLine(2, "b", " \u2003 ", None),

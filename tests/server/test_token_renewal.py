@@ -1,4 +1,4 @@
-"""A token that is renewed on a live WebSocket: who may, what goes on, and what stays as it was where it is refused."""
+"""Renewing tokens on open WebSockets."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ LIVE = "subscription { messageEvents { __typename ... on MessageCreated { messag
 SEND = 'mutation { sendMessage(input: {toUserId: "alice", content: "hello"}) { message { id } } }'
 UPSERT = 'mutation { upsertUsers(input: [{id: "made", displayName: "Made"}]) { id } }'
 SOON = 0.05
-"""Seconds until a token expires. Timers go by the real time and then look at the tests' clock, so it is short."""
+"""Seconds until a token expires. Short, because timers use real time before they check the tests' clock."""
 
 
 @dataclass
 class Live:
-    """The application's engine behind sockets whose tokens are judged by the tests' clock."""
+    """A server whose WebSockets check tokens with the tests' clock."""
 
     services: Services
     database: Any
@@ -55,20 +55,20 @@ class Live:
         return peer
 
     async def listener(self, user: str, **claims: Any) -> Peer:
-        """A socket with a subscription that has begun."""
+        """Open a WebSocket with a running subscription."""
         peer = await self.connect(user, **claims)
         await peer.subscribe("live", LIVE)
         assert (await peer.receive())["payload"]["data"]["messageEvents"] == {"__typename": "CaughtUp"}
         return peer
 
     async def pass_time(self, seconds: float) -> None:
-        """Time goes by, and timers that were set for that time have looked at the clock."""
+        """Move the clock, and wait until the timers have checked it."""
         self.clock.now += seconds
         await asyncio.sleep(2 * SOON)
 
 
 async def asked(peer: Peer, query: str, **variables: Any) -> Json:
-    """The response to an operation on a socket on which nothing else is said meanwhile."""
+    """Run an operation on an idle WebSocket, and return its response."""
     await peer.subscribe("ask", query, variables=variables)
     answer = await peer.receive()
     assert await peer.receive() == {"id": "ask", "type": "complete"}
@@ -118,7 +118,7 @@ async def live(services: Services, clock: Any, _mongo_janitor: MongoClient[Json]
         yield Live(services, database, f"ws://127.0.0.1:{served.port}", clock, sockets, transport)
 
 
-async def test_subscriptions_go_on_past_the_first_expiry_and_end_with_the_second(live: Live) -> None:
+async def test_subscriptions_continue_until_the_renewed_token_expires(live: Live) -> None:
     alice = await live.listener("alice", exp=NOW + SOON)
     renewed = await asked(alice, RENEW, token=signed(sub="alice", exp=NOW + 2 * SOON))
     assert renewed == {"data": {"renewAuth": spelt(NOW + 2 * SOON)}}
@@ -143,7 +143,7 @@ async def test_subscriptions_go_on_past_the_first_expiry_and_end_with_the_second
     ],
     ids=["another user's", "forged", "expired", "expired within the leeway", "empty"],
 )
-async def test_a_token_that_is_refused_changes_nothing(live: Live, token: str, code: str) -> None:
+async def test_refused_token_changes_nothing(live: Live, token: str, code: str) -> None:
     before = list(live.database["users"].find())
     alice = await live.listener("alice", exp=NOW + SOON)
     await alice.send({"id": "ask", "type": "subscribe", "payload": {"query": RENEW, "variables": {"token": token}}})
@@ -156,7 +156,7 @@ async def test_a_token_that_is_refused_changes_nothing(live: Live, token: str, c
     assert await alice.closed() == (4403, "Token expired")
 
 
-async def test_of_two_tokens_asked_for_at_once_the_last_one_counts(live: Live) -> None:
+async def test_last_of_two_concurrent_renewals_counts(live: Live) -> None:
     judge, first_is_asked = live.transport._host.authenticate_token, asyncio.Event()
 
     async def slowly(token: str) -> object:
@@ -174,7 +174,7 @@ async def test_of_two_tokens_asked_for_at_once_the_last_one_counts(live: Live) -
     assert [frame["payload"]["data"]["renewAuth"] for frame in told[::2]] == [spelt(NOW + 200)] * 2
 
 
-async def test_what_the_new_token_allows_counts_from_then_on(live: Live) -> None:
+async def test_new_token_determines_the_rights_from_then_on(live: Live) -> None:
     alice = await live.connect("alice")
     assert refusal_in(await asked(alice, UPSERT))[0] == "FORBIDDEN"
     assert "errors" not in await asked(alice, RENEW, token=signed(sub="alice", role="service"))
@@ -183,7 +183,7 @@ async def test_what_the_new_token_allows_counts_from_then_on(live: Live) -> None
     assert refusal_in(await asked(alice, UPSERT))[0] == "FORBIDDEN"
 
 
-async def test_where_there_is_no_connection_there_is_nothing_to_renew(services: Services) -> None:
+async def test_renewal_needs_a_connection(services: Services) -> None:
     request = GraphQLRequest(RENEW, {"token": signed(sub="alice")})
     context = ConnectionContext(Caller(UserId("alice"), CallerRole.USER, NOW), "test")
     response = await services.engine.execute(services.engine.prepare(request), request, context)

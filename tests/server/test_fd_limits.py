@@ -1,4 +1,4 @@
-"""Sockets are bounded by what the system lets a process open."""
+"""The limit on open files limits the sockets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ resource = pytest.importorskip("resource")
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What the system says of open files, soft and hard, in the test's hands."""
+    """Simulated soft and hard limit on open files."""
     said = [1024, 4096]
 
     def set_limits(_which: int, wanted: tuple[int, int]) -> None:
@@ -24,18 +24,18 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return said
 
 
-def test_what_a_process_may_open_is_raised_to_what_its_sockets_need(limits: list[int]) -> None:
+def test_open_file_limit_is_raised_for_the_wanted_sockets(limits: list[int]) -> None:
     assert max_sockets(1500, 500) == [1500, 500]
     assert limits == [2000 + RESERVED_FILES, 4096]
 
 
-def test_where_it_cannot_be_raised_enough_there_are_fewer_sockets(limits: list[int]) -> None:
+def test_sockets_are_reduced_if_the_limit_cannot_be_raised(limits: list[int]) -> None:
     sockets, streams = max_sockets(20_000, 5_000)
     assert sockets + streams <= 4096 - RESERVED_FILES
     assert (sockets, streams) == ((4096 - RESERVED_FILES) * 4 // 5, (4096 - RESERVED_FILES) // 5)
     assert limits == [4096, 4096]
 
 
-def test_a_limit_that_is_far_enough_is_left_alone(limits: list[int]) -> None:
+def test_sufficient_open_file_limit_is_unchanged(limits: list[int]) -> None:
     assert max_sockets(100, 100) == [100, 100]
     assert limits == [1024, 4096]

@@ -1,4 +1,4 @@
-"""The process around the application: its socket, and how it ends."""
+"""The server process: socket options and shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.protocol.serving import serving, until
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone has it")
-def test_what_a_vanished_peer_has_not_acknowledged_is_waited_for_45_seconds_at_the_most() -> None:
+def test_unacknowledged_data_times_out_after_45_seconds() -> None:
     with bind("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
         with accepted:
@@ -26,7 +26,7 @@ def test_what_a_vanished_peer_has_not_acknowledged_is_waited_for_45_seconds_at_t
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
-async def test_a_connection_without_a_request_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uvicorn_shutdown, "FIRST_REQUEST_SECONDS", 0.2)
 
     async def answer_late(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -50,7 +50,7 @@ async def test_a_connection_without_a_request_is_ended(monkeypatch: pytest.Monke
     assert answers == [b"", b"", b"HTTP/1.1 204"]
 
 
-async def test_a_request_sent_while_the_server_stops_is_answered_and_the_client_sent_elsewhere() -> None:
+async def test_stopping_server_answers_and_closes_the_connection() -> None:
     async def answer(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
@@ -70,7 +70,7 @@ async def test_a_request_sent_while_the_server_stops_is_answered_and_the_client_
     assert last.startswith(b"HTTP/1.1 204") and b"connection: close" in last
 
 
-async def test_the_log_says_when_a_server_stops_and_when_its_clients_have_gone() -> None:
+async def test_shutdown_is_logged_at_its_start_and_end() -> None:
     stopping, told = GracefulShutdown(), asyncio.Event()
 
     async def drain() -> None:

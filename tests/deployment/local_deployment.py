@@ -1,6 +1,6 @@
-"""What `docker compose up` starts, started as processes of this machine: the same commands, the same environment, the same order.
+"""Runs the services of docker-compose.yml as local processes, with the same commands, environment and order.
 
-Host names become ports of the loopback address, and folders of containers folders of this machine; nothing else differs.
+Host names become ports of the loopback address, and folders of containers become local folders. Nothing else differs.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from tests.deployment.compose_file import ROOT, SERVERS, compose_file
 from tests.processes import ServerProcess, launch_server
 
 PROXY_PATH = os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"))
-"""Where HAProxy may be: Debian has it where only root looks."""
+"""Search path for HAProxy: Debian installs it in a folder that is only in the PATH of root."""
 
 _PATIENCE = 40.0
 _CONFAB = (sys.executable, "-m", "server.cli")
-"""The image has it as `confab`."""
+"""The image installs it as `confab`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Everything of docker-compose.yml at work."""
+    """All services of docker-compose.yml, running."""
 
     address: str
-    """The proxy's: host and port."""
+    """Host and port of the proxy."""
     processes: dict[str, ServerProcess]
-    """By the name of the service."""
+    """Processes by service name."""
     _compose: dict[str, Any]
     _ports: dict[str, int]
     _folder: Path
@@ -54,31 +54,31 @@ class Deployment:
         return f"http://{self.address}"
 
     def token(self, user: str) -> str:
-        """What `docker compose exec server-1 confab token USER` prints."""
+        """Return the output of `docker compose exec server-1 confab token USER`."""
         command = [*_CONFAB, "token", user]
-        told = subprocess.run(command, env=self._environment("server-1"), capture_output=True, text=True, timeout=30)
-        assert told.returncode == 0, told.stderr
-        return told.stdout.strip()
+        result = subprocess.run(command, env=self._environment("server-1"), capture_output=True, text=True, timeout=30)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
 
     async def start(self, server: str) -> None:
-        """Starts a server, and waits until its health check is content."""
+        """Start a server, and wait until its health check passes."""
         self._launch(server, [*_CONFAB, "serve"], self._environment(server))
         checked, module, path = self._compose["services"][server]["healthcheck"]["test"][2:]
         assert (checked, module) == ("-m", "server.healthcheck")
         await self._until(server, lambda: is_healthy(path, self._ports[server]))
 
     def stop(self, service: str) -> int:
-        """Ends it as `docker compose stop` does. Answers its exit code."""
+        """Stop a service like `docker compose stop`, and return its exit code."""
         return self.processes.pop(service).stop()
 
     def kill(self, service: str) -> None:
-        """Ends it without a word."""
+        """Kill a service."""
         process = self.processes.pop(service).process
         process.kill()
         process.wait()
 
     def log(self, service: str) -> str:
-        """What it wrote."""
+        """Return the output of a service."""
         return (self._folder / f"{service}.log").read_text()
 
     async def start_all(self) -> None:
@@ -104,7 +104,7 @@ class Deployment:
         self._launch("mongo", [str(find_mongod().path), *options], {})
 
     async def _make_primary(self, check: str) -> None:
-        """What its health check does with mongosh."""
+        """Do the work of its health check, which uses mongosh."""
         written = re.search(r"rs\.initiate\((\{.*\})\) }", check)
         assert written is not None, check
         configuration = yaml.safe_load(self._here(written[1]))
@@ -142,7 +142,7 @@ class Deployment:
         return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **given}
 
     def _here(self, text: str) -> str:
-        """With the addresses that services have here."""
+        """Replace the host names of services by local addresses."""
         for service, port in self._ports.items():
             text = re.sub(rf"\b{service}:\d+", f"127.0.0.1:{port}", text)
         return text
@@ -161,7 +161,7 @@ class Deployment:
 
 @asynccontextmanager
 async def deployed(folder: Path) -> AsyncIterator[Deployment]:
-    """All of it, for the time of the block. The processes also end when this one dies."""
+    """Run all services for the duration of the block. They also end when this process dies."""
     ports: dict[str, int] = {}
     for service in ("mongo", "redis", *SERVERS, "proxy"):
         ports[service] = pick_free(*ports.values())
@@ -176,7 +176,7 @@ async def deployed(folder: Path) -> AsyncIterator[Deployment]:
 
 
 def client(deployment: Deployment, token: str) -> httpx.AsyncClient:
-    """A client that comes through the proxy."""
+    """Return a client that connects to the proxy."""
     headers = {"authorization": f"Bearer {token}"}
     return httpx.AsyncClient(base_url=deployment.url, headers=headers, timeout=15, trust_env=False)
 

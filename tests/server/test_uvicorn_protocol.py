@@ -1,4 +1,4 @@
-"""Event streams over real connections: who reads nothing is let go of, and who leaves is missed."""
+"""Event streams over real connections: slow readers and disconnects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def served(side: Any) -> AsyncIterator[Served]:
 
 
 @pytest.mark.parametrize("side", [StreamLimits(send_timeout_seconds=0.1)], indirect=True)
-async def test_who_reads_nothing_is_cut_off(side: Any, served: Served) -> None:
+async def test_client_that_reads_nothing_is_disconnected(side: Any, served: Served) -> None:
     loop = asyncio.get_running_loop()
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
@@ -41,13 +41,13 @@ async def test_who_reads_nothing_is_cut_off(side: Any, served: Served) -> None:
         (stream,) = side.engine.streams
         stream.put(*[b'"' + b"x" * 100_000 + b'"'] * 200)
         await until(lambda: not served.server.server_state.connections)
-        # The server knows first; the application hears of it in its next turn.
+        # The application is notified after the server.
         await until(lambda: stream.closed)
     assert stream.left
     assert not side.streams.count
 
 
-async def test_who_asked_for_more_and_left_is_missed_all_the_same(side: Any, served: Served) -> None:
+async def test_disconnect_is_noticed_behind_a_pipelined_request(side: Any, served: Served) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(REQUEST)
     await reader.readuntil(b":\n\n")
@@ -56,7 +56,7 @@ async def test_who_asked_for_more_and_left_is_missed_all_the_same(side: Any, ser
     await asyncio.sleep(0.02)
     writer.transport.abort()
     (stream,) = side.engine.streams
-    # Nothing is read from such a connection, so it is what is written that shows it.
+    # The server does not read from this connection, so only a write detects the disconnect.
     for _ in range(20):
         stream.put(b"{}")
         await asyncio.sleep(0.005)

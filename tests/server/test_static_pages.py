@@ -1,4 +1,4 @@
-"""The pages for browsers: who gets them, where their files come from, what the browser is allowed to load."""
+"""Web pages: who gets them, their files, and their content security policy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def app_with(built: StaticPage | None) -> httpx.AsyncClient:
 
 @pytest.fixture
 async def built(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A page as the build leaves it, with files of other content."""
+    """A built page with simple files."""
     (tmp_path / "page").mkdir()
     (tmp_path / "secret.js").write_text("outside")
     for name, content in {"index.html": "<p>the page</p>", "app-1.js": "app", "style-1.css": "", ".log": "x"}.items():
@@ -48,7 +48,7 @@ async def built(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_a_browser_gets_the_page_with_and_without_a_query(built: httpx.AsyncClient) -> None:
+async def test_browser_gets_the_page_with_and_without_a_query(built: httpx.AsyncClient) -> None:
     for address in ("/graphql", "/graphql?query=%7Bme%7Bid%7D%7D"):
         response = await built.get(address, headers=BROWSER)
         assert (response.status_code, response.text) == (200, "<p>the page</p>")
@@ -56,20 +56,20 @@ async def test_a_browser_gets_the_page_with_and_without_a_query(built: httpx.Asy
         assert (response.headers["cache-control"], response.headers["vary"]) == ("no-cache", "accept")
 
 
-async def test_whoever_asks_for_json_does_not_get_the_page(built: httpx.AsyncClient) -> None:
+async def test_clients_that_accept_json_do_not_get_the_page(built: httpx.AsyncClient) -> None:
     for accept in ("*/*", "application/json", "application/json, text/html;q=0.9"):
         response = await built.get("/graphql", headers={"accept": accept})
         assert response.headers["content-type"].startswith("application/json")
 
 
-async def test_switched_off_there_is_neither_page_nor_file() -> None:
+async def test_disabled_page_and_its_files_are_not_served() -> None:
     async with app_with(None) as client:
         response = await client.get("/graphql", headers=BROWSER)
         assert (response.status_code, response.json()["errors"][0]["extensions"]["code"]) == (400, "INVALID_INPUT")
         assert (await client.get(f"{ASSETS}/app-1.js")).status_code == 404
 
 
-async def test_files_are_kept_for_ever(built: httpx.AsyncClient) -> None:
+async def test_files_may_be_cached_forever(built: httpx.AsyncClient) -> None:
     response = await built.get(f"{ASSETS}/app-1.js")
     assert (response.status_code, response.text) == (200, "app")
     assert response.headers["content-type"].startswith("text/javascript")
@@ -78,18 +78,18 @@ async def test_files_are_kept_for_ever(built: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["index.html", "..%2fsecret.js", "%2e%2e/secret.js", ".log", "other.js", "x" * 300])
-async def test_nothing_but_the_pages_files_is_served(built: httpx.AsyncClient, name: str) -> None:
+async def test_only_files_of_the_page_are_served(built: httpx.AsyncClient, name: str) -> None:
     assert (await built.get(f"{ASSETS}/{name}")).status_code == 404
 
 
-async def test_a_page_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:
+async def test_missing_page_explains_how_to_build_it(tmp_path: Path) -> None:
     async with app_with(StaticPage(tmp_path / "nothing", ASSETS)) as client:
         response = await client.get("/graphql", headers=BROWSER)
     assert response.status_code == 503
     assert "make web" in response.text
 
 
-async def test_a_page_may_load_and_reach_nothing_else(built: httpx.AsyncClient) -> None:
+async def test_page_may_not_load_anything_from_other_hosts(built: httpx.AsyncClient) -> None:
     response = await built.get("/graphql", headers=BROWSER)
     policy = response.headers["content-security-policy"]
     assert {"default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"} <= {
@@ -98,7 +98,7 @@ async def test_a_page_may_load_and_reach_nothing_else(built: httpx.AsyncClient) 
     assert not re.search(r"unsafe-eval|https?:|\*|script-src[^;]*unsafe-inline", policy)
 
 
-async def test_the_demo_may_frame_itself_and_nobody_else_may() -> None:
+async def test_only_the_demo_may_frame_itself() -> None:
     transport = httpx.ASGITransport(Starlette(routes=demo_routes()))
     async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
         policy = (await client.get("/demo")).headers["content-security-policy"].split("; ")
@@ -106,12 +106,12 @@ async def test_the_demo_may_frame_itself_and_nobody_else_may() -> None:
 
 
 @pytest.mark.parametrize("page", ["playground", "demo"])
-def test_what_was_built_keeps_to_the_policy(page: str) -> None:
+def test_built_pages_comply_with_the_content_security_policy(page: str) -> None:
     index = STATIC / page / "index.html"
     if not index.is_file():
         pytest.skip("make web has built nothing here")
     html = index.read_text(encoding="utf-8")
-    # The policy forbids scripts and handlers in the page, so it must do without.
+    # The policy forbids inline scripts and event handlers.
     assert re.findall(r"<script(?![^>]* src=)|\son\w+=", html) == []
     urls = re.findall(r'(?:src|href)="([^"]+)"', html)
     path = "/graphql/assets/" if page == "playground" else "/demo/assets/"
@@ -120,12 +120,12 @@ def test_what_was_built_keeps_to_the_policy(page: str) -> None:
         assert (STATIC / page / url.removeprefix(path)).is_file()
 
 
-def test_npm_installs_from_wherever_the_machine_says() -> None:
+def test_npm_uses_the_registry_of_the_machine() -> None:
     locked = json.loads((WEB / "package-lock.json").read_bytes())["packages"]
     assert not any("resolved" in package for package in locked.values())
 
 
-def test_the_playgrounds_examples_fit_the_schema() -> None:
+def test_playground_examples_are_valid_for_the_schema() -> None:
     schema = graphql.build_schema((WEB.parent / "schema" / "schema.graphql").read_text(encoding="utf-8"))
     examples = playground_examples()
     assert len(examples) == 8
@@ -134,13 +134,13 @@ def test_the_playgrounds_examples_fit_the_schema() -> None:
 
 
 def playground_examples() -> list[str]:
-    """The operations of the playground's tabs."""
+    """Return the example operations of the playground."""
     paths = sorted((WEB / "playground" / "src" / "examples").glob("*.graphql"))
     return [path.read_text(encoding="utf-8") for path in paths]
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
-def test_a_build_that_failed_is_tried_again_by_the_command_that_the_page_names(tmp_path: Path) -> None:
+def test_make_web_retries_a_failed_build(tmp_path: Path) -> None:
     (tmp_path / "web").mkdir()
     for name in ("web.mk", "package-lock.json"):
         shutil.copy(WEB / name, tmp_path / "web")

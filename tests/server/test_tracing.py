@@ -1,4 +1,4 @@
-"""Traces: what is in them, what must never be, and that there is nothing of them where nobody asked for any."""
+"""Traces: their spans, and data that must not be in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEND = """mutation Sending($to: ID!, $text: String!) {
     sendMessage(input: {toUserId: $to, content: $text, idempotencyKey: $text}) { message { seq } } }"""
 
 
-async def test_an_operation_is_traced_down_to_the_databases_and_nothing_private_is_in_it(settings: Settings) -> None:
+async def test_trace_reaches_the_databases_without_private_data(settings: Settings) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("test")
@@ -42,7 +42,7 @@ async def test_an_operation_is_traced_down_to_the_databases_and_nothing_private_
     assert [span.attributes["confab.code"] for span in roots if span.attributes] == ["OK", "NOT_FOUND"]
     sent = names_below(roots[0], spans)
     assert "redis" in sent
-    # What is stored together is nobody's own.
+    # A group commit belongs to several operations.
     assert {"commit", "mongodb insert_each"} <= {span.name for span in spans}
     told = json.dumps([json.loads(span.to_json()) for span in spans])
     for private in (SECRET_TEXT, "builder", "chains", "Sending", "p_alice"):
@@ -55,14 +55,14 @@ def names_below(root: ReadableSpan, spans: tuple[ReadableSpan, ...]) -> set[str]
     return {span.name for span in spans if span.parent is not None and span.parent.span_id == root.context.span_id}
 
 
-def test_without_a_collector_there_is_no_tracing(settings_with: Callable[..., Settings]) -> None:
+def test_tracing_is_off_without_a_collector(settings_with: Callable[..., Settings]) -> None:
     assert create_tracer_provider(settings_with()) is None
     provider = create_tracer_provider(settings_with(otel_endpoint="http://127.0.0.1:1", otel_sample_ratio=0))
     assert provider is not None
     provider.shutdown()
 
 
-def test_a_collector_without_the_library_is_refused_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_collector_without_opentelemetry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"confab\[otel\]"):
         load_settings(otel_endpoint="http://127.0.0.1:4318")

@@ -1,4 +1,4 @@
-"""Chat logs as they are read: what is understood, and what is said about the rest."""
+"""Reading chat logs, and the errors about invalid lines."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def test_lines_are_read_in_order_with_their_numbers(tmp_path: Path) -> None:
     assert chat.length == 4
 
 
-def test_blank_lines_and_windows_line_ends_and_a_byte_order_mark_are_passed_over(tmp_path: Path) -> None:
+def test_blank_lines_windows_line_ends_and_bom_are_ignored(tmp_path: Path) -> None:
     chat = read_chat(_written(tmp_path, b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n\r\n").encode() + GOOD.encode()))
     assert [line.line for line in chat.lines] == [1, 3]
 
 
-def test_texts_and_nicks_stay_as_they_are(tmp_path: Path) -> None:
+def test_texts_and_nicks_are_unchanged(tmp_path: Path) -> None:
     chat = read_chat(_written(tmp_path, r'{"kind": "message", "nick": "zcat[1] ", "text": "a\u0000b \ud83d c\u2028d"}'))
     assert chat.lines == (MessageLine(1, "zcat[1] ", "a\0b \ud83d c\u2028d", None),)
 
 
-def test_the_digest_tells_contents_apart_and_nothing_else(tmp_path: Path) -> None:
+def test_digest_depends_on_the_content_only(tmp_path: Path) -> None:
     one = read_chat(_written(tmp_path, GOOD, "one"))
     same = read_chat(_written(tmp_path, GOOD, "two"))
     other = read_chat(_written(tmp_path, GOOD.replace("hi", "ho"), "three"))
@@ -71,7 +71,7 @@ def test_the_digest_tells_contents_apart_and_nothing_else(tmp_path: Path) -> Non
         ('{"kind": "rename", "nick": "a", "to": ""}', "has a blank to"),
     ],
 )
-def test_a_line_that_is_not_understood_is_named(tmp_path: Path, line: str | bytes, complaint: str) -> None:
+def test_error_names_the_invalid_line(tmp_path: Path, line: str | bytes, complaint: str) -> None:
     wrong = line.encode() if isinstance(line, str) else line
     path = _written(tmp_path, GOOD.encode() + b"\n" + wrong + b"\n" + GOOD.encode())
     with pytest.raises(CommandError) as caught:
@@ -80,20 +80,20 @@ def test_a_line_that_is_not_understood_is_named(tmp_path: Path, line: str | byte
     assert str(caught.value).endswith("; nothing was imported.")
 
 
-def test_a_long_wrong_value_is_not_shown_in_full(tmp_path: Path) -> None:
+def test_long_invalid_value_is_shortened_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as caught:
         read_chat(_written(tmp_path, f'{{"kind": "{"x" * 10_000}"}}'))
     assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("content", ["", "\n\n \n"])
-def test_a_file_without_lines_is_refused(tmp_path: Path, content: str) -> None:
+def test_empty_file_is_refused(tmp_path: Path, content: str) -> None:
     path = _written(tmp_path, content)
     with pytest.raises(CommandError, match=r"is empty: it should have one JSON object per line\.$"):
         read_chat(path)
 
 
-def test_a_file_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"missing.jsonl cannot be read: No such file or directory\.$"):
         read_chat(tmp_path / "missing.jsonl")
     with pytest.raises(CommandError, match=r"cannot be read: Is a directory\.$"):

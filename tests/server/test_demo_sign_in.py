@@ -1,4 +1,4 @@
-"""Signing in as one of the demo's people with one click: in development only."""
+"""Sign-in as a demo user with one click, in development only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PEOPLE = [
 ]
 
 
-async def test_one_click_signs_in_as_one_of_the_demos_people(settings_with: Callable[..., Settings]) -> None:
+async def test_one_click_signs_in_as_a_demo_user(settings_with: Callable[..., Settings]) -> None:
     async with serving_app(settings_with(jwt_secret=DEVELOPMENT_SECRET, development=True)) as app:
         assert (await app.http.get("/dev/people")).json() == PEOPLE
         answer = await app.http.post("/dev/sign-in", json={"userId": "alice"})
@@ -36,7 +36,7 @@ async def test_one_click_signs_in_as_one_of_the_demos_people(settings_with: Call
             assert (refused.status_code, "token" in refused.json()) == (400, False)
         deep = await app.http.post("/dev/sign-in", content="[" * 100_000, headers={"content-type": "application/json"})
         assert deep.status_code == 400
-        # What a form of a foreign page can send, and a page that is not this server's.
+        # Content types of HTML forms, and a foreign page.
         as_text = await app.http.post(
             "/dev/sign-in", content='{"userId": "alice"}', headers={"content-type": "text/plain"}
         )
@@ -46,7 +46,7 @@ async def test_one_click_signs_in_as_one_of_the_demos_people(settings_with: Call
             assert refused.status_code >= 400 and "token" not in refused.text
 
 
-async def test_elsewhere_nobody_is_given_a_token(serve_app: ServeApp) -> None:
+async def test_sign_in_does_not_exist_outside_development(serve_app: ServeApp) -> None:
     async with serve_app(demo=True) as app:
         assert (await app.http.get("/dev/people")).status_code == 404
         refused = await app.http.post("/dev/sign-in", json={"userId": "alice"})
@@ -62,5 +62,5 @@ async def test_elsewhere_nobody_is_given_a_token(serve_app: ServeApp) -> None:
         ({"development": True, "jwks_url": "https://id.example.org/keys"}, False),
     ],
 )
-def test_tokens_are_handed_out_where_everybody_could_sign_them(given: dict[str, object], does: bool) -> None:
+def test_tokens_are_issued_only_with_the_development_secret(given: dict[str, object], does: bool) -> None:
     assert issues_tokens(Settings(**given)) is does  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Turns: use cases that run at once come to the point in order."""
+"""Turns order concurrent use cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from resolvers.base.errors import NotAMember
 from server.chat_import.ordered_turns import OrderedTurns, OutOfTurn, Turn
 
 
-async def test_whoever_is_ready_first_waits_for_those_before() -> None:
+async def test_turn_waits_for_earlier_turns() -> None:
     chance = random.Random(3)
     order: list[int] = []
     ended: list[int] = []
@@ -23,18 +23,18 @@ async def test_whoever_is_ready_first_waits_for_those_before() -> None:
                 await turn.wait()
                 order.append(number)
                 turn.over.set()
-            # Every fifth needs no place.
+            # Every fifth use case does not wait for its turn.
             await asyncio.sleep(chance.random() / 50)
         ended.append(number)
 
     turns = OrderedTurns()
     await asyncio.gather(*(use_case(number, turns.next()) for number in range(100)))
     assert order == [number for number in range(100) if number % 5]
-    assert ended != sorted(ended), "after the point they go on at once"
+    assert ended != sorted(ended), "they run concurrently after their turn"
 
 
-async def test_one_that_fails_lets_none_after_it_come() -> None:
-    came: list[int] = []
+async def test_failed_turn_stops_later_turns() -> None:
+    order: list[int] = []
     refusal = NotAMember("not you")
 
     async def use_case(number: int, turn: Turn) -> None:
@@ -42,18 +42,18 @@ async def test_one_that_fails_lets_none_after_it_come() -> None:
             await turn.wait()
             if number == 3:
                 raise refusal
-            came.append(number)
+            order.append(number)
             turn.over.set()
 
     turns = OrderedTurns()
     results = await asyncio.gather(*(use_case(number, turns.next()) for number in range(8)), return_exceptions=True)
-    assert came == [0, 1, 2]
+    assert order == [0, 1, 2]
     assert results[:4] == [None, None, None, refusal]
     assert all(isinstance(result, OutOfTurn) for result in results[4:])
     assert turns.failure is refusal
 
 
-async def test_no_turn_comes_after_a_failure_that_is_past() -> None:
+async def test_new_turn_never_comes_after_a_failure() -> None:
     turns = OrderedTurns()
     with pytest.raises(NotAMember):
         async with turns.next():
