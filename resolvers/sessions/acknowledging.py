@@ -70,7 +70,7 @@ async def acknowledge(
         for each in due
         if each.advances
     ]
-    also = app.store.receipts.writes(marks, transaction.at)
+    also = app.store.receipts.prepare_writes(marks, transaction.at)
     try:
         changed = await commit(app, transaction, [each.decision for each in due], also)
     except (Fenced, Unreachable, asyncio.CancelledError):
