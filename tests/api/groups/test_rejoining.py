@@ -1,4 +1,4 @@
-"""Members who left and joined again: visible ranges, history visibility, and that the loss of the cache changes nothing."""
+"""Members who left and joined again: visible ranges, history visibility, and survival of a cache loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from tests.api.json_differences import differences
 from tests.clock import ManualClock
 
 INTERVALS = [(1, 3), (6, 9), (12, None)]
-"""bob's membership intervals in the group of `create_rejoined_group`: he joins at 6 and 12; 4 and 10 announce his departures."""
+"""bob's membership intervals in the group of `create_rejoined_group`.
+
+He joins at 6 and 12; the SYSTEM messages 4 and 10 announce his departures.
+"""
 
 
 async def create_rejoined_group(api: Api, **fields: object) -> tuple[str, str, str, str]:

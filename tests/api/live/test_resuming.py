@@ -141,7 +141,7 @@ async def test_many_sessions_catch_up_in_several_events(api: Api, start: str) ->
 async def send_out_of_order(
     api: Api, other_api: Api, to: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch, *, seq: int = 1
 ) -> None:
-    """Send a message through a process whose commit is slow, and a second one through another process that commits first."""
+    """Send a message through a process whose commit is slow; a second one, through another process, commits first."""
     commits = api.services.app.store.commits
     has_begun, may_commit = asyncio.Event(), asyncio.Event()
     commit = commits.commit

@@ -1,4 +1,4 @@
-"""Edits and recalls during the delivery of their message, in large groups, and after the death of the server that began them."""
+"""Edits and recalls during the delivery of their message, in large groups, and after their server's death."""
 
 from __future__ import annotations
 

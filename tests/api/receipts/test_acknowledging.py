@@ -1,4 +1,4 @@
-"""ackDelivered: the delivered position, and the receipts that it causes. Rules shared with markRead: test_reported_positions.py."""
+"""ackDelivered: the delivered position and its receipts. Rules shared with markRead: test_reported_positions.py."""
 
 from __future__ import annotations
 
