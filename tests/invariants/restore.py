@@ -18,7 +18,7 @@ from typing import Any
 from pymongo import MongoClient
 
 from bench.api_client import InsideAsker
-from server.cli.migrate import tell_restored
+from server.cli.migrate import mark_restored
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import Settings, load_settings
@@ -158,7 +158,7 @@ async def drill(folder: Path) -> None:
         print(f"writes were held back for {unlocked - locked:.2f} s; the longest send took {talk.longest:.2f} s")
         with EmbeddedServers(copy, redis=False) as restored:
             settings = _settings(restored.mongo_url, cache.redis_url)
-            await tell_restored(settings)
+            await mark_restored(settings)
             async with asking(settings) as askers:
                 await compare(askers, kept, lost, cursors)
 
