@@ -24,7 +24,7 @@ from tests.chaos.faults.servers import Servers
 from tests.chaos.judges.counted_state import CountedUser, count_sessions
 from tests.chaos.judges.final_check import FinalCheck, Intervals, StoredState
 from tests.chaos.judges.history import History, Json
-from tests.chaos.judges.messages import KNOWN_LIMIT, judge_messages
+from tests.chaos.judges.messages import KNOWN_LIMITS, judge_messages
 from tests.chaos.judges.record import CACHE_FAULTS, Record
 from tests.chaos.judges.recovery import recoveries, table
 from tests.chaos.judges.sessions import judge_sessions
@@ -207,7 +207,7 @@ class _Run:
         record = Record.of(history.lines)
         for violation in (*judge_messages(record), *judge_sessions(record)):
             self.report.violations[violation.kind] += 1
-            if violation.kind == KNOWN_LIMIT:
+            if violation.kind in KNOWN_LIMITS:
                 self._load.tally.notes[violation.kind] += 1
             else:
                 self._load.tally.problem(f"{violation.kind}: {violation.text}")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.conversations.lua_fields import lua_fields
+from store.redis.calls import Script
 from store.sessions.script_constants import fast_path_constants, script_constants
 
 GENERATED: Mapping[str, Callable[[], str]] = {
@@ -20,12 +20,9 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "_constants": script_constants,
     "_conversation_fields": lua_fields,
 }
-"""Lua text made by Python, by the name that `_INCLUDES` calls it.
+"""Lua text made by Python, by the name that `_INCLUDES` calls it."""
 
-The functions must not import anything of `store.redis`.
-"""
-
-_FILES = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
+_FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
 _FAST_PATH = ("_not_cached", "_fast_path_constants", "_rules", "_fast_path")
 _USER_FUNCTIONS = ("_constants", "_user", "_sessions")
@@ -69,16 +66,7 @@ _CLUSTER_GUARD = "_whole_slot"
 """Goes before every script on a Redis Cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A Lua script with the text it includes, and the SHA-1 digest that EVALSHA calls it by."""
-
-    name: str
-    source: str
-    digest: str
-
-
-def read_scripts(*, for_cluster: bool = False) -> dict[str, Script]:
+def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     """Return all scripts by name."""
     guard = (_CLUSTER_GUARD,) if for_cluster else ()
     scripts = {}
