@@ -8,26 +8,34 @@ way: see `GENERATED`.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from store.conversations.lua_fields import lua_fields
+from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import fast_path_constants, script_constants
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "_fast_path_constants": fast_path_constants,
     "_constants": script_constants,
-    "_conversation_fields": lua_fields,
 }
 """Lua text made by Python, by the name that `_INCLUDES` calls it."""
+
+LITERALS: Mapping[str, str] = lua_literals()
+"""Names that scripts use for stored field names.
+
+They are replaced by their literals when scripts are read: a constant would cost time at each call.
+"""
+
+_LITERAL = re.compile(rf"\b(?:{'|'.join(LITERALS)})\b")
 
 _FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
 _FAST_PATH = ("_not_cached", "_fast_path_constants", "_rules", "_fast_path")
 _USER_FUNCTIONS = ("_constants", "_user", "_sessions")
 _USER = ("_fast_path_constants", "_rules", *_USER_FUNCTIONS)
-_CONVERSATION = ("_conversation_fields", "_conversation")
+_CONVERSATION = ("_conversation",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
@@ -71,7 +79,8 @@ def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     guard = (_CLUSTER_GUARD,) if for_cluster else ()
     scripts = {}
     for name, includes in _INCLUDES.items():
-        source = "".join(_text(part) for part in (*guard, *includes, name))
+        text = "".join(_text(part) for part in (*guard, *includes, name))
+        source = _LITERAL.sub(lambda match: LITERALS[match[0]], text)
         scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())
     return scripts
 

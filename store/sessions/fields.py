@@ -14,7 +14,7 @@ on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from store.base.ids import ConversationId
@@ -192,6 +192,22 @@ class SessionFields:
     newest_inside = Field[ConversationId | None](
         ConversationId, "lc", Kept.GATEWAY, "Conversation inside with the newest message.", default=None
     )
+
+
+class SyncReason(StrEnum):
+    """Reasons for changes of sessions, as logs store them and devices get them. CATCH_UP is never stored."""
+
+    READ = "READ"
+    DELIVERED = "DELIVERED"
+    DELETE = "DELETE"
+    MUTE = "MUTE"
+    UNMUTE = "UNMUTE"
+    UNREAD = "UNREAD"
+    PIN = "PIN"
+    UNPIN = "UNPIN"
+    CATEGORY = "CATEGORY"
+    MEMBERSHIP = "MEMBERSHIP"
+    CATCH_UP = "CATCH_UP"
 
 
 FENCE = "f"

@@ -139,7 +139,7 @@ async def test_a_server_that_alone_lost_redis_empties_its_fallback(
 
 
 async def test_each_request_starts_with_an_empty_fallback(store: Store) -> None:
-    fallback = FallbackBackend(store.cache.url)
+    fallback = FallbackBackend(store.cache.url, read_scripts)
     get, put = Call("GET", ("word",)), Call("SET", ("word",), ("kept", "PX", 60_000))
     with RequestScope():
         await fallback.run([put])

@@ -21,11 +21,11 @@ from server.services import Services, open_services
 from server.settings import Settings
 from store.base.ids import ConversationId, UserId, gateway_id
 from store.redis.cache import Call
-from store.sessions.fields import FIELDS, NAMES, SETTINGS, Field
+from store.sessions.fields import FIELDS, NAMES, SETTINGS, Field, SyncReason
 from store.sessions.script_constants import MUTE_ENDED_ENTRY
 from store.sessions.session import Session
 from store.store import Store
-from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.events.sessions import SessionChanged
 
 ANNA, BEN, CARA = UserId("anna"), UserId("ben"), UserId("cara")
 SAMPLES: dict[type, Any] = {bool: True, int: 7, str: "some text"}
