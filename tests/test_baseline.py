@@ -35,7 +35,7 @@ SEND_PRIVATE = """mutation ($to: ID!, $text: String!, $key: String) {
 READ = "mutation ($id: ID!) { markRead(conversationId: $id) { readSeq unreadCount } }"
 
 
-class Chat:
+class RunningBaseline:
     """The baseline, running on an empty database."""
 
     def __init__(self, port: int) -> None:
@@ -77,17 +77,17 @@ async def next_event(peer: Peer) -> Any:
 @pytest.fixture
 async def chat(
     mongo_url: str, mongo_database_name: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Chat]:
+) -> AsyncIterator[RunningBaseline]:
     monkeypatch.setenv("BASELINE_MONGO_URL", mongo_url)
     monkeypatch.setenv("BASELINE_DATABASE", mongo_database_name)
     monkeypatch.setenv("BASELINE_REDIS_URL", redis_url)
     async with serving(uvicorn.Config(app, lifespan="on", ws="websockets-sansio", log_level="error")) as served:
-        chat = Chat(served.port)
+        chat = RunningBaseline(served.port)
         yield chat
         await chat.close()
 
 
-async def test_the_baseline_stores_counts_and_delivers_messages(chat: Chat) -> None:
+async def test_the_baseline_stores_counts_and_delivers_messages(chat: RunningBaseline) -> None:
     async with (
         chat.listening("bob", MESSAGE_EVENTS, SYNC_SESSION) as bob,
         chat.listening(token("alice"), MESSAGE_EVENTS) as alice,
@@ -126,7 +126,7 @@ async def test_the_baseline_stores_counts_and_delivers_messages(chat: Chat) -> N
 
 
 async def test_pages_of_bulk_inserted_messages_fit_together(
-    chat: Chat, mongo_url: str, mongo_database_name: str
+    chat: RunningBaseline, mongo_url: str, mongo_database_name: str
 ) -> None:
     with MongoClient[dict[str, Any]](mongo_url) as mongo:
         owner = seed.insert_owner(mongo[mongo_database_name], "owner", 5)

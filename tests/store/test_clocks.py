@@ -20,7 +20,7 @@ from tests.clock import DAY_MS, START_MS, ManualClock
 HOUR_MS = 3_600_000
 
 
-class Server:
+class ServerView:
     """One server's view of a deployment."""
 
     def __init__(self, store: Store, machine: ManualClock) -> None:
@@ -46,9 +46,9 @@ async def blank(store: Store) -> Store:
     return store
 
 
-async def _opened(store: Store, ms: int) -> tuple[Server, ManualClock]:
+async def _opened(store: Store, ms: int) -> tuple[ServerView, ManualClock]:
     machine = ManualClock(ms)
-    server = Server(store, machine)
+    server = ServerView(store, machine)
     await server.open()
     return server, machine
 

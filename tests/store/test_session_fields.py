@@ -1,4 +1,4 @@
-"""The table of a session's fields: what it promises about rejoining, and that Python and Lua compute the same from it."""
+"""The table of session fields: its rules for rejoining, and the equality of its Python and Lua forms."""
 
 from __future__ import annotations
 
