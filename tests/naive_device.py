@@ -170,9 +170,12 @@ class NaiveDevice:
             self.ask_for([name], "a new session" if new else "a skipped seq")
             return
         if seq <= session["writeSeq"]:
-            # The session already counts it, but may not yet hold what it means for this user.
+            # The session already counts it, but may not yet hold what it means for this user, nor its text: another
+            # server finishes the fan-out of a message whose server died.
             if ((own and counts) or mentioned) and seq > session["readSeq"]:
                 self.ask_for([name], "an own message or a mention that was overtaken")
+            if session["lastMessage"] is not None and session["lastMessage"]["seq"] < seq:
+                session["lastMessage"] = self._with_newest_text(message)
         else:
             self._append(session, message, own=own, counts=counts, mentioned=mentioned)
         if gateway := gateway_of(session):

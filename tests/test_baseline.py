@@ -35,7 +35,7 @@ SEND_PRIVATE = """mutation ($to: ID!, $text: String!, $key: String) {
 READ = "mutation ($id: ID!) { markRead(conversationId: $id) { readSeq unreadCount } }"
 
 
-class Chat:
+class RunningBaseline:
     """The baseline, running on an empty database."""
 
     def __init__(self, port: int) -> None:
@@ -62,11 +62,11 @@ class Chat:
             await peer.init({"Authorization": f"Bearer {bearer}"})
             for number, query in enumerate(subscriptions):
                 await peer.subscribe(str(number), query)
-                assert (await heard(peer))["reset"] is False
+                assert (await next_event(peer))["reset"] is False
             yield peer
 
 
-async def heard(peer: Peer) -> Any:
+async def next_event(peer: Peer) -> Any:
     """Return the value of the next event's one field."""
     frame = await peer.receive()
     assert frame["type"] == "next", frame
@@ -77,17 +77,17 @@ async def heard(peer: Peer) -> Any:
 @pytest.fixture
 async def chat(
     mongo_url: str, mongo_database_name: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Chat]:
+) -> AsyncIterator[RunningBaseline]:
     monkeypatch.setenv("BASELINE_MONGO_URL", mongo_url)
     monkeypatch.setenv("BASELINE_DATABASE", mongo_database_name)
     monkeypatch.setenv("BASELINE_REDIS_URL", redis_url)
     async with serving(uvicorn.Config(app, lifespan="on", ws="websockets-sansio", log_level="error")) as served:
-        chat = Chat(served.port)
+        chat = RunningBaseline(served.port)
         yield chat
         await chat.close()
 
 
-async def test_the_baseline_stores_counts_and_delivers_messages(chat: Chat) -> None:
+async def test_the_baseline_stores_counts_and_delivers_messages(chat: RunningBaseline) -> None:
     async with (
         chat.listening("bob", MESSAGE_EVENTS, SYNC_SESSION) as bob,
         chat.listening(token("alice"), MESSAGE_EVENTS) as alice,
@@ -98,22 +98,26 @@ async def test_the_baseline_stores_counts_and_delivers_messages(chat: Chat) -> N
         assert (sent["message"]["seq"], sent["session"]) == (1, {"readSeq": 1, "unreadCount": 0})
         assert again == sent | {"replayed": True}
         for peer in (bob, alice):
-            told = (await heard(peer))["message"]
-            assert (told["id"], told["content"], told["sender"]["id"]) == (sent["message"]["id"], "Hello", "alice")
+            received = (await next_event(peer))["message"]
+            assert (received["id"], received["content"], received["sender"]["id"]) == (
+                sent["message"]["id"],
+                "Hello",
+                "alice",
+            )
         await chat.ask("bob", SEND_PRIVATE, to="alice", text="Who is there?")
-        assert (await heard(alice))["message"]["seq"] == (await heard(bob))["message"]["seq"] == 2
+        assert (await next_event(alice))["message"]["seq"] == (await next_event(bob))["message"]["seq"] == 2
 
         made = {"name": "All", "memberIds": ["bob", "carol"]}
         group = (await chat.ask("alice", CREATE_GROUP, input=made))["createGroup"]
         assert group["memberCount"] == 3
-        assert (await heard(bob))["reason"] == "MEMBERSHIP"
+        assert (await next_event(bob))["reason"] == "MEMBERSHIP"
         await carol.subscribe("0", SEND_MESSAGE, variables={"id": group["id"], "text": "In the group"})
-        assert (await heard(carol))["message"]["id"] == (await heard(bob))["message"]["id"]
+        assert (await next_event(carol))["message"]["id"] == (await next_event(bob))["message"]["id"]
         assert await carol.receive() == {"type": "complete", "id": "0"}
         read = (await chat.ask("bob", READ, id=group["id"]))["markRead"]
         assert read == {"readSeq": 1, "unreadCount": 0}
         # The two subscriptions may deliver in any order.
-        events = [await heard(bob), await heard(bob)]
+        events = [await next_event(bob), await next_event(bob)]
         assert {event.get("reason", event.get("__typename")) for event in events} == {"READ", "ReceiptAdvanced"}
     found = await chat.ask("alice", PAGE)
     assert found["sessions"]["totalUnread"] == 2
@@ -122,7 +126,7 @@ async def test_the_baseline_stores_counts_and_delivers_messages(chat: Chat) -> N
 
 
 async def test_pages_of_bulk_inserted_messages_fit_together(
-    chat: Chat, mongo_url: str, mongo_database_name: str
+    chat: RunningBaseline, mongo_url: str, mongo_database_name: str
 ) -> None:
     with MongoClient[dict[str, Any]](mongo_url) as mongo:
         owner = seed.insert_owner(mongo[mongo_database_name], "owner", 5)

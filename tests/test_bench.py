@@ -63,8 +63,8 @@ def test_results_can_be_read_again_and_drawn(tmp_path: Path) -> None:
     assert read_results(tmp_path).figures == figures
     assert json.loads((tmp_path / "results.json").read_text())["profile"] == "quick"
     picture = ElementTree.fromstring(draw(figures))
-    told = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"3 ms", "6 ms", "1.5 ms"} <= set(told)
+    texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"3 ms", "6 ms", "1.5 ms"} <= set(texts)
     head, confab, baseline, _ = table_of(figures)
     assert confab[head.index("trips")] == "1 + 2"
     assert baseline[head.index("Confab = 1")] == "2.00"

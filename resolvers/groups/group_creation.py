@@ -16,7 +16,8 @@ from store.base.ids import ConversationId, UserId, group_id
 from store.conversations.conversation import GroupInfo, Member
 from store.sessions.apply_results import parse_result
 from store.sessions.changes import Invalidate, Join, logged
-from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from store.sessions.fields import SyncReason
+from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 SMALLEST_GROUP = 3

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from subscriptions.realtime.events.base import MessageStreamEvent
-from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Item, Mailbox, Position
 

@@ -11,7 +11,7 @@ from resolvers.live.live_stream import LiveEvent, LiveStream, Parts, SessionSync
 from resolvers.live.patient_reads import read_patiently
 from resolvers.sessions.session_lists import changed_since
 from store.base.ids import UserId
-from subscriptions.realtime.events.sessions import SyncReason
+from store.sessions.fields import SyncReason
 from subscriptions.realtime.mailboxes import Delivered, Item, Lagged, Mailbox, Position, QueueBudget
 
 

@@ -12,10 +12,10 @@ from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.sessions.changes import Delivered, Read
+from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
-from subscriptions.realtime.events.sessions import SyncReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ async def acknowledge(
         for each in due
         if each.advances
     ]
-    also = app.store.receipts.writes(marks, transaction.at)
+    also = app.store.receipts.prepare_writes(marks, transaction.at)
     try:
         changed = await commit(app, transaction, [each.decision for each in due], also)
     except (Fenced, Unreachable, asyncio.CancelledError):

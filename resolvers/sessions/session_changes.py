@@ -14,10 +14,9 @@ from resolvers.base.errors import InvalidInput
 from resolvers.sessions.user_transactions import Decision, commit, existing_session, known_conversation, load_session
 from store.base.ids import UserId
 from store.sessions.changes import SetFields, deletion
-from store.sessions.fields import Field
+from store.sessions.fields import Field, SyncReason
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
-from subscriptions.realtime.events.sessions import SyncReason
 
 HIGHEST_PRIORITY = 1_000
 MOST_CONVERSATIONS = 1_000

@@ -12,7 +12,7 @@ from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import ConversationId, UserId, kind_of
 from store.sessions.session import Session
-from store.sessions.session_store import Folder, Snapshot, list_name
+from store.sessions.session_store import Category, Snapshot, list_name
 from subscriptions.realtime.mailboxes import Position
 
 SYNC_MARGIN_MS = 5 * 60 * 1000
@@ -78,9 +78,9 @@ async def list_sessions(
     return SessionPage(page, snapshot.total_unread, sync_cursor(app, user, _now(snapshot)))
 
 
-async def list_folders(app: Confab, user: UserId) -> list[Folder]:
+async def list_categories(app: Confab, user: UserId) -> list[Category]:
     """The categories in use."""
-    return await app.store.sessions.list_folders(user)
+    return await app.store.sessions.list_categories(user)
 
 
 async def find_session(app: Confab, user: UserId, conversation: str) -> Session | None:

@@ -10,10 +10,11 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import NotFound
 from store.base.ids import ConversationId, UserId, kind_of
 from store.sessions.changes import RowChange
+from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
-from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Self
 
 import strawberry
@@ -11,27 +10,15 @@ from resolvers.live.live_stream import SessionSync
 from schema.base.scalars import Cursor
 from schema.events.source import CURSOR
 from schema.sessions.session_types import SessionType, session_from
-from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from store.sessions.fields import SyncReason
+from subscriptions.realtime.events.sessions import SessionChanged
 
-
-@strawberry.enum(name="SyncReason")
-class SyncReasonType(Enum):
-    READ = SyncReason.READ
-    DELIVERED = SyncReason.DELIVERED
-    DELETE = SyncReason.DELETE
-    MUTE = SyncReason.MUTE
-    UNMUTE = SyncReason.UNMUTE
-    UNREAD = SyncReason.UNREAD
-    PIN = SyncReason.PIN
-    UNPIN = SyncReason.UNPIN
-    CATEGORY = SyncReason.CATEGORY
-    MEMBERSHIP = SyncReason.MEMBERSHIP
-    CATCH_UP = SyncReason.CATCH_UP
+strawberry.enum(SyncReason)
 
 
 @strawberry.type(name="SyncSession", description="hasMore: further parts of CATCH_UP follow; false for live changes.")
 class SyncSessionType:
-    reason: SyncReasonType
+    reason: SyncReason
     has_more: bool
     sessions: list[SessionType]
     total_unread: int
@@ -42,7 +29,7 @@ class SyncSessionType:
     def from_event(cls, event: SessionChanged | SessionSync) -> Self:
         """Return the GraphQL object of a live change or of a part of what was missed."""
         return cls(
-            reason=SyncReasonType(event.reason),
+            reason=event.reason,
             has_more=isinstance(event, SessionSync) and event.has_more,
             sessions=[session_from(session) for session in event.sessions],
             total_unread=event.total_unread,

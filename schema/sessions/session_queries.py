@@ -64,5 +64,5 @@ class SessionQueries:
         "unreadCount."
     )
     async def session_categories(self, info: Info) -> list[SessionCategory]:
-        folders = await session_lists.list_folders(info.context.app, info.context.viewer)
-        return [category_from(folder) for folder in folders]
+        categories = await session_lists.list_categories(info.context.app, info.context.viewer)
+        return [category_from(category) for category in categories]

@@ -15,7 +15,7 @@ from schema.compiler import then
 from schema.messages.message_types import MessageType, message_from
 from store.base.ids import ConversationId, ConversationKind, kind_of, session_id
 from store.sessions.session import Session
-from store.sessions.session_store import Folder
+from store.sessions.session_store import Category
 
 if TYPE_CHECKING:
     from schema.conversations.conversation_types import Conversation
@@ -170,14 +170,14 @@ def session_delta(context: Context, delta: session_lists.Delta) -> SessionDelta:
     )
 
 
-def category_from(folder: Folder) -> SessionCategory:
+def category_from(category: Category) -> SessionCategory:
     """Return the GraphQL object of a category."""
     return SessionCategory(
-        last_message_in=folder.newest,
-        category_id=strawberry.ID(folder.category),
-        session_count=folder.session_count,
-        unread_count=folder.unread_count,
-        write_ts=Timestamp(folder.write_ts),
+        last_message_in=category.newest,
+        category_id=strawberry.ID(category.name),
+        session_count=category.session_count,
+        unread_count=category.unread_count,
+        write_ts=Timestamp(category.write_ts),
     )
 
 

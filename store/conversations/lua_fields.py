@@ -1,4 +1,4 @@
-"""Stored field names as Lua constants, for the scripts on conversations."""
+"""Stored field names for the scripts on conversations, which name them as the tables in Python do."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CONSTANTS: tuple[tuple[str, type, str], ...] = (
     ("OUTBOX", OutboxField, "CONVERSATION SEQ N MESSAGE GROUP_CHANGE"),
     ("MESSAGE", MessageField, "CONVERSATION EDITS RECALLED_AT"),
 )
-"""Prefix of the constants, table, and the fields that scripts use."""
+"""Prefix of the names in scripts, table, and the fields that scripts use."""
 
 
-def lua_fields() -> str:
-    """Return Lua text that defines constants such as `HEAD_SEQ` and `MEMBER_ROLE`."""
-    lines = [f"local GROUP_DISMISSED = '{GroupEnd.DISMISSED.value}'\n", f"local MEMBER_NO_END = {NO_END}\n"]
+def lua_literals() -> dict[str, str]:
+    """Return Lua literals by the names that scripts use for them, such as `HEAD_SEQ` and `MEMBER_ROLE`."""
+    literals = {"GROUP_DISMISSED": f"'{GroupEnd.DISMISSED.value}'", "MEMBER_NO_END": str(NO_END)}
     for prefix, table, names in _CONSTANTS:
-        lines += [f"local {prefix}_{name} = '{getattr(table, name)}'\n" for name in names.split()]
-    return "".join(lines)
+        literals |= {f"{prefix}_{name}": f"'{getattr(table, name)}'" for name in names.split()}
+    return literals

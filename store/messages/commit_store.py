@@ -66,7 +66,7 @@ class CommitStore:
             documents = [reserved.message.to_document() for reserved in batch]
             collided.update(await self._mongo.insert_each(MESSAGES, documents))
 
-        origins = self._origins.writes([reserved.message for reserved in batch])
+        origins = self._origins.prepare_writes([reserved.message for reserved in batch])
 
         all_new = [CommittedMessage(reserved, at_ms) for reserved, at_ms in zip(batch, timestamps_ms, strict=True)]
         if not messages_first:

@@ -34,7 +34,7 @@ class OriginStore:
         self._mongo = mongo
         self._filled = False
 
-    def writes(self, messages: Iterable[Message]) -> list[Awaitable[Any]]:
+    def prepare_writes(self, messages: Iterable[Message]) -> list[Awaitable[Any]]:
         """Return the writes that store messages' origins, to be sent with the messages. May be repeated."""
         rows = [row for message in messages for row in _rows_of(message)] if self._mongo.is_sharded else []
         return [self._mongo.insert_each(ORIGINS, rows)] if rows else []

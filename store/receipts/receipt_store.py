@@ -72,7 +72,7 @@ class ReceiptStore:
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    def writes(self, marks: Sequence[ReceiptMark], at_ms: int) -> list[Awaitable[Any]]:
+    def prepare_writes(self, marks: Sequence[ReceiptMark], at_ms: int) -> list[Awaitable[Any]]:
         """Return the writes that store marks and their users' progress, to be sent with other writes.
 
         May be repeated: a mark that exists keeps its time.
@@ -87,7 +87,7 @@ class ReceiptStore:
     async def save_marks(self, marks: Sequence[ReceiptMark], at_ms: int) -> None:
         """Store marks and their users' progress: one round trip."""
         try:
-            await self._mongo.gather(*self.writes(marks, at_ms))
+            await self._mongo.gather(*self.prepare_writes(marks, at_ms))
         except BulkWriteError as error:
             # Two upserts of the same mark collided. Repeating is safe.
             raise Unreachable("marks of one reader collided") from error

@@ -113,7 +113,7 @@ class ApplyMessages:
         for (user, numbers), answer in zip(self._asked, answers, strict=True):
             if answer in _NOTHING:
                 continue
-            if answer[0] == b"told":
+            if answer[0] == b"routed":
                 self._read_told(results, user, numbers, answer)
             elif answer[0] == b"ok":
                 for number, outcome in zip(numbers, parse_results(user, answer), strict=True):

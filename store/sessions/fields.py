@@ -14,7 +14,7 @@ on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from store.base.ids import ConversationId
@@ -169,10 +169,10 @@ class SessionFields:
     last_readable_seq = Field[int | None](
         int, "f", Kept.MEMBERSHIP, "Last seq that a former member may read; None: a member.", default=None, lists=True
     )
-    told_read_seq = Field(
+    notified_read_seq = Field(
         int, "pt", Kept.CACHE, "Read position of the peer in the last receipt to the user.", default=0
     )
-    told_delivered_seq = Field(
+    notified_delivered_seq = Field(
         int, "dt", Kept.CACHE, "Delivered position of the peer in the last receipt to the user.", default=0
     )
     gaps = Field[tuple[int, ...]](
@@ -194,6 +194,22 @@ class SessionFields:
     )
 
 
+class SyncReason(StrEnum):
+    """Reasons for changes of sessions, as logs store them and devices get them. CATCH_UP is never stored."""
+
+    READ = "READ"
+    DELIVERED = "DELIVERED"
+    DELETE = "DELETE"
+    MUTE = "MUTE"
+    UNMUTE = "UNMUTE"
+    UNREAD = "UNREAD"
+    PIN = "PIN"
+    UNPIN = "UNPIN"
+    CATEGORY = "CATEGORY"
+    MEMBERSHIP = "MEMBERSHIP"
+    CATCH_UP = "CATCH_UP"
+
+
 FENCE = "f"
 """Row only: fence of the lock under which the row was last changed. (In records this name is `last_readable_seq`.)"""
 
@@ -203,7 +219,10 @@ LAST_READABLE_SEQ, LAST_READABLE_N = "fs", "fn"
 JOINED_N = "jn"
 """Row only: `n` when the user joined last. Older messages that become durable later do not move their session."""
 
-FIELDS: tuple[Field[Any], ...] = tuple(f for f in vars(SessionFields).values() if isinstance(f, Field))
+NAMES: Mapping[str, Field[Any]] = {name: f for name, f in vars(SessionFields).items() if isinstance(f, Field)}
+"""The table, by Python name."""
+
+FIELDS = tuple(NAMES.values())
 
 IN_ROW_AND_RECORD = tuple(f for f in FIELDS if f.kept in _IN_ROW)
 """Copied from the row into the record."""
@@ -223,7 +242,6 @@ MOST_MENTIONS = 1_000
 """Unread messages that mention a user, or everybody, which a conversation keeps count of. Older ones are dropped."""
 
 
-_STORED = {name: field.stored for name, field in vars(SessionFields).items() if isinstance(field, Field)}
 _FIXED = {field.stored: field.default for field in FIELDS if field.fixed}
 
 
@@ -232,5 +250,5 @@ def record_of(**values: Any) -> dict[str, Any]:
     record = dict(_FIXED)
     for name, value in values.items():
         if value is not None:
-            record[_STORED[name]] = value
+            record[NAMES[name].stored] = value
     return record

@@ -11,9 +11,10 @@ from store.redis.cache import Call
 from store.sessions.apply_messages import MessageDelta, MessageKind
 from store.sessions.apply_results import ApplyResult
 from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, logged
+from store.sessions.fields import SyncReason
 from store.store import Store
 from subscriptions.realtime.events.messages import MessageCreated
-from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.events.sessions import SessionChanged
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -132,3 +133,63 @@ class SessionCalls(ABC):
 def iso(ms: int) -> str:
     """Format a time in the form that the contract defines."""
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{ms % 1000:03}Z"
+
+
+@dataclass(frozen=True)
+class SessionCall:
+    """One mutation: the reason in its event, and the mutations that must come first so that it changes something."""
+
+    query: str
+    reason: str
+    variables: Json = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    moves_write_ts: bool = False
+
+    @property
+    def field(self) -> str:
+        return "conversationIds" if self.query is ASSIGN else "conversationId"
+
+    def variables_for(self, conversation: str) -> Json:
+        target: Json = {"ids": [conversation]} if self.query is ASSIGN else {"id": conversation}
+        return self.variables | target
+
+    async def run(self, api: SessionCalls, user: str, conversation: str) -> Json:
+        """Run the mutation. Return the session that it answers with."""
+        (answer,) = (await api.data(user, self.query, **self.variables_for(conversation))).values()
+        (session,) = answer if isinstance(answer, list) else [answer]
+        assert isinstance(session, dict)
+        return session
+
+
+CALLS = {
+    "reading": SessionCall(MARK_READ, "READ"),
+    "reading in part": SessionCall(MARK_READ, "READ", {"seq": 1}),
+    "deleting": SessionCall(DELETE, "DELETE", {"hard": False}),
+    "hard deleting": SessionCall(DELETE, "DELETE", {"hard": True}, before=("pinning", "muting")),
+    "hard deleting a deleted session": SessionCall(DELETE, "DELETE", {"hard": True}, before=("muting", "deleting")),
+    "muting": SessionCall(MUTE, "MUTE", {"muted": True}),
+    "muting for a while": SessionCall(MUTE, "MUTE", {"muted": True, "until": "2200-01-01T00:00:00.000Z"}),
+    "muting without an end": SessionCall(MUTE, "MUTE", {"muted": True}, before=("muting for a while",)),
+    "unmuting": SessionCall(MUTE, "UNMUTE", {"muted": False}, before=("muting",)),
+    "pinning": SessionCall(PIN, "PIN", {"priority": 7}, moves_write_ts=True),
+    "changing the priority": SessionCall(PIN, "PIN", {"priority": 1000}, before=("pinning",), moves_write_ts=True),
+    "unpinning": SessionCall(PIN, "UNPIN", {"priority": 0}, before=("pinning",)),
+    "marking unread": SessionCall(SET_UNREAD, "UNREAD", moves_write_ts=True),
+    "assigning": SessionCall(ASSIGN, "CATEGORY", {"category": "work"}),
+    "changing the category": SessionCall(ASSIGN, "CATEGORY", {"category": "home"}, before=("assigning",)),
+    "removing the category": SessionCall(ASSIGN, "CATEGORY", {"category": None}, before=("assigning",)),
+}
+"""Mutations of the caller's session, by what they do: what holds for all of them is tested for each."""
+
+FIRST_OF_EACH = tuple({call.query: name for name, call in reversed(CALLS.items())}.values())
+"""One call of each mutation."""
+
+OUT_OF_RANGE = [
+    (MARK_READ, {"seq": -1}, "upToSeq"),
+    (MUTE, {"muted": True, "until": "2020-01-01T00:00:00.000Z"}, "until"),
+    (MUTE, {"muted": False, "until": "2200-01-01T00:00:00.000Z"}, "until"),
+    (PIN, {"priority": 1001}, "priority"),
+    (PIN, {"priority": -1}, "priority"),
+    (ASSIGN, {"category": ""}, "categoryId"),
+]
+"""Mutations with variables that are refused, and the field that the refusal names."""

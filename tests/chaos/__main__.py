@@ -16,14 +16,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from tests.chaos.faults.databases import Databases
+from tests.chaos.faults.databases import FaultyDatabases
 from tests.chaos.faults.injection import FaultPlan
 from tests.chaos.judges.history import load_history
-from tests.chaos.judges.messages import KNOWN_LIMIT, judge_messages
+from tests.chaos.judges.messages import KNOWN_LIMITS, judge_messages
 from tests.chaos.judges.record import Record
 from tests.chaos.judges.recovery import recoveries, table
 from tests.chaos.judges.sessions import judge_sessions
-from tests.chaos.report import Plan, Report
+from tests.chaos.report import RunPlan, RunReport
 from tests.chaos.run import LATEST_END, run_chaos
 
 SCENARIOS = ("calm", "cache", "faults")
@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
         seed += 1
 
 
-def plan_of(scenario: str, seconds: float, seed: int, arguments: argparse.Namespace) -> Plan:
+def plan_of(scenario: str, seconds: float, seed: int, arguments: argparse.Namespace) -> RunPlan:
     """Return the plan of a run of a scenario."""
     faults = FaultPlan(
         arguments.rest,
@@ -61,7 +61,7 @@ def plan_of(scenario: str, seconds: float, seed: int, arguments: argparse.Namesp
         without=tuple(arguments.without),
         alone=arguments.alone,
     )
-    plan = Plan(
+    plan = RunPlan(
         seconds,
         seed,
         arguments.clients,
@@ -86,13 +86,13 @@ def judge(path: Path) -> int:
         print("the run broke off: the stored messages at the end are unknown")
         found = [violation for violation in found if violation.kind not in ("lost", "vanished", "outside")]
     print("\n".join([f"{violation.kind}: {violation.text}" for violation in found] + table(recoveries(lines, record))))
-    return len([violation for violation in found if violation.kind != KNOWN_LIMIT])
+    return len([violation for violation in found if violation.kind not in KNOWN_LIMITS])
 
 
-def _run(plan: Plan, keep: Path) -> Report:
+def _run(plan: RunPlan, keep: Path) -> RunReport:
     folder = Path(tempfile.mkdtemp(prefix="confab-chaos-"))
     try:
-        with Databases(folder / "databases", plan.servers) as databases:
+        with FaultyDatabases(folder / "databases", plan.servers) as databases:
             report = asyncio.run(run_chaos(databases, folder, plan))
     finally:
         # The files of a run that broke off are worth more than their disk space.

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from tests.chaos.faults.injection import FaultPlan
 from tests.chaos.judges.history import History
-from tests.chaos.tally import Tally
+from tests.chaos.tally import RunTally
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """The parameters of a run. `pause` and `disturb_pause` are averages in seconds."""
 
     seconds: float
@@ -38,11 +38,11 @@ class Plan:
 
 
 @dataclass
-class Report:
+class RunReport:
     """The outcome of a run."""
 
-    plan: Plan
-    tally: Tally
+    plan: RunPlan
+    tally: RunTally
     history: History
     figures: dict[str, str] = field(default_factory=dict)
     violations: Counter[str] = field(default_factory=Counter)

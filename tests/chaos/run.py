@@ -18,13 +18,13 @@ from pathlib import Path
 import httpx
 
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
-from tests.chaos.faults.databases import Databases
+from tests.chaos.faults.databases import FaultyDatabases
 from tests.chaos.faults.injection import Faults
-from tests.chaos.faults.servers import Servers
+from tests.chaos.faults.servers import FaultyServers
 from tests.chaos.judges.counted_state import CountedUser, count_sessions
 from tests.chaos.judges.final_check import FinalCheck, Intervals, StoredState
 from tests.chaos.judges.history import History, Json
-from tests.chaos.judges.messages import KNOWN_LIMIT, judge_messages
+from tests.chaos.judges.messages import KNOWN_LIMITS, judge_messages
 from tests.chaos.judges.record import CACHE_FAULTS, Record
 from tests.chaos.judges.recovery import recoveries, table
 from tests.chaos.judges.sessions import judge_sessions
@@ -32,23 +32,23 @@ from tests.chaos.load.actions import CHANGES, Actor
 from tests.chaos.load.connection import request_by_http
 from tests.chaos.load.device import Device
 from tests.chaos.load.load_state import GroupState, LoadState
-from tests.chaos.report import Plan, Report
-from tests.chaos.tally import Tally
+from tests.chaos.report import RunPlan, RunReport
+from tests.chaos.tally import RunTally
 
 LATEST_END = 90.0
 """Seconds after the load by which the run ends in any case."""
 
 
-async def run_chaos(databases: Databases, folder: Path, plan: Plan) -> Report:
+async def run_chaos(databases: FaultyDatabases, folder: Path, plan: RunPlan) -> RunReport:
     """Carry out a run. The report names everything that is wrong; the history and the logs are in the folder.
 
     Raises:
         TimeoutError: The run did not end in time.
     """
-    tally, history = Tally(), History(folder / "history.jsonl")
+    tally, history = RunTally(), History(folder / "history.jsonl")
     database = f"chaos_{secrets.token_hex(4)}"
     clocks = [plan.clocks[number % len(plan.clocks)] for number in range(plan.servers)]
-    servers = Servers(databases.addresses, folder, database, clocks, tally)
+    servers = FaultyServers(databases.addresses, folder, database, clocks, tally)
     limits = httpx.Limits(max_connections=200)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     async with httpx.AsyncClient(timeout=30, limits=limits, verify=tls, trust_env=False) as http:
@@ -71,9 +71,9 @@ async def run_chaos(databases: Databases, folder: Path, plan: Plan) -> Report:
 
 
 class _Run:
-    def __init__(self, databases: Databases, database: str, load: LoadState, plan: Plan) -> None:
+    def __init__(self, databases: FaultyDatabases, database: str, load: LoadState, plan: RunPlan) -> None:
         self.plan = plan
-        self.report = Report(plan, load.tally, load.history)
+        self.report = RunReport(plan, load.tally, load.history)
         self._rng = random.Random(plan.seed)
         self._load = load
         self._databases = databases
@@ -207,7 +207,7 @@ class _Run:
         record = Record.of(history.lines)
         for violation in (*judge_messages(record), *judge_sessions(record)):
             self.report.violations[violation.kind] += 1
-            if violation.kind == KNOWN_LIMIT:
+            if violation.kind in KNOWN_LIMITS:
                 self._load.tally.notes[violation.kind] += 1
             else:
                 self._load.tally.problem(f"{violation.kind}: {violation.text}")

@@ -9,7 +9,7 @@ _MOST_PROBLEMS = 500
 
 
 @dataclass
-class Tally:
+class RunTally:
     """Operations, events, notes and problems of one run. Its size is bounded, even if everything goes wrong."""
 
     operations: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))

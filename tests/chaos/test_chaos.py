@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.faults.databases import Databases
-from tests.chaos.report import Plan, Report
+from tests.chaos.faults.databases import FaultyDatabases
+from tests.chaos.report import RunPlan, RunReport
 from tests.chaos.run import run_chaos
 
 _CHANGES = ("sendMessage", "markRead", "deleteSession", "muteSession", "pinSession", "setUnread", "assignCategory")
@@ -26,12 +26,12 @@ _FAULTS = (
 
 
 @pytest.fixture(scope="module")
-def databases() -> Iterator[Databases]:
-    with tempfile.TemporaryDirectory(prefix="confab-chaos-") as folder, Databases(Path(folder), 2) as databases:
+def databases() -> Iterator[FaultyDatabases]:
+    with tempfile.TemporaryDirectory(prefix="confab-chaos-") as folder, FaultyDatabases(Path(folder), 2) as databases:
         yield databases
 
 
-async def _run(databases: Databases, folder: Path, plan: Plan) -> Report:
+async def _run(databases: FaultyDatabases, folder: Path, plan: RunPlan) -> RunReport:
     report = await run_chaos(databases, folder, plan)
     text = "\n".join(report.lines())
     assert report.tally.problems == [], text
@@ -40,8 +40,10 @@ async def _run(databases: Databases, folder: Path, plan: Plan) -> Report:
     return report
 
 
-async def test_sessions_equal_what_counting_gives_while_the_cache_is_lost(databases: Databases, tmp_path: Path) -> None:
-    plan = Plan(
+async def test_sessions_equal_what_counting_gives_while_the_cache_is_lost(
+    databases: FaultyDatabases, tmp_path: Path
+) -> None:
+    plan = RunPlan(
         3.0, seed=7, clients=16, servers=2, pause=0.15, disturb_pause=4.0, large_group=0, clocks=(0.0,),
         script=_CACHE_LOSSES,
     )  # fmt: skip
@@ -49,6 +51,6 @@ async def test_sessions_equal_what_counting_gives_while_the_cache_is_lost(databa
     assert all(report.tally.operations[change]["answered"] for change in _CHANGES), report.lines()
 
 
-async def test_invariants_hold_while_servers_and_databases_fail(databases: Databases, tmp_path: Path) -> None:
-    plan = Plan(4.0, seed=5, clients=6, servers=2, pause=0.3, disturb_pause=4.0, large_group=0, script=_FAULTS)
+async def test_invariants_hold_while_servers_and_databases_fail(databases: FaultyDatabases, tmp_path: Path) -> None:
+    plan = RunPlan(4.0, seed=5, clients=6, servers=2, pause=0.3, disturb_pause=4.0, large_group=0, script=_FAULTS)
     await _run(databases, tmp_path, plan)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.chaos.judges.history import Json
-from tests.chaos.judges.messages import KNOWN_LIMIT, judge_messages
+from tests.chaos.judges.messages import DOUBLED_WITH_KEY_LOSS, MISSING_AFTER_REPLAY, judge_messages
 from tests.chaos.judges.record import Record
 from tests.chaos.judges.recovery import Recovery, recoveries
 from tests.chaos.judges.sessions import judge_sessions
@@ -282,7 +282,15 @@ def test_a_key_lost_with_redis_between_two_tries_is_a_known_limit() -> None:
     story.send("a", "three", "m_4", 4)
     story.stored["messages"] += [row("m_3", PAIR, 3, "a", "three"), row("m_4", PAIR, 4, "a", "three")]
     story.fresh_a["histories"] = {PAIR: [message(f"m_{n}", n, "") for n in range(1, 5)]}
-    assert story.judged() == [KNOWN_LIMIT]
+    assert story.judged() == [DOUBLED_WITH_KEY_LOSS]
+
+
+def test_a_message_missing_after_a_replay_is_a_known_limit_while_servers_die() -> None:
+    story = Story()
+    story.line("fault", name="kill a server", state="begins")
+    story.second["value"]["replayed"] = True
+    _leave_out_of_a_page(story)
+    assert story.judged() == [MISSING_AFTER_REPLAY]
 
 
 def test_overlapping_requests_may_be_answered_in_any_order() -> None:

@@ -157,16 +157,16 @@ def _answers(node: ClusterNode) -> bool:
 
 
 def _info(node: ClusterNode) -> bytes:
-    told = node.client.execute_command("CLUSTER INFO")
+    reply = node.client.execute_command("CLUSTER INFO")
     replication = node.client.info("replication")
-    return str(told).encode() + b"\n" + "\n".join(f"{k}:{v}" for k, v in replication.items()).encode()
+    return str(reply).encode() + b"\n" + "\n".join(f"{k}:{v}" for k, v in replication.items()).encode()
 
 
 def _knows(node: ClusterNode, count: int) -> bool:
-    told = node.client.execute_command("CLUSTER NODES")
-    return len(told) == count if isinstance(told, dict) else len(str(told).strip().splitlines()) == count
+    reply = node.client.execute_command("CLUSTER NODES")
+    return len(reply) == count if isinstance(reply, dict) else len(str(reply).strip().splitlines()) == count
 
 
 def _is_well(node: ClusterNode) -> bool:
-    told = node.client.execute_command("CLUSTER INFO")
-    return told.get("cluster_state") == "ok" if isinstance(told, dict) else "cluster_state:ok" in str(told)
+    reply = node.client.execute_command("CLUSTER INFO")
+    return reply.get("cluster_state") == "ok" if isinstance(reply, dict) else "cluster_state:ok" in str(reply)

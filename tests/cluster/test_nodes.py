@@ -20,6 +20,7 @@ from store.base.ids import UserId, partition_of, private_id
 from store.redis.cache import Cache, Call
 from store.redis.cluster_url import parse_cluster_url
 from store.redis.keys import Keys
+from store.scripts import read_scripts
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Delivered, QueueBudget
 from tests.cluster.nodes import OwnCluster
@@ -65,14 +66,14 @@ async def test_a_script_on_a_moving_slot_waits_and_runs_as_a_whole(cluster: OwnC
     slot = slot_of(user)
     source, target = cluster.begin_move(slot)
     source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", there)
-    held = [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)]
+    keys = [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)]
     # A call with one key follows it; a new key is created at the slot's target.
     assert await cache.run([Call("INCR", (key,)) for key in (there, here, f"{user}new")]) == [2, 2, 1]
-    held[1] = sorted([*held[1], f"{user}new".encode()])
+    keys[1] = sorted([*keys[1], f"{user}new".encode()])
     script = asyncio.create_task(cache.one(lock(cache.keys, "u")))
     done, _ = await asyncio.wait({script}, timeout=0.1)
     assert not done
-    assert [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)] == held
+    assert [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)] == keys
     cluster.end_move(slot, source, target)
     assert (await script)[0] == 0
     assert await cache.run([Call("GET", (key,)) for key in (there, here)]) == [b"2", b"2"]
@@ -182,7 +183,7 @@ async def test_a_dead_node_is_replaced_and_its_data_does_not_count(cluster: OwnC
 
 
 async def test_without_any_node_calls_fail_at_once() -> None:
-    cache = Cache("redis+cluster://127.0.0.1:1,127.0.0.1:2")
+    cache = Cache("redis+cluster://127.0.0.1:1, read_scripts,127.0.0.1:2")
     began = time.monotonic()
     with pytest.raises(Unreachable):
         await cache.one(Call("PING", ()))
@@ -192,7 +193,7 @@ async def test_without_any_node_calls_fail_at_once() -> None:
 
 @of_one_redis
 async def test_a_redis_that_is_no_cluster_is_reported(redis_url: str) -> None:
-    cache = Cache(redis_url.replace("redis://", "redis+cluster://"))
+    cache = Cache(redis_url.replace("redis://", "redis+cluster://"), read_scripts)
     with pytest.raises(Unreachable, match="is not part of a cluster"):
         await cache.one(Call("PING", ()))
     await cache.close()

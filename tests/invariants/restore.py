@@ -18,7 +18,7 @@ from typing import Any
 from pymongo import MongoClient
 
 from bench.api_client import InsideAsker
-from server.cli.migrate import tell_restored
+from server.cli.migrate import mark_restored
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import Settings, load_settings
@@ -37,7 +37,7 @@ _HISTORY = """query ($id: ID!, $after: String) { messages(conversationId: $id, f
 Row = dict[str, Any]
 
 
-class Talk:
+class Conversations:
     """Each user writes to the next one all the time, and notes each acknowledged message with its time."""
 
     def __init__(self, askers: list[InsideAsker]) -> None:
@@ -61,7 +61,7 @@ class Talk:
 
 
 @asynccontextmanager
-async def asking(settings: Settings) -> AsyncIterator[list[InsideAsker]]:
+async def open_askers(settings: Settings) -> AsyncIterator[list[InsideAsker]]:
     """Open a server, and yield one client for each user."""
     async with open_services(settings) as services:
         await asyncio.wait_for(services.opened.wait(), 30)
@@ -122,7 +122,7 @@ async def compare(askers: list[InsideAsker], kept: list[Row], lost: list[Row], c
     assert not missing, f"{len(missing)} acknowledged before the backup are missing"
     survived = [m for m in lost if (m["conversationId"], m["id"], m["seq"], m["content"]) in found]
     assert not survived, "what came after the backup is there"
-    again = Talk(askers)
+    again = Conversations(askers)
     await again.go_on(0.5, "again")
     for _, message in again.acknowledged[-len(PEOPLE) :]:
         reader = askers[int(message["content"].split()[1])]
@@ -145,21 +145,23 @@ async def drill(folder: Path) -> None:
         each.mkdir()
     with EmbeddedServers(redis_only, mongo=False) as cache:
         with EmbeddedServers(old, redis=False) as databases:
-            async with asking(_settings(databases.mongo_url, cache.redis_url)) as askers:
-                talk = Talk(askers)
-                talking = asyncio.create_task(talk.go_on(SECONDS, "before"))
+            async with open_askers(_settings(databases.mongo_url, cache.redis_url)) as askers:
+                conversations = Conversations(askers)
+                talking = asyncio.create_task(conversations.go_on(SECONDS, "before"))
                 await asyncio.sleep(SECONDS / 2)
                 locked, unlocked = await asyncio.to_thread(back_up, databases.mongo_url, old, copy)
                 await talking
-                await talk.go_on(SECONDS / 2, "after")
+                await conversations.go_on(SECONDS / 2, "after")
                 cursors = [(await asker.ask(_SYNC, since=None))["cursor"] for asker in askers]
-        kept = [message for at, message in talk.acknowledged if at < locked]
-        lost = [message for at, message in talk.acknowledged if at > unlocked + 1.0]
-        print(f"writes were held back for {unlocked - locked:.2f} s; the longest send took {talk.longest:.2f} s")
+        kept = [message for at, message in conversations.acknowledged if at < locked]
+        lost = [message for at, message in conversations.acknowledged if at > unlocked + 1.0]
+        print(
+            f"writes were held back for {unlocked - locked:.2f} s; the longest send took {conversations.longest:.2f} s"
+        )
         with EmbeddedServers(copy, redis=False) as restored:
             settings = _settings(restored.mongo_url, cache.redis_url)
-            await tell_restored(settings)
-            async with asking(settings) as askers:
+            await mark_restored(settings)
+            async with open_askers(settings) as askers:
                 await compare(askers, kept, lost, cursors)
 
 

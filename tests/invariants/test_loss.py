@@ -26,7 +26,7 @@ DEVICES = 4
 ROUNDS = 40
 
 
-async def _talk(world: World, services: Services, sender: str) -> None:
+async def _send_from_all(world: World, services: Services, sender: str) -> None:
     """Send from several devices of each user, so that every conversation always has messages under way."""
 
     async def device(name: int) -> None:
@@ -38,20 +38,22 @@ async def _talk(world: World, services: Services, sender: str) -> None:
     await asyncio.gather(*(device(name) for name in range(DEVICES)))
 
 
-async def _while_talking(world: World, servers: Sequence[Services], harm: Callable[[], None], times: int) -> None:
+async def _inject_while_sending(
+    world: World, servers: Sequence[Services], inject: Callable[[], None], times: int
+) -> None:
     """Send from all users, through the servers in turn, and inject a fault meanwhile."""
-    talk = asyncio.gather(
-        *(_talk(world, server, sender) for server, sender in zip(cycle(servers), PEOPLE, strict=False))
+    sending = asyncio.gather(
+        *(_send_from_all(world, server, sender) for server, sender in zip(cycle(servers), PEOPLE, strict=False))
     )
-    harmed = 0
-    while harmed < times and not talk.done():
+    injected = 0
+    while injected < times and not sending.done():
         await asyncio.sleep(0.08)
-        if not talk.done():
-            await asyncio.to_thread(harm)
-            harmed += 1
-    assert harmed, "the talk was over before anything was harmed"
+        if not sending.done():
+            await asyncio.to_thread(inject)
+            injected += 1
+    assert injected, "all messages were sent before the first fault"
     async with asyncio.timeout(90):
-        await talk
+        await sending
 
 
 async def _check_counts(world: World, services: Services) -> None:
@@ -72,14 +74,14 @@ async def _check_counts(world: World, services: Services) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "times"), [(World.flush_redis, 6), (World.step_down, 1)], ids=["Redis flushed", "MongoDB stepped down"]
+    ("inject", "times"), [(World.flush_redis, 6), (World.step_down, 1)], ids=["Redis flushed", "MongoDB stepped down"]
 )
 async def test_a_fault_while_messages_are_sent_loses_and_doubles_nothing(
-    world: World, harm: Callable[[World], None], times: int
+    world: World, inject: Callable[[World], None], times: int
 ) -> None:
     async with world.open() as services:
         await world.sign_in(services, *PEOPLE)
-        await _while_talking(world, [services], partial(harm, world), times)
+        await _inject_while_sending(world, [services], partial(inject, world), times)
         world.check()
         assert len(world.stored()) == len(PEOPLE) * DEVICES * ROUNDS
         await _check_counts(world, services)
@@ -88,7 +90,7 @@ async def test_a_fault_while_messages_are_sent_loses_and_doubles_nothing(
 async def test_two_servers_and_a_flushed_redis_agree_on_one_order(world: World) -> None:
     async with world.open() as one, world.open() as two:
         await world.sign_in(one, *PEOPLE)
-        await _while_talking(world, [one, two], world.flush_redis, times=3)
+        await _inject_while_sending(world, [one, two], world.flush_redis, times=3)
         world.check()
         assert len(world.stored()) == len(PEOPLE) * DEVICES * ROUNDS
         await _check_counts(world, two)
@@ -102,7 +104,7 @@ async def test_a_killed_redis_comes_back_empty_and_nothing_acknowledged_is_lost(
             world.servers.kill_redis()
             world.servers.start_redis()
 
-        await _while_talking(world, [services], restart, times=2)
+        await _inject_while_sending(world, [services], restart, times=2)
         world.check()
         await _check_counts(world, services)
 

@@ -65,7 +65,8 @@ async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mon
         bob, "mutation ($id: ID!) { markRead(conversationId: $id) { id } }", id=private_id(alice, bob)
     )
     assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)
-    assert time.monotonic() - began < 2
+    # Far less than the ten seconds that a write waits for a primary.
+    assert time.monotonic() - began < 6
     # Requests that are repeated for hours leave nothing behind.
     for _ in range(3):
         assert (await api.expect_send_refusal(alice, bob, "without a key")).code == "UNAVAILABLE"
@@ -83,5 +84,5 @@ async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mon
     history = [message["content"] for message in await api.history(bob, private_id(alice, bob))]
     assert sorted(history) == sorted(["before", *(f"message {n}" for n in range(20))])
     assert await api.unread(bob, private_id(alice, bob)) == 21
-    told = {(await listening.next())["message"]["content"] for _ in range(20)}
-    assert told == {f"message {n}" for n in range(20)}
+    received = {(await listening.next())["message"]["content"] for _ in range(20)}
+    assert received == {f"message {n}" for n in range(20)}

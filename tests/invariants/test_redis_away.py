@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,14 @@ from schema.base.viewers import TrackedViewer
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import load_settings
+from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId
 from store.deployment import redis_generations as generations
 from tests.api.client import Api, cancel_tasks, private_id
 from tests.conftest import own_database
 from tests.invariants.conftest import servers_to_hurt
+
+AWAY_AFTER_MS = 1_500
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +37,20 @@ def redis() -> Iterator[EmbeddedServers]:
 
 
 @dataclass
-class Deployment:
+class TwoServers:
     """Two servers and the Redis that they share."""
 
     one: Api
     other: Api
     redis: EmbeddedServers
+    monkeypatch: pytest.MonkeyPatch
 
     async def lose_redis(self) -> None:
         """Stop Redis, and let both servers notice it."""
         self.redis._child("redis").kill()
+        self.monkeypatch.setattr(generations, "AWAY_AFTER_MS", 200)
         await self.until(lambda api: api.services.app.uses_fallback)
+        self.monkeypatch.setattr(generations, "AWAY_AFTER_MS", AWAY_AFTER_MS)
 
     async def bring_redis_back(self) -> None:
         """Start Redis empty, and let both servers notice it."""
@@ -58,20 +65,23 @@ class Deployment:
     async def until(self, is_so: Callable[[Api], bool]) -> None:
         async with asyncio.timeout(10):
             for api in (self.one, self.other):
-                while not is_so(api):  # noqa: ASYNC110
+                while not is_so(api):
+                    # The housekeeper does this once a second, and logs the error.
+                    with suppress(Unreachable):
+                        await api.services.housekeeper.check_redis()
                     await asyncio.sleep(0.02)
 
 
 @pytest.fixture
 async def deployment(
     mongo_url: str, _mongo_janitor: MongoClient[Any], redis: EmbeddedServers, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Deployment]:
-    monkeypatch.setattr(generations, "AWAY_AFTER_MS", 1_500)
+) -> AsyncIterator[TwoServers]:
+    monkeypatch.setattr(generations, "AWAY_AFTER_MS", AWAY_AFTER_MS)
     with own_database(_mongo_janitor) as database:
         settings = load_settings(mongo_url=mongo_url, mongo_database=database, redis_url=redis.redis_url)
         async with open_services(settings) as services, open_services(settings) as others:
             one, other = (Api(each, _mongo_janitor, database) for each in (services, others))
-            deployment = Deployment(one, other, redis)
+            deployment = TwoServers(one, other, redis, monkeypatch)
             yield deployment
             await one.stop_subscriptions()
             await other.stop_subscriptions()
@@ -79,7 +89,7 @@ async def deployment(
         await deployment.start_redis()
 
 
-async def test_without_redis_everything_but_live_events_goes_on(deployment: Deployment) -> None:
+async def test_without_redis_everything_but_live_events_goes_on(deployment: TwoServers) -> None:
     one, other = deployment.one, deployment.other
     alice, bob, carol, dan = await one.create_users("alice", "bob", "carol", "dan")
     talk = private_id(alice, bob)
@@ -117,7 +127,7 @@ async def test_without_redis_everything_but_live_events_goes_on(deployment: Depl
 
 
 async def test_without_redis_concurrent_sends_to_one_conversation_get_a_seq_each(
-    deployment: Deployment,
+    deployment: TwoServers,
 ) -> None:
     one, other = deployment.one, deployment.other
     alice, bob, carol = await one.create_users("alice", "bob", "carol")
@@ -134,7 +144,7 @@ async def test_without_redis_concurrent_sends_to_one_conversation_get_a_seq_each
     assert 0 in counted.values()
 
 
-async def test_once_redis_is_back_state_is_current_and_subscribers_get_a_reset(deployment: Deployment) -> None:
+async def test_once_redis_is_back_state_is_current_and_subscribers_get_a_reset(deployment: TwoServers) -> None:
     one, other = deployment.one, deployment.other
     alice, bob = await one.create_users("alice", "bob")
     talk = private_id(alice, bob)
@@ -156,7 +166,7 @@ async def test_once_redis_is_back_state_is_current_and_subscribers_get_a_reset(d
 
 
 async def test_a_late_write_without_redis_is_visible_after_redis_is_back(
-    deployment: Deployment,
+    deployment: TwoServers,
 ) -> None:
     one, other = deployment.one, deployment.other
     alice, bob = await one.create_users("alice", "bob")
@@ -176,7 +186,7 @@ async def test_a_late_write_without_redis_is_visible_after_redis_is_back(
 
 
 async def test_an_idempotency_key_from_before_holds_without_redis(
-    deployment: Deployment,
+    deployment: TwoServers,
 ) -> None:
     one, other = deployment.one, deployment.other
     alice, bob = await one.create_users("alice", "bob")
@@ -192,7 +202,7 @@ async def test_an_idempotency_key_from_before_holds_without_redis(
 
 
 async def test_a_late_recall_without_redis_holds_after_redis_is_back(
-    deployment: Deployment,
+    deployment: TwoServers,
 ) -> None:
     one, other = deployment.one, deployment.other
     alice, bob = await one.create_users("alice", "bob")
@@ -212,7 +222,7 @@ async def test_a_late_recall_without_redis_holds_after_redis_is_back(
     assert (event["__typename"], event["reset"]) == ("CaughtUp", True)
 
 
-async def test_an_event_delivered_as_redis_goes_away_shows_the_state_of_mongodb(deployment: Deployment) -> None:
+async def test_an_event_delivered_as_redis_goes_away_shows_the_state_of_mongodb(deployment: TwoServers) -> None:
     one = deployment.one
     alice, bob = await one.create_users("alice", "bob")
     await one.send(alice, bob, "before")
@@ -225,13 +235,13 @@ async def test_an_event_delivered_as_redis_goes_away_shows_the_state_of_mongodb(
     viewer = TrackedViewer(Caller(UserId(alice), CallerRole.USER, 0.0))
     trips = one.services.app.store.mongo.trips
     async with asyncio.timeout(2):
-        told = await one.services.engine.execute_event(show, None, viewer)
-    assert orjson.loads(told) == {"data": {"seq": 1}}
+        rendered = await one.services.engine.execute_event(show, None, viewer)
+    assert orjson.loads(rendered) == {"data": {"seq": 1}}
     assert one.services.app.store.mongo.trips == trips + 1
 
 
 async def test_a_request_begun_with_redis_and_ended_without_has_its_effects_at_once(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: TwoServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = deployment.one, deployment.other
     alice, bob = await one.create_users("alice", "bob")
@@ -265,7 +275,7 @@ async def test_a_request_begun_with_redis_and_ended_without_has_its_effects_at_o
         assert (await api.unread(bob, talk), (await api.own_session(bob, talk))["priority"]) == (2, 1)
 
 
-async def test_a_subscription_waiting_for_redis_rarely_queries_mongodb(deployment: Deployment) -> None:
+async def test_a_subscription_waiting_for_redis_rarely_queries_mongodb(deployment: TwoServers) -> None:
     one = deployment.one
     alice, bob, carol = await one.create_users("alice", "bob", "carol")
     group = await one.create_group(alice, bob, carol)
@@ -279,7 +289,7 @@ async def test_a_subscription_waiting_for_redis_rarely_queries_mongodb(deploymen
     await cancel_tasks(waiting)
 
 
-async def test_without_redis_sessions_change_on_servers_whose_clocks_differ(deployment: Deployment) -> None:
+async def test_without_redis_sessions_change_on_servers_whose_clocks_differ(deployment: TwoServers) -> None:
     one, other = deployment.one, deployment.other
     alice, bob = await one.create_users("alice", "bob")
     talk = private_id(alice, bob)

@@ -18,7 +18,7 @@ from redis import Redis
 from tests.api.client import gather_all, parse_refusal
 from tests.invariants.machine.actions import BAD, BURST, GROUP_BURST
 from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
-from tests.invariants.machine.deployment import CREATE_GROUP, TwoProcesses
+from tests.invariants.machine.deployment import CREATE_GROUP, ClockedDeployment
 from tests.invariants.machine.walk import ANY, HOUR_MS, PROCESS, WHO, Walk
 from tests.invariants.model.sessions import Json
 
@@ -42,63 +42,63 @@ class SessionMachine(Walk):
 
     @rule(who=WHO, to=ANY, mention=st.booleans(), mentions_all=st.booleans(), process=PROCESS)
     def send(self, who: int, to: int, mention: bool, mentions_all: bool, process: int) -> None:
-        self.do(self.acts.send(self.model, self.users[who], to, mention, mentions_all), process)
+        self.do(self.actions.send(self.model, self.users[who], to, mention, mentions_all), process)
 
     @rule(people=st.lists(WHO, min_size=2, max_size=5), which=ANY, mention=st.booleans(), process=PROCESS)
     def talk(self, people: list[int], which: int, mention: bool, process: int) -> None:
         """Send several messages in a row, to one group if there is any."""
         for left, who in zip(range(len(people), 0, -1), people, strict=True):
-            op = self.acts.send(self.model, self.users[who], 8 + which % 2, mention)
+            op = self.actions.send(self.model, self.users[who], 8 + which % 2, mention)
             self.do(op, process, review=left == 1)
 
     @rule(
         kind=st.sampled_from(("edit", "edit", "recall")), who=WHO, which=ANY, number=st.integers(0, 3), process=PROCESS
     )
     def revise(self, kind: str, who: int, which: int, number: int, process: int) -> None:
-        self.do(self.acts.revise(self.model, kind, self.users[who], which, number), process)
+        self.do(self.actions.revise(self.model, kind, self.users[who], which, number), process)
 
     @rule(who=WHO, which=ANY, up_to=UP_TO, process=PROCESS)
     def read(self, who: int, which: int, up_to: int | None, process: int) -> None:
-        self.do(self.acts.change(self.model, "read", self.users[who], which, up_to), process)
+        self.do(self.actions.change(self.model, "read", self.users[who], which, up_to), process)
 
     @rule(who=WHO, which=ANY, up_to=UP_TO, process=PROCESS)
     def receive(self, who: int, which: int, up_to: int | None, process: int) -> None:
         seq = 1_000 if up_to is None else up_to
-        self.do(self.acts.change(self.model, "receive", self.users[who], which, seq), process)
+        self.do(self.actions.change(self.model, "receive", self.users[who], which, seq), process)
 
     @rule(who=WHO, which=ANY, hard=st.booleans(), process=PROCESS)
     def delete(self, who: int, which: int, hard: bool, process: int) -> None:
-        self.do(self.acts.change(self.model, "delete", self.users[who], which, hard), process)
+        self.do(self.actions.change(self.model, "delete", self.users[who], which, hard), process)
 
     @rule(who=WHO, which=ANY, until=MUTES, process=PROCESS)
     def mute(self, who: int, which: int, until: int | None, process: int) -> None:
-        self.do(self.acts.change(self.model, "mute", self.users[who], which, until), process)
+        self.do(self.actions.change(self.model, "mute", self.users[who], which, until), process)
 
     @rule(who=WHO, which=ANY, priority=PRIORITIES, process=PROCESS)
     def pin(self, who: int, which: int, priority: int, process: int) -> None:
-        self.do(self.acts.change(self.model, "pin", self.users[who], which, priority), process)
+        self.do(self.actions.change(self.model, "pin", self.users[who], which, priority), process)
 
     @rule(who=WHO, which=ANY, process=PROCESS)
     def remind(self, who: int, which: int, process: int) -> None:
-        self.do(self.acts.change(self.model, "remind", self.users[who], which), process)
+        self.do(self.actions.change(self.model, "remind", self.users[who], which), process)
 
     @rule(who=WHO, which=st.lists(ANY, max_size=4), folder=FOLDER, process=PROCESS)
     def assign(self, who: int, which: list[int], folder: str | None, process: int) -> None:
-        self.do(self.acts.assign(self.model, self.users[who], which, folder), process)
+        self.do(self.actions.assign(self.model, self.users[who], which, folder), process)
 
     @rule(who=WHO, which=ANY, whom=st.lists(WHO, max_size=1), process=PROCESS)
     def invite(self, who: int, which: int, whom: list[int], process: int) -> None:
-        self.do(self.acts.group(self.model, "invite", self.users[who], which, whom), process)
+        self.do(self.actions.group(self.model, "invite", self.users[who], which, whom), process)
 
     @rule(kind=CHANGES, who=WHO, which=ANY, whom=WHO, more=st.integers(0, 3), process=PROCESS)
     def change_group(self, kind: str, who: int, which: int, whom: int, more: int, process: int) -> None:
-        self.do(self.acts.group(self.model, kind, self.users[who], which, [whom], more), process)
+        self.do(self.actions.group(self.model, kind, self.users[who], which, [whom], more), process)
 
     @rule(kind=st.sampled_from(("dismiss", "dissolve")), who=WHO, which=ANY, sure=st.integers(0, 4), process=PROCESS)
     def end_group(self, kind: str, who: int, which: int, sure: int, process: int) -> None:
         """End a group; rarely, because little can happen after it."""
         if sure == 0:
-            self.do(self.acts.group(self.model, kind, self.users[who], which, []), process)
+            self.do(self.actions.group(self.model, kind, self.users[who], which, []), process)
 
     @initialize(members=FOUNDERS, inside=st.booleans(), process=PROCESS)
     def begin(self, members: list[int], inside: bool, process: int) -> None:
@@ -119,10 +119,10 @@ class SessionMachine(Walk):
             self.groups[group] = f"g_{len(self.groups)}"
             self.model.create_group(group, owner, others, sub_biz)
             await self.processes.quiet()
-            await self.watch.check(self.watch.touched(), 1 - process)
+            await self.checks.check(self.checks.touched(), 1 - process)
 
         self.processes.run(act())
-        self.sound = True
+        self.is_consistent = True
 
     @rule(
         people=st.lists(WHO, min_size=2, max_size=3),
@@ -134,33 +134,33 @@ class SessionMachine(Walk):
     def burst(self, people: list[int], kinds: list[str], which: int, value: int, process: int) -> None:
         """Run operations concurrently: some order of them has to explain the outcome."""
         pairs = zip(people, kinds, strict=False)
-        done = [self.acts.any(self.model, kind, self.users[who], which, value) for who, kind in pairs]
+        done = [self.actions.any(self.model, kind, self.users[who], which, value) for who, kind in pairs]
         self.step("burst")
-        self.watch.bursts += 1
+        self.checks.bursts += 1
         for device in self.devices:
             device.received.bursts = True
         note(f"{done}".replace(self.tag, ""))
 
         async def act() -> None:
             answers = await gather_all(*(self.processes.call(op, (process + n) % 2) for n, op in enumerate(done)))
-            models = self.watch.orders(list(zip(done, answers, strict=True)))
+            models = self.checks.orders(list(zip(done, answers, strict=True)))
             await self.processes.quiet()
             places = {(op.user, op.target) for op in done if op.target[:2] in ("p_", "g_")}
             models = await self.reading.models_that_agree(models, sorted(places), process)
             touched = {user for model in models for user, _ in model.changed} | {op.user for op in done}
-            await self.watch.check_any(models, touched, process)
+            await self.checks.check_any(models, touched, process)
             for name in {op.target for op in done} & set(self.model.conversations):
                 await self.review(name, done[0].user, process)
 
         self.processes.run(act())
-        self.sound = True
+        self.is_consistent = True
 
     @rule(who=WHO, which=ANY, bad=st.integers(0, BAD - 1), process=PROCESS)
     def refuse(self, who: int, which: int, bad: int, process: int) -> None:
         user = self.users[who]
         if not self.model.names(user):
             return
-        document, variables, expected = self.acts.bad(self.model, user, which, bad)
+        document, variables, expected = self.actions.bad(self.model, user, which, bad)
         self.step("refuse")
         note(f"{variables} {expected}".replace(self.tag, ""))
 
@@ -168,17 +168,17 @@ class SessionMachine(Walk):
             response = await self.processes.apis[process].run(user, document, **variables)
             assert parse_refusal(response["errors"][0]) == expected, response
             await self.processes.quiet()
-            await self.watch.check([user], process)
+            await self.checks.check([user], process)
 
         self.processes.run(act())
-        self.sound = True
+        self.is_consistent = True
 
 
 @pytest.fixture
 def processes(
     mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _redis_janitor: Redis
-) -> Iterator[TwoProcesses]:
-    opened = TwoProcesses(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
+) -> Iterator[ClockedDeployment]:
+    opened = ClockedDeployment(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
     try:
         opened.open()
         yield opened
@@ -187,7 +187,7 @@ def processes(
 
 
 def test_sessions_equal_what_counting_messages_gives_after_any_operations(
-    processes: TwoProcesses, capsys: pytest.CaptureFixture[str]
+    processes: ClockedDeployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     SessionMachine.processes = processes
     try:

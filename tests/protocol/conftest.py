@@ -75,7 +75,7 @@ class ScriptedStream:
 
     def __init__(self, events: AsyncIterator[Json]) -> None:
         self._events: Any = events
-        self._asking: asyncio.Task[None] | None = None
+        self._request: asyncio.Task[None] | None = None
         self._answer: bytes | Exception | None = None
         self._closed = False
         self._ready: Callable[[], None] = lambda: None
@@ -87,8 +87,8 @@ class ScriptedStream:
         answer, self._answer = self._answer, None
         if isinstance(answer, Exception):
             raise answer
-        if answer is None and self._asking is None:
-            self._asking = asyncio.create_task(self._ask())
+        if answer is None and self._request is None:
+            self._request = asyncio.create_task(self._ask())
         return answer
 
     async def _ask(self) -> None:
@@ -101,16 +101,16 @@ class ScriptedStream:
         except asyncio.CancelledError:
             await self._events.aclose()
             raise
-        self._asking = None
+        self._request = None
         self._ready()
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            if self._asking is not None:
-                self._asking.cancel()
+            if self._request is not None:
+                self._request.cancel()
             else:
-                self._asking = asyncio.create_task(self._events.aclose())
+                self._request = asyncio.create_task(self._events.aclose())
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def uvicorn_port_and_routes() -> AsyncIterator[tuple[int, Routes]]:
 async def start(
     engine: ScriptedEngine, uvicorn_port_and_routes: tuple[int, Routes]
 ) -> AsyncIterator[Callable[..., Awaitable[Running]]]:
-    """Yield a function that starts servers, such as `await start(TransportLimits(...), clock=...)`.
+    """Yield a function that starts servers with given limits, authentication and clock.
 
     Afterwards clients are closed, and every server must be rid of its connections by itself.
     """

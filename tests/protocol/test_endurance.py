@@ -66,8 +66,8 @@ async def test_a_dead_peer_is_closed_without_waiting_for_its_close_frame(start):
 
 
 async def test_a_ping_waits_while_the_socket_cannot_be_written(start, monkeypatch):
-    room = itertools.cycle((False, True))
-    monkeypatch.setattr(FrameWriter, "is_writable", property(lambda self: next(room)))
+    writable = itertools.cycle((False, True))
+    monkeypatch.setattr(FrameWriter, "is_writable", property(lambda self: next(writable)))
     monkeypatch.setattr(
         FrameWriter, "call_when_writable", lambda self, call: asyncio.get_running_loop().call_soon(call)
     )

@@ -99,8 +99,8 @@ async def test_a_ping_that_can_be_read_but_not_echoed_is_closed_4400(server):
 
 def ping_of(size, letter):
     frame = '{"type":"ping","payload":{"a":"%s"}}'
-    room = size - len(frame % "")
-    return frame % (letter * (room // len(letter.encode())))
+    free = size - len(frame % "")
+    return frame % (letter * (free // len(letter.encode())))
 
 
 @pytest.mark.parametrize("letter", ["a", "\N{EURO SIGN}", "\N{GRINNING FACE}"], ids=["1 byte", "3", "4"])

@@ -135,9 +135,9 @@ async def test_a_message_past_the_limit_is_closed_1009_fragmented_or_not(server,
     bystander = await server.connect()
     peer = await server.connect(init=init)
     ping = '{"type":"ping","payload":{"a":"%s"}}'
-    room = limit - len(ping % "")
-    await peer.send(in_fragments(ping % ("x" * room), fragments))
+    free = limit - len(ping % "")
+    await peer.send(in_fragments(ping % ("x" * free), fragments))
     assert (await peer.receive())["type"] == "pong"
-    await peer.send(in_fragments(ping % ("x" * (room + 1)), fragments))
+    await peer.send(in_fragments(ping % ("x" * (free + 1)), fragments))
     assert (await peer.closed())[0] == 1009
     assert await bystander.is_alive()

@@ -19,7 +19,7 @@ def ticks(n):
     return {"data": {"tick": n}}
 
 
-class Script:
+class OperationScript:
     """The steps of an operation on the server, and the gate at which it waits."""
 
     def __init__(self):
@@ -57,7 +57,7 @@ class Script:
 
 @pytest.fixture
 def script(engine):
-    script = Script()
+    script = OperationScript()
     engine.executions["query wait"] = script.execute
     engine.executions["mutation wait"] = script.execute
     engine.streams["subscription wait"] = script.stream
@@ -299,7 +299,7 @@ async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine,
 
 @pytest.mark.parametrize("code", [1000, 1001, None], ids=["normal", "going away", "dropped"])
 async def test_on_close_queries_and_streams_end_and_mutations_go_on(server, engine, code):
-    scripts = {kind: Script() for kind in ("query", "mutation", "subscription")}
+    scripts = {kind: OperationScript() for kind in ("query", "mutation", "subscription")}
     engine.executions["query wait"] = scripts["query"].execute
     engine.executions["mutation wait"] = scripts["mutation"].execute
     engine.streams["subscription wait"] = scripts["subscription"].stream

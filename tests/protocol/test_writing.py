@@ -85,25 +85,25 @@ async def test_an_abandoned_write_does_not_count_against_a_slow_peer(written: Wr
 
 
 async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> None:
-    room, ticks = QueueBudget(2), itertools.count(1)
-    mailbox = Mailbox(cast(Any, "somebody"), Position("e", 0), room)
+    budget, ticks = QueueBudget(2), itertools.count(1)
+    mailbox = Mailbox(cast(Any, "somebody"), Position("e", 0), budget)
 
     def put(count: int) -> None:
         for _ in range(count):
             mailbox.put(Delivered(Position("e", next(ticks)), cast(Any, None)))
 
     put(4)
-    since = room.behind_since
+    since = budget.behind_since
     assert since is not None
     await asyncio.sleep(0.005)
     for _ in range(3):
         # It reads more slowly than the server writes.
         assert isinstance(mailbox.take(), Lagged)
         put(3)
-        assert room.behind_since == since
+        assert budget.behind_since == since
     while mailbox.take() is not None:
         pass
-    assert (room.used, room.behind_since) == (0, None)
+    assert (budget.used, budget.behind_since) == (0, None)
     put(1)
     mailbox.put(Lagged(Position("e", next(ticks))))
-    assert (room.used, room.behind_since) == (0, None)
+    assert (budget.used, budget.behind_since) == (0, None)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+from graphql import GraphQLObjectType
+
+from schema.root import SCHEMA
+from tests.api.session_calls import CALLS, FIRST_OF_EACH, SessionCall
 
 RELATIONS = ("anonymous", "outsider", "left", "removed", "member", "admin", "owner")
 """Relations of a caller to the group of a `SampleGroup`. The message in the rules was written by the member."""
@@ -57,6 +64,12 @@ def subscription(name: str, call: str, outcomes: dict[str, str], **variables: An
     return Rule(f"Subscription.{name}", f"{_declare('subscription', variables)} {{ {call} }}", outcomes, variables)
 
 
+def session_mutation(call: SessionCall) -> Rule:
+    """Return the rule of a mutation of the caller's own session."""
+    (name,) = re.findall(r"\{\s*(\w+)\(", call.query)
+    return Rule(f"Mutation.{name}", call.query, OWN_SESSION, call.variables_for("@group"))
+
+
 def _declare(kind: str, variables: dict[str, Any]) -> str:
     types = {name: "[ID!]!" if isinstance(value, list) else "ID!" for name, value in variables.items()}
     return f"{kind} ({', '.join(f'${name}: {type_}' for name, type_ in types.items())})" if variables else kind
@@ -88,13 +101,8 @@ ROOT_FIELDS = [
     subscription("messageEvents", "messageEvents { __typename }", SIGNED_IN),
     subscription("messageEvents", "messageEvents(conversationId: $id) { __typename }", OWN_SESSION, **_GROUP),
     mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }', outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
-    mutation("markRead", "markRead(conversationId: $id) { id }", OWN_SESSION, **_GROUP),
+    *(session_mutation(CALLS[name]) for name in FIRST_OF_EACH),
     mutation("ackDelivered", "ackDelivered(conversationId: $id, upToSeq: 1) { id }", OWN_SESSION, **_GROUP),
-    mutation("muteSession", "muteSession(conversationId: $id, muted: true) { id }", OWN_SESSION, **_GROUP),
-    mutation("pinSession", "pinSession(conversationId: $id) { id }", OWN_SESSION, **_GROUP),
-    mutation("setUnread", "setUnread(conversationId: $id) { id }", OWN_SESSION, **_GROUP),
-    mutation("assignCategory", 'assignCategory(conversationIds: $ids, categoryId: "x") { id }', OWN_SESSION, ids=["@group"]),
-    mutation("deleteSession", "deleteSession(conversationId: $id) { id }", OWN_SESSION, **_GROUP),
     mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }', MEMBERS, **_GROUP),
     mutation(
         "sendMessage",
@@ -155,8 +163,7 @@ VIEWERS_OWN = """
     Group: lastMessage session visibleRanges
     Message: replyTo
     SendMessagePayload: session
-    Session: id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId subBiz
-    Session: status activeTs writeTs peerDeliveredSeq peerReadSeq conversation lastMessage
+    Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
@@ -177,6 +184,14 @@ MEMBERS_ONLY = """
 
 
 def fields_of(rules: str) -> set[str]:
-    """Return `Type.field` for all fields that a rule names."""
+    """Return `Type.field` for all fields that a rule names. `*`: all fields of the type."""
     lines = [line.strip().partition(": ") for line in rules.strip().splitlines()]
-    return {f"{name}.{field}" for name, _, fields in lines for field in fields.split()}
+    return {f"{name}.{field}" for name, _, fields in lines for field in _expand(name, fields)}
+
+
+def _expand(type_name: str, fields: str) -> Iterable[str]:
+    if fields != "*":
+        return fields.split()
+    named = SCHEMA._schema.type_map[type_name]
+    assert isinstance(named, GraphQLObjectType)
+    return named.fields

@@ -20,7 +20,7 @@ from tests.clock import DAY_MS, START_MS, ManualClock
 HOUR_MS = 3_600_000
 
 
-class Server:
+class ServerView:
     """One server's view of a deployment."""
 
     def __init__(self, store: Store, machine: ManualClock) -> None:
@@ -46,18 +46,18 @@ async def blank(store: Store) -> Store:
     return store
 
 
-async def _opened(store: Store, ms: int) -> tuple[Server, ManualClock]:
+async def _opened(store: Store, ms: int) -> tuple[ServerView, ManualClock]:
     machine = ManualClock(ms)
-    server = Server(store, machine)
+    server = ServerView(store, machine)
     await server.open()
     return server, machine
 
 
-async def _told(store: Store) -> int:
+async def _stored_time(store: Store) -> int:
     row = await store.mongo.find_one(DEPLOYMENT, {"_id": 1})
     assert row is not None
-    told: int = row["time"]
-    return told
+    stored: int = row["time"]
+    return stored
 
 
 # --- within a process
@@ -111,7 +111,7 @@ async def test_a_server_ahead_of_the_others_keeps_its_own_time(blank: Store) -> 
     await _opened(blank, START_MS)
     fast, _ = await _opened(blank, START_MS + HOUR_MS)
     await fast.renew()
-    assert fast.clock.now_ms() == await _told(blank) == START_MS + HOUR_MS
+    assert fast.clock.now_ms() == await _stored_time(blank) == START_MS + HOUR_MS
 
 
 @pytest.mark.parametrize("end", ["died", "closed"])
@@ -150,26 +150,26 @@ async def test_ids_are_made_while_a_lease_renewal_advances_the_time(
 
 
 async def test_a_server_days_ahead_does_not_advance_the_others_and_logs_it(store: Store) -> None:
-    before = await _told(store)
+    before = await _stored_time(store)
     with capture_logs() as logs:
         ahead, _ = await _opened(store, before + 2 * DAY_MS)
     assert {log["log_level"] for log in logs} == {"error"}
-    assert await _told(store) == before
+    assert await _stored_time(store) == before
     with capture_logs() as logs:
         sane, _ = await _opened(store, before + HOUR_MS)
         await sane.renew()
     assert logs == []
-    assert sane.clock.now_ms() == await _told(store) == before + HOUR_MS
+    assert sane.clock.now_ms() == await _stored_time(store) == before + HOUR_MS
     assert ahead.clock.now_ms() == before + 2 * DAY_MS
 
 
 async def test_after_days_of_sleep_the_first_server_sets_the_time(store: Store) -> None:
-    now = await _told(store)
+    now = await _stored_time(store)
     await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"time": now - 30 * DAY_MS}})
     with capture_logs() as logs:
         await _opened(store, now)
     assert logs == []
-    assert await _told(store) == now
+    assert await _stored_time(store) == now
 
 
 # --- worker numbers

@@ -17,8 +17,8 @@ from tests.clock import ManualClock
 
 
 def _process(store: Store, clock: ManualClock) -> tuple[Deployment, Snowflakes]:
-    told = DeploymentClock(clock)
-    return Deployment(store.mongo, store.cache, store.keys, told), Snowflakes(told, 5)
+    deployment_clock = DeploymentClock(clock)
+    return Deployment(store.mongo, store.cache, store.keys, deployment_clock), Snowflakes(deployment_clock, 5)
 
 
 async def _outlast_lease(store: Store, number: int) -> None:
@@ -36,9 +36,9 @@ async def test_every_process_gets_its_own_number_and_keeps_it(store: Store) -> N
     with pytest.raises(Unreachable):
         await late.worker_numbers.lease(late_ids, 5)
     for deployment, ids in processes:
-        held = ids.worker
+        number = ids.worker
         await deployment.worker_numbers.lease(ids, 5)
-        assert ids.worker == held
+        assert ids.worker == number
 
 
 async def test_a_number_that_was_not_renewed_goes_to_another_process(store: Store) -> None:
@@ -89,9 +89,9 @@ async def test_redis_may_lose_everything_again_during_the_check(store: Store) ->
         for _ in range(600):
             await store.cache.one(Call("DEL", (store.keys.epoch,)))
 
-    async def look() -> None:
+    async def check() -> None:
         for _ in range(100):
             await store.deployment.check_redis()
             assert store.deployment.redis_epoch
 
-    await asyncio.gather(lose(), *(look() for _ in range(4)))
+    await asyncio.gather(lose(), *(check() for _ in range(4)))

@@ -96,6 +96,6 @@ async def test_a_server_that_lost_its_lock_retries_and_both_changes_hold(
     found = await other.app.store.sessions.find(BEN, CONVERSATION)
     assert found == session
     await services.app.receipts.close()
-    told = await store.sessions.find(ANNA, CONVERSATION)
-    assert told is not None
-    assert told.peer_read_seq == 3
+    session = await store.sessions.find(ANNA, CONVERSATION)
+    assert session is not None
+    assert session.peer_read_seq == 3

@@ -14,6 +14,7 @@ from store.mongo.collections import DEPLOYMENT
 from store.redis.backends import FallbackBackend
 from store.redis.cache import Cache, Call
 from store.redis.request_scope import RequestScope, discard_request_cache
+from store.scripts import read_scripts
 from store.store import Store, build_store
 
 
@@ -22,7 +23,10 @@ async def other(store: Store, mongo_url: str, mongo_database_name: str) -> Async
     """Another process of the deployment."""
     mongo = Mongo(mongo_url, mongo_database_name)
     built = build_store(
-        mongo, Cache(store.cache.url, prefix=store.keys.prefix), DeploymentClock(SystemClock()), data_center=0
+        mongo,
+        Cache(store.cache.url, read_scripts, prefix=store.keys.prefix),
+        DeploymentClock(SystemClock()),
+        data_center=0,
     )
     await built.deployment.open()
     yield built
@@ -30,12 +34,12 @@ async def other(store: Store, mongo_url: str, mongo_database_name: str) -> Async
     await mongo.close()
 
 
-async def told(store: Store) -> bytes | None:
+async def stored_word(store: Store) -> bytes | None:
     found: bytes | None = await store.cache.one(Call("GET", (f"{store.keys.namespace}word",)))
     return found
 
 
-async def tell(store: Store, word: str) -> None:
+async def store_word(store: Store, word: str) -> None:
     await store.cache.one(Call("SET", (f"{store.keys.namespace}word",), (word,)))
 
 
@@ -45,18 +49,18 @@ async def restart_redis(store: Store) -> None:
 
 
 async def test_processes_share_redis_before_and_after_its_restart(store: Store, other: Store) -> None:
-    await tell(store, "old")
-    assert await told(other) == b"old"
+    await store_word(store, "old")
+    assert await stored_word(other) == b"old"
     await restart_redis(store)
     for each in (store, other):
         each.cache.drop()
         await each.deployment.check_redis()
-        assert await told(each) is None
+        assert await stored_word(each) is None
     assert store.deployment.generations.number == other.deployment.generations.number == 2
     assert store.deployment.redis_epoch == other.deployment.redis_epoch
     assert store.deployment.redis_lost_at_ms > 0
-    await tell(other, "new")
-    assert await told(store) == b"new"
+    await store_word(other, "new")
+    assert await stored_word(store) == b"new"
 
 
 async def test_many_processes_that_find_a_new_redis_begin_one_generation(store: Store, other: Store) -> None:
@@ -69,17 +73,17 @@ async def test_many_processes_that_find_a_new_redis_begin_one_generation(store: 
 
 
 async def test_a_process_that_stayed_connected_follows_the_new_generation(store: Store, other: Store) -> None:
-    await tell(store, "old")
+    await store_word(store, "old")
     epoch = store.deployment.redis_epoch
     await other.deployment.generations.begin_next()
     await store.deployment.check_redis()
     assert store.deployment.redis_epoch != epoch
-    assert await told(store) is None
+    assert await stored_word(store) is None
 
 
 async def test_a_key_of_a_former_generation_is_not_sent(store: Store) -> None:
     old = Call("GET", (f"{store.keys.namespace}word",))
-    await tell(store, "old")
+    await store_word(store, "old")
     await store.deployment.generations.begin_next()
     with pytest.raises(Unreachable):
         await store.cache.one(old)
@@ -95,11 +99,11 @@ async def test_redis_is_not_used_before_mongodb_has_named_its_generation(
         raise Unreachable("MongoDB is away")
 
     monkeypatch.setattr(other.mongo, "find", fail)
-    assert await told(other) is None
+    assert await stored_word(other) is None
     await restart_redis(store)
     other.deployment.generations.reconnect()
     with pytest.raises(Unreachable, match="MongoDB is away"):
-        await told(other)
+        await stored_word(other)
 
 
 class _FallbackServer:
@@ -135,7 +139,7 @@ async def test_a_server_that_alone_lost_redis_empties_its_fallback(
 
 
 async def test_each_request_starts_with_an_empty_fallback(store: Store) -> None:
-    fallback = FallbackBackend(store.cache.url)
+    fallback = FallbackBackend(store.cache.url, read_scripts)
     get, put = Call("GET", ("word",)), Call("SET", ("word",), ("kept", "PX", 60_000))
     with RequestScope():
         await fallback.run([put])

@@ -39,7 +39,7 @@ async def servers(settings: Settings) -> AsyncIterator[list[Services]]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the calls of each script."""
     count: Counter[str] = Counter()
     attempt = Cache.attempt
@@ -57,7 +57,7 @@ def _lock_key(store: Store) -> str:
 
 
 async def test_changes_from_twenty_devices_on_three_servers_take_turns(
-    servers: list[Services], asked: Counter[str]
+    servers: list[Services], calls: Counter[str]
 ) -> None:
     rounds = 5
 
@@ -83,8 +83,8 @@ async def test_changes_from_twenty_devices_on_three_servers_take_turns(
     for ticks in answers:
         assert ticks == sorted(ticks)
     # A waiter calls twice: once to queue, and once to take the lock when it is notified.
-    assert asked["lock"] <= 2 * 20 * rounds + 10
-    assert asked["unlock"] <= 20 * rounds
+    assert calls["lock"] <= 2 * 20 * rounds + 10
+    assert calls["unlock"] <= 20 * rounds
 
 
 async def test_servers_take_turns(servers: list[Services]) -> None:

@@ -53,20 +53,20 @@ _examples = st.tuples(
 )
 
 
-def _whole(rec: dict[str, Any], conversation: str) -> dict[str, Any]:
+def _consistent(rec: dict[str, Any], conversation: str) -> dict[str, Any]:
     """Return a consistent record: all messages so far count."""
     s = rec["s"]
-    whole = rec | {"n": s, "r": min(rec["r"], s), "rn": min(rec["r"], s), "d": min(rec["d"], s), "a": NOW}
+    record = rec | {"n": s, "r": min(rec["r"], s), "rn": min(rec["r"], s), "d": min(rec["d"], s), "a": NOW}
     if "mu" in rec:
-        whole |= {"m": 1, "mu": str(rec["mu"])}
+        record |= {"m": 1, "mu": str(rec["mu"])}
     if "x" in rec:
-        whole |= {"x": min(rec["x"], s), "xn": min(rec["x"], s)}
+        record |= {"x": min(rec["x"], s), "xn": min(rec["x"], s)}
     if "~" in conversation:
-        whole["sb"] = "shop"
-    return whole
+        record["sb"] = "shop"
+    return record
 
 
-async def _loaded(store: Store, records: dict[str, dict[str, Any]], *, heard: bool = False) -> UserId:
+async def _loaded(store: Store, records: dict[str, dict[str, Any]], *, has_listener: bool = False) -> UserId:
     user = UserId(f"ann{next(_names)}")
     keys = store.keys.user(user)
     in_use = {rec["sb"] for rec in records.values() if "sb" in rec}
@@ -77,7 +77,7 @@ async def _loaded(store: Store, records: dict[str, dict[str, Any]], *, heard: bo
         Call("load_part", keys, (NOW, "mine", 60_000, *parts)),
         Call("load_finish", keys, (NOW, "mine", "epoch", NOW + 10, len(records), *in_use)),
     ]
-    if heard:
+    if has_listener:
         calls.append(Call("attach", keys, (NOW, "server", NOW + 90_000)))
     await store.cache.run(calls)
     return user
@@ -106,7 +106,7 @@ def _outcome(answer: Any) -> Any:
     """Return the result of `apply` in its shortest form."""
     if answer == 1:
         return "epoch", LATER, []
-    if answer[0] == b"told":
+    if answer[0] == b"routed":
         return answer[1].decode(), answer[3], answer[4:]
     if answer[0] == b"ok" and answer[3][0] == b"ok":
         return answer[1].decode(), int(answer[3][1]), answer[2]
@@ -131,14 +131,14 @@ async def _both_ways(
     rare: dict[str, Any],
     conversation: str,
     alone: bool,
-    heard: bool,
+    has_listener: bool,
     messages: list[tuple[int, str]],
     evicted: str | None,
 ) -> None:
-    records = {conversation: _whole(usual | rare, conversation)}
+    records = {conversation: _consistent(usual | rare, conversation)}
     if not alone:
         records["g_2"] = {"s": 1, "n": 1, "r": 0, "rn": 0, "d": 0, "p": 0, "a": NOW - 1, "w": NOW - 1}
-    short, long = [await _loaded(store, dict(records), heard=heard) for _ in range(2)]
+    short, long = [await _loaded(store, dict(records), has_listener=has_listener) for _ in range(2)]
     if evicted is not None:
         await store.cache.run([Call("DEL", (store.keys.of_user(user, evicted),)) for user in (short, long)])
     seq = records[conversation]["s"]
@@ -160,17 +160,20 @@ PLAIN = {"s": 3, "n": 3, "r": 1, "rn": 1, "d": 2, "p": 0, "a": NOW, "w": NOW}
 async def test_a_plain_message_returns_only_the_servers_that_listen(store: Store, extra: dict[str, Any]) -> None:
     """Every other result comes from the long path."""
     group = ConversationId("g_1")
-    users = [await _loaded(store, {group: PLAIN | extra}, heard=heard) for heard in (False, True)]
-    showing = ApplyMessages(store.keys, LATER, [MessageDelta(group, 4, 4, True, LATER, "an event", users, {})])
-    silent, heard = await store.cache.run(showing.calls())
-    assert (silent, heard) == (1, [b"told", b"epoch", NOW + 10, LATER, b"server"])
-    assert showing.read([silent, heard]) == [FanoutResult({"server": [(users[1], "epoch", LATER, NOW + 10)]})]
+    users = [await _loaded(store, {group: PLAIN | extra}, has_listener=has_listener) for has_listener in (False, True)]
+    application = ApplyMessages(store.keys, LATER, [MessageDelta(group, 4, 4, True, LATER, "an event", users, {})])
+    silent, notified = await store.cache.run(application.calls())
+    assert (silent, notified) == (1, [b"routed", b"epoch", NOW + 10, LATER, b"server"])
+    assert application.read([silent, notified]) == [FanoutResult({"server": [(users[1], "epoch", LATER, NOW + 10)]})]
 
 
 async def test_messages_applied_together_keep_their_order_in_the_events(store: Store) -> None:
     """The recipients: one who wrote one of the messages, one who missed one, and one who has received one already."""
     group, kept = ConversationId("g_1"), dict(PLAIN)
-    users = [await _loaded(store, {group: dict(kept)}, heard=heard) for heard in (True, True, True, True, False)]
+    users = [
+        await _loaded(store, {group: dict(kept)}, has_listener=has_listener)
+        for has_listener in (True, True, True, True, False)
+    ]
     plain, writer, late, ahead, silent = users
 
     def shows(*seqs: int, to: Sequence[UserId] = users) -> list[MessageDelta]:
@@ -178,20 +181,20 @@ async def test_messages_applied_together_keep_their_order_in_the_events(store: S
         return [MessageDelta(group, s, s, True, LATER + s, str(s), to, kinds if s == 5 else {}) for s in seqs]
 
     async def do(these: list[MessageDelta]) -> list[FanoutResult]:
-        showing = ApplyMessages(store.keys, LATER, these)
-        return showing.read(await store.cache.run(showing.calls()))
+        application = ApplyMessages(store.keys, LATER, these)
+        return application.read(await store.cache.run(application.calls()))
 
     await do(shows(4, to=[ahead]))
     four, five, six = await do([*shows(4, to=[plain, writer, ahead, silent]), *shows(5, 6)])
     ticks = {4: LATER + 4, 5: LATER + 5, 6: LATER + 6}
 
-    def told(shown: FanoutResult) -> dict[UserId, tuple[int, int]]:
-        places = {user: (tick, previous) for user, _, tick, previous in shown.places.get("server", ())}
-        return places | {user: (o.tick, o.previous) for user, o in shown.others if o.changed}
+    def ticks_of(result: FanoutResult) -> dict[UserId, tuple[int, int]]:
+        places = {user: (tick, previous) for user, _, tick, previous in result.places.get("server", ())}
+        return places | {user: (o.tick, o.previous) for user, o in result.others if o.changed}
 
-    assert told(four) == dict.fromkeys((plain, writer), (ticks[4], NOW + 10))
-    assert told(five) == dict.fromkeys((plain, writer, ahead), (ticks[5], ticks[4])) | {late: (ticks[5], NOW + 10)}
-    assert told(six) == dict.fromkeys((plain, writer, late, ahead), (ticks[6], ticks[5]))
+    assert ticks_of(four) == dict.fromkeys((plain, writer), (ticks[4], NOW + 10))
+    assert ticks_of(five) == dict.fromkeys((plain, writer, ahead), (ticks[5], ticks[4])) | {late: (ticks[5], NOW + 10)}
+    assert ticks_of(six) == dict.fromkeys((plain, writer, late, ahead), (ticks[6], ticks[5]))
     for user in users:
         log = await store.sessions.read_log(user, "epoch", NOW + 10, 10)
         assert [text for _, _, text in log or ()] == ([b"4"] if user != late else []) + [b"5", b"6"]
@@ -211,16 +214,16 @@ async def test_messages_applied_together_have_the_effects_of_one_by_one(store: S
     @settings(max_examples=60, deadline=None)
     @given(_bursts)
     def examples(values: tuple[Any, ...]) -> None:
-        asyncio.run_coroutine_threadsafe(_together(store, *values), loop).result(20)
+        asyncio.run_coroutine_threadsafe(_compare_with_one_by_one(store, *values), loop).result(20)
 
     await asyncio.to_thread(examples)
 
 
-async def _together(
-    store: Store, usual: dict[str, Any], conversation: str, heard: bool, times: list[int], gap: bool
+async def _compare_with_one_by_one(
+    store: Store, usual: dict[str, Any], conversation: str, has_listener: bool, times: list[int], gap: bool
 ) -> None:
-    records = {conversation: _whole(usual, conversation)}
-    one, other = [await _loaded(store, dict(records), heard=heard) for _ in range(2)]
+    records = {conversation: _consistent(usual, conversation)}
+    one, other = [await _loaded(store, dict(records), has_listener=has_listener) for _ in range(2)]
     first = records[conversation]["s"] + 1 + gap
     texts = [f"{conversation} {first + i} {first + i} 1 {LATER + late} {i}" for i, late in enumerate(times)]
     changes = [part for text in texts for part in ("message", text)]
@@ -232,7 +235,7 @@ async def _together(
 
 async def test_a_state_that_only_receives_messages_lives_longer(store: Store) -> None:
     group, hour = ConversationId("g_1"), 3_600_000
-    user = await _loaded(store, {group: PLAIN}, heard=True)
+    user = await _loaded(store, {group: PLAIN}, has_listener=True)
     keys = [store.keys.of_user(user, name) for name in ("meta", "sessions", "index", "list", "log", "routes")]
     for seq, at, all_of_it in ((4, LATER, False), (5, NOW + hour + 1, True)):
         await store.cache.run([Call("PEXPIRE", (key,), (hour,)) for key in keys])

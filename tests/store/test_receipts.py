@@ -24,8 +24,8 @@ async def _group(store: Store, *intervals: tuple[str, list[list[int]]]) -> None:
 
 
 async def _found(store: Store, seq: int, **more: Any) -> list[UserId]:
-    asked: dict[str, Any] = {"status": None, "after": "", "limit": 100} | more
-    return [r.user for r in await store.receipts.list_receipts(GROUP, seq, ANNA, **asked)]
+    arguments: dict[str, Any] = {"status": None, "after": "", "limit": 100} | more
+    return [r.user for r in await store.receipts.list_receipts(GROUP, seq, ANNA, **arguments)]
 
 
 async def test_recipients_are_the_members_at_the_time_of_the_message(store: Store) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from store.deployment.sharding import shard
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import MESSAGES
-from store.mongo.sharding import SHARD_KEYS, shard
+from store.mongo.sharding import SHARD_KEYS
 
 
 async def test_sharding_creates_its_indexes_and_may_be_repeated(
     mongo_url: str, mongo_database_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mongo = Mongo(mongo_url, mongo_database_name)
-    told: list[Document] = []
+    commands: list[Document] = []
 
     async def tell(_mongo: Mongo, command: Document) -> Document:
-        told.append(command)
+        commands.append(command)
         return {"ok": 1}
 
     monkeypatch.setattr(Mongo, "is_sharded", True)
@@ -26,9 +27,9 @@ async def test_sharding_creates_its_indexes_and_may_be_repeated(
     assert [await shard(mongo, mongo_database_name) for _ in range(2)] == [3, 0]
     once: list[Document] = [{"enableSharding": mongo_database_name}]
     once += [{"shardCollection": f"{mongo_database_name}.{name}", "key": key} for name, key in SHARD_KEYS.items()]
-    assert told == [*once, *once]
+    assert commands == [*once, *once]
     for name, key in SHARD_KEYS.items():
         indexes = await mongo._database[name].index_information()
-        held = [index["key"][: len(key)] for index in indexes.values()]
-        assert list(key.items()) in held or key == {"_id": 1}
+        prefixes = [index["key"][: len(key)] for index in indexes.values()]
+        assert list(key.items()) in prefixes or key == {"_id": 1}
     await mongo.close()

@@ -45,15 +45,15 @@ def _message(seq: int, n: int, *, countable: bool = True) -> dict[str, Any]:
     return {"s": seq, "n": n, "k": int(countable), "at": START + 10, "e": str(seq)}
 
 
-async def _show(
+async def _apply_message(
     store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageKind | None = None
 ) -> FanoutResult:
-    showing = _showing(store, user, group, change, kind)
-    (those,) = showing.read(await store.cache.run(showing.calls()))
-    return those
+    application = _application(store, user, group, change, kind)
+    (result,) = application.read(await store.cache.run(application.calls()))
+    return result
 
 
-def _showing(
+def _application(
     store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageKind | None = None
 ) -> ApplyMessages:
     kinds: dict[UserId, MessageKind] = {user: kind} if kind else {}
@@ -66,9 +66,9 @@ async def test_messages_in_any_order_count_once_and_are_logged_once(store: Store
         user = await _member_of(store, GROUP)
         epoch, clock, _ = since = await store.sessions.attach(user, "server", store.clock.now_ms() + 60_000)
         for seq in order + order:
-            those = await _show(store, user, GROUP, _message(seq, seq))
-            places = [(o.epoch, o.tick, o.previous) for _, o in those.others if o.changed]
-            for place in places + [place[1:] for place in those.places.get("server", ())]:
+            result = await _apply_message(store, user, GROUP, _message(seq, seq))
+            places = [(o.epoch, o.tick, o.previous) for _, o in result.others if o.changed]
+            for place in places + [place[1:] for place in result.places.get("server", ())]:
                 assert place == (epoch, place[1], clock)
                 assert place[1] > clock
                 clock = place[1]
@@ -84,12 +84,12 @@ async def test_messages_in_any_order_count_once_and_are_logged_once(store: Store
 
 async def test_own_messages_read_and_system_messages_never_count(store: Store) -> None:
     user = await _member_of(store, GROUP)
-    await _show(store, user, GROUP, _message(1, 1))
-    await _show(store, user, GROUP, _message(2, 1, countable=False))
+    await _apply_message(store, user, GROUP, _message(1, 1))
+    await _apply_message(store, user, GROUP, _message(2, 1, countable=False))
     session = await store.sessions.find(user, GROUP)
     assert session is not None
     assert (session.unread_count, session.write_seq) == (1, 2)
-    ((_, outcome),) = (await _show(store, user, GROUP, _message(3, 2), "own")).others
+    ((_, outcome),) = (await _apply_message(store, user, GROUP, _message(3, 2), "own")).others
     assert outcome.session is not None
     assert (outcome.session.unread_count, outcome.session.read_seq, outcome.old_unread) == (0, 3, 1)
     assert outcome.total_unread == 0
@@ -101,7 +101,7 @@ async def test_a_repeated_membership_update_removes_nothing(store: Store) -> Non
     joining = Join(GROUP, 1, 0, None)
     assert (await _apply(store, user, joining, START)).changed
     for seq in (2, 3):
-        await _show(store, user, GROUP, _message(seq, seq - 1))
+        await _apply_message(store, user, GROUP, _message(seq, seq - 1))
     session = await store.sessions.find(user, GROUP)
     assert session is not None and session.unread_count == 2
     again = await _apply(store, user, joining, START)
@@ -111,7 +111,7 @@ async def test_a_repeated_membership_update_removes_nothing(store: Store) -> Non
 async def test_mentions_are_counted_up_to_the_stored_limit(store: Store) -> None:
     user = await _member_of(store, GROUP)
     seqs = range(1, MOST_MENTIONS + 6)
-    calls = [_showing(store, user, GROUP, _message(seq, seq), "mention").calls() for seq in seqs]
+    calls = [_application(store, user, GROUP, _message(seq, seq), "mention").calls() for seq in seqs]
     answer = (await store.cache.run([call for (call,) in calls]))[-1]
     session = parse_result(user, answer).session
     assert session is not None
@@ -145,8 +145,8 @@ async def test_a_partly_evicted_state_counts_as_not_loaded(store: Store) -> None
     for part in range(4):
         user = await _member_of(store, GROUP)
         await store.cache.one(Call("DEL", (store.keys.of_user(user, USER_KEYS[part]),)))
-        those = await _show(store, user, GROUP, _message(1, 1))
-        assert those == FanoutResult(), USER_KEYS[part]
+        result = await _apply_message(store, user, GROUP, _message(1, 1))
+        assert result == FanoutResult(), USER_KEYS[part]
 
 
 async def test_every_key_of_a_user_expires(store: Store) -> None:
@@ -172,14 +172,14 @@ async def test_every_key_of_a_user_expires(store: Store) -> None:
         await check(*parts, "list")
         await set_fields({Session.deleted_seq: number, Session.deleted_n: number})
         await check(*parts)
-        await _show(store, user, GROUP, _message(number + 1, number + 1))
+        await _apply_message(store, user, GROUP, _message(number + 1, number + 1))
         await check(*parts, "list")
         await store.cache.one(Call("DEL", (store.keys.of_user(user, "log"),)))
         await set_fields({Session.priority: number + 1})
         await check(*parts, "list")
     await store.sessions.attach(user, "server", store.clock.now_ms() + 60_000)
     await check(*parts, "list", "routes")
-    await _show(store, user, ConversationId("g_2"), _message(1, 1))
+    await _apply_message(store, user, ConversationId("g_2"), _message(1, 1))
     assert await store.cache.one(Call("EXISTS", (store.keys.of_user(user, "meta"),))) == 0
 
 
@@ -188,7 +188,7 @@ async def test_changes_during_a_load_are_in_the_loaded_state(store: Store) -> No
     keys = store.keys.user(user)
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
     assert await store.cache.one(Call("load_begin", keys, (START, "other", 5_000))) == b"busy"
-    assert not (await _show(store, user, ConversationId("p_a_ann"), _message(1, 1))).others[0][1].changed
+    assert not (await _apply_message(store, user, ConversationId("p_a_ann"), _message(1, 1))).others[0][1].changed
     assert await store.cache.one(Call("load_finish", keys, (START, "stale", "e", START, 0))) == 0
     assert await store.cache.one(Call("load_finish", keys, (START, "mine", "e", START, 0))) != 0
     session = await store.sessions.find(user, ConversationId("p_a_ann"))
@@ -240,7 +240,7 @@ async def _compare(store: Store, steps: list[tuple[str, int, int]]) -> None:
         n = sum(1 for k in history if k != "system")
         change = _message(len(history), n, countable=kind != "system")
         change["at"] = START + 100 + 10 * len(moved)
-        await _show(store, user, group, change, "own" if kind == "own" else None)
+        await _apply_message(store, user, group, change, "own" if kind == "own" else None)
         if kind == "own":
             read[group] = len(history)
         if kind != "system":

@@ -25,7 +25,7 @@ from tests.mailboxes import next_item
 ANNA, BEN = UserId("anna"), UserId("ben")
 
 
-async def _hears(mailbox: Mailbox) -> str:
+async def _next_text(mailbox: Mailbox) -> str:
     async with asyncio.timeout(5):
         item = await next_item(mailbox)
     assert isinstance(item, Delivered)
@@ -45,14 +45,14 @@ async def test_a_lost_subscription_is_resumed_and_a_broken_frame_does_not_end_it
             await one.sign_in(Caller(user, CallerRole.USER, 2e9))
         mailbox = await two.app.hub.attach(BEN, QueueBudget(10))
         await _send(one, "heard")
-        assert await _hears(mailbox) == "heard"
+        assert await _next_text(mailbox) == "heard"
         tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await _send(one, "said to nobody")
-        assert await _hears(mailbox) == "said to nobody"
+        assert await _next_text(mailbox) == "said to nobody"
         two.app.bus.on_frame("broken", lambda frame: frame / 0)
         one.app.bus.send_frames("broken", {two.app.hub.server: 1})
         await _send(one, "heard again")
-        assert await _hears(mailbox) == "heard again"
+        assert await _next_text(mailbox) == "heard again"
         begun, over = asyncio.Event(), asyncio.Event()
 
         async def answer(_question: Json) -> Json:
@@ -63,11 +63,11 @@ async def test_a_lost_subscription_is_resumed_and_a_broken_frame_does_not_end_it
                 over.set()
 
         two.app.bus.calls.answer_with(answer)
-        asking = asyncio.create_task(one.app.bus.calls.ask(two.app.hub.server, {}))
+        request = asyncio.create_task(one.app.bus.calls.ask(two.app.hub.server, {}))
         await begun.wait()
         await two.app.bus.close()
         assert over.is_set()
-        asking.cancel()
+        request.cancel()
 
 
 async def test_events_in_several_parts_are_the_same_for_all_recipients(
@@ -75,10 +75,10 @@ async def test_events_in_several_parts_are_the_same_for_all_recipients(
 ) -> None:
     """Events that are one object are executed once."""
     async with open_services(settings) as services:
-        heard: dict[UserId, list[Event]] = {}
+        received: dict[UserId, list[Event]] = {}
 
         def receive(user: UserId, _epoch: str, _tick: int, _previous: int, event: Event) -> None:
-            heard.setdefault(user, []).append(event)
+            received.setdefault(user, []).append(event)
 
         monkeypatch.setattr(services.app.hub, "receive", receive)
         group = ConversationId("g_1")
@@ -92,7 +92,7 @@ async def test_events_in_several_parts_are_the_same_for_all_recipients(
                 Call("PUBLISH", (), (services.app.store.keys.channel(services.app.hub.server), frame))
             )
         async with asyncio.timeout(5):
-            while len(heard.get(BEN, ())) < 2:  # noqa: ASYNC110
+            while len(received.get(BEN, ())) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
-    assert [event.message.seq for event in heard[ANNA] if isinstance(event, MessageCreated)] == [1, 2]
-    assert all(one is other for one, other in zip(heard[ANNA], heard[BEN], strict=True))
+    assert [event.message.seq for event in received[ANNA] if isinstance(event, MessageCreated)] == [1, 2]
+    assert all(one is other for one, other in zip(received[ANNA], received[BEN], strict=True))

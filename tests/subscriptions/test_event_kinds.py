@@ -11,12 +11,13 @@ from schema.events.registry import MESSAGE_EVENT_TYPES
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind
 from store.receipts.receipt_marks import ReceiptKind
+from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from subscriptions.realtime.events.base import Event, ReplayContent
 from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from subscriptions.realtime.events.registry import EPHEMERAL_KINDS, EVENT_KINDS, decode_event, parse_log_entry
-from subscriptions.realtime.events.sessions import SessionChanged, SyncReason
+from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.events.typing import TypingStarted
 
 GROUP, ANN = ConversationId("g_1"), UserId("ann")

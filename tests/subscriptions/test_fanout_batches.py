@@ -42,16 +42,16 @@ def _read(call: Call) -> tuple[str, list[str]]:
 
 
 def test_messages_of_a_conversation_are_batched_except_for_their_senders() -> None:
-    shown = FanoutBatch(_store(), [_part("g_1", 1, ANN, BEN), _part("g_2", 7, BEN), _part("g_1", 2, ANN, BEN, CAT)])
-    assert [_read(call) for call in shown.calls] == [
+    batch = FanoutBatch(_store(), [_part("g_1", 1, ANN, BEN), _part("g_2", 7, BEN), _part("g_1", 2, ANN, BEN, CAT)])
+    assert [_read(call) for call in batch.calls] == [
         ("ann", ["own 1"]),
         ("ann", ["own 2"]),
         ("ben", ["message 1", "message 2"]),
         ("cat", ["message 2"]),
         ("ben", ["message 7"]),
     ]
-    one, other, two = shown.read([1, [b"pending"], [b"told", b"e", 5, NOW, NOW + 1, b"s"], 1, 1])
-    assert [user for _, those in (one, other, two) for user, _ in those.others] == [ANN]
+    one, other, two = batch.read([1, [b"pending"], [b"routed", b"e", 5, NOW, NOW + 1, b"s"], 1, 1])
+    assert [user for _, result in (one, other, two) for user, _ in result.others] == [ANN]
     assert one[1].places == {"s": [(BEN, "e", NOW, 5)]}
     assert two[1].places == {"s": [(BEN, "e", NOW + 1, NOW)]}
     assert [(tick.user, tick.at) for tick in two[1].ticks] == [(BEN, NOW + 1)]
@@ -60,8 +60,8 @@ def test_messages_of_a_conversation_are_batched_except_for_their_senders() -> No
 def test_a_group_change_is_applied_between_the_messages_around_it() -> None:
     leaves = MembershipUpdate(CAT, logged(Leave(ConversationId("g_1"), 1, 1, NOW), NOW, ""))
     parts = [_part("g_1", 1, BEN, CAT), _part("g_1", 2, BEN, updates=(leaves,)), _part("g_1", 3, BEN)]
-    shown = FanoutBatch(_store(), parts)
-    assert [_read(call) for call in shown.calls] == [
+    batch = FanoutBatch(_store(), parts)
+    assert [_read(call) for call in batch.calls] == [
         ("ben", ["message 1"]),
         ("cat", ["message 1"]),
         ("cat", ["leave"]),
@@ -69,9 +69,9 @@ def test_a_group_change_is_applied_between_the_messages_around_it() -> None:
         ("ben", ["message 3"]),
     ]
     answers = [1, 1, [b"cold"], 1, 1]
-    assert [effects for effects, _ in shown.read(answers)] == [[], [[b"cold"]], []]
+    assert [effects for effects, _ in batch.read(answers)] == [[], [[b"cold"]], []]
 
 
 def test_no_call_delays_others_for_more_than_a_few_messages() -> None:
-    shown = FanoutBatch(_store(), [_part("g_1", seq, BEN) for seq in range(1, 41)])
-    assert [len(_read(call)[1]) for call in shown.calls] == [32, 8]
+    batch = FanoutBatch(_store(), [_part("g_1", seq, BEN) for seq in range(1, 41)])
+    assert [len(_read(call)[1]) for call in batch.calls] == [32, 8]

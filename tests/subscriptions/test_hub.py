@@ -46,7 +46,7 @@ class Frame:
     event: MessageCreated
 
 
-class Somebody:
+class HubUser:
     """A user whose frames the test delivers by hand to a hub of its own."""
 
     def __init__(self, services: Services) -> None:
@@ -83,7 +83,7 @@ class Somebody:
         for frame in frames:
             self.hub.receive(self.user, frame.epoch, frame.tick, frame.previous, frame.event)
 
-    async def hears(self, count: int) -> list[str]:
+    async def next_texts(self, count: int) -> list[str]:
         """Return the texts of the next events."""
         return [_text(item) for item in [await self.next() for _ in range(count)]]
 
@@ -104,58 +104,58 @@ def _text(item: Item) -> str:
 
 
 @pytest.fixture
-async def somebody(services: Services) -> AsyncIterator[Somebody]:
-    made = Somebody(services)
+async def listener(services: Services) -> AsyncIterator[HubUser]:
+    made = HubUser(services)
     await made.listen()
     yield made
     await made.hub.close()
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-async def test_frames_in_any_order_are_delivered_in_clock_order(somebody: Somebody, order: tuple[int, ...]) -> None:
-    frames = [await somebody.receive_message(text) for text in "abc"]
-    somebody.deliver(*(frames[index] for index in order))
-    assert await somebody.hears(3) == ["a", "b", "c"]
-    await somebody.hears_nothing_more()
+async def test_frames_in_any_order_are_delivered_in_clock_order(listener: HubUser, order: tuple[int, ...]) -> None:
+    frames = [await listener.receive_message(text) for text in "abc"]
+    listener.deliver(*(frames[index] for index in order))
+    assert await listener.next_texts(3) == ["a", "b", "c"]
+    await listener.hears_nothing_more()
 
 
-async def test_a_lost_frame_is_read_from_the_log(somebody: Somebody) -> None:
-    frames = [await somebody.receive_message(text) for text in "abcd"]
-    somebody.deliver(frames[0], frames[3])
-    assert await somebody.hears(4) == ["a", "b", "c", "d"]
-    await somebody.hears_nothing_more()
+async def test_a_lost_frame_is_read_from_the_log(listener: HubUser) -> None:
+    frames = [await listener.receive_message(text) for text in "abcd"]
+    listener.deliver(frames[0], frames[3])
+    assert await listener.next_texts(4) == ["a", "b", "c", "d"]
+    await listener.hears_nothing_more()
 
 
-async def test_a_repeated_frame_is_delivered_once(somebody: Somebody) -> None:
-    frames = [await somebody.receive_message(text) for text in "ab"]
-    somebody.deliver(frames[0], frames[0], frames[1], frames[0], frames[1])
-    assert await somebody.hears(2) == ["a", "b"]
-    await somebody.hears_nothing_more()
+async def test_a_repeated_frame_is_delivered_once(listener: HubUser) -> None:
+    frames = [await listener.receive_message(text) for text in "ab"]
+    listener.deliver(frames[0], frames[0], frames[1], frames[0], frames[1])
+    assert await listener.next_texts(2) == ["a", "b"]
+    await listener.hears_nothing_more()
 
 
-async def test_lost_frames_at_the_end_are_found_when_the_bus_comes_back(somebody: Somebody) -> None:
+async def test_lost_frames_at_the_end_are_found_when_the_bus_comes_back(listener: HubUser) -> None:
     for text in "ab":
-        await somebody.receive_message(text)
-    await somebody.hears_nothing_more()
-    somebody.hub.resync()
-    assert await somebody.hears(2) == ["a", "b"]
+        await listener.receive_message(text)
+    await listener.hears_nothing_more()
+    listener.hub.resync()
+    assert await listener.next_texts(2) == ["a", "b"]
 
 
-async def test_lost_frames_at_the_end_are_found_when_routes_are_renewed(somebody: Somebody) -> None:
-    await somebody.receive_message("a")
-    await somebody.hub.renew_routes()
-    assert await somebody.hears(1) == ["a"]
-    await somebody.hub.renew_routes()
-    await somebody.hears_nothing_more()
+async def test_lost_frames_at_the_end_are_found_when_routes_are_renewed(listener: HubUser) -> None:
+    await listener.receive_message("a")
+    await listener.hub.renew_routes()
+    assert await listener.next_texts(1) == ["a"]
+    await listener.hub.renew_routes()
+    await listener.hears_nothing_more()
 
 
 async def test_a_route_that_cannot_be_renewed_does_not_stop_others(
-    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+    listener: HubUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "_ROUTES_AT_ONCE", 1)
-    unlucky = await somebody.hub.attach(UserId(f"{somebody.user}x"), QueueBudget())
-    somebody.hub._feeds = dict(reversed(somebody.hub._feeds.items()))
-    register = somebody.hub._register
+    unlucky = await listener.hub.attach(UserId(f"{listener.user}x"), QueueBudget())
+    listener.hub._feeds = dict(reversed(listener.hub._feeds.items()))
+    register = listener.hub._register
 
     async def fails(feed: Any) -> Position:
         if feed.user == unlucky.user:
@@ -167,18 +167,18 @@ async def test_a_route_that_cannot_be_renewed_does_not_stop_others(
             raise Unreachable("not that one")
         return await attach_again(users, *args)
 
-    attach_again = somebody.store.sessions.attach_again
-    monkeypatch.setattr(somebody.hub, "_register", fails)
-    monkeypatch.setattr(somebody.store.sessions, "attach_again", fails_too)
-    await somebody.receive_message("a")
+    attach_again = listener.store.sessions.attach_again
+    monkeypatch.setattr(listener.hub, "_register", fails)
+    monkeypatch.setattr(listener.store.sessions, "attach_again", fails_too)
+    await listener.receive_message("a")
     with pytest.raises(Unreachable):
-        await somebody.hub.renew_routes()
-    assert await somebody.hears(1) == ["a"]
-    somebody.hub.detach(unlucky)
+        await listener.hub.renew_routes()
+    assert await listener.next_texts(1) == ["a"]
+    listener.hub.detach(unlucky)
 
 
 async def test_a_subscriber_that_does_not_read_gets_a_reset_and_bounded_memory(services: Services) -> None:
-    slow = Somebody(services)
+    slow = HubUser(services)
     await slow.listen(limit=3)
     frames = [await slow.receive_message(text) for text in "abcdef"]
     for frame in frames:
@@ -186,150 +186,150 @@ async def test_a_subscriber_that_does_not_read_gets_a_reset_and_bounded_memory(s
     assert isinstance(await slow.next(), Lagged)
     following = await slow.receive_message("g")
     slow.deliver(following)
-    heard = [await slow.next()]
-    while _text(heard[-1]) != "g":
-        heard.append(await slow.next())
+    received = [await slow.next()]
+    while _text(received[-1]) != "g":
+        received.append(await slow.next())
     await slow.hears_nothing_more()
     await slow.hub.close()
 
 
-async def test_a_lost_log_leads_to_a_reset(somebody: Somebody) -> None:
-    frame = await somebody.receive_message("a")
-    somebody.deliver(frame)
-    assert await somebody.hears(1) == ["a"]
-    keys = somebody.store.keys.user(somebody.user)
-    await somebody.store.cache.one(Call("DEL", keys))
-    await somebody.send("b")
-    somebody.hub.resync()
-    assert isinstance(await somebody.next(), Lagged)
-    somebody.deliver(await somebody.receive_message("c"))
-    assert await somebody.hears(1) == ["c"]
+async def test_a_lost_log_leads_to_a_reset(listener: HubUser) -> None:
+    frame = await listener.receive_message("a")
+    listener.deliver(frame)
+    assert await listener.next_texts(1) == ["a"]
+    keys = listener.store.keys.user(listener.user)
+    await listener.store.cache.one(Call("DEL", keys))
+    await listener.send("b")
+    listener.hub.resync()
+    assert isinstance(await listener.next(), Lagged)
+    listener.deliver(await listener.receive_message("c"))
+    assert await listener.next_texts(1) == ["c"]
 
 
 async def test_events_delivered_during_a_log_read_are_not_repeated(
-    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+    listener: HubUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard: list[Frame] = []
+    received: list[Frame] = []
 
     async def log_is_gone(*_: object) -> None:
-        heard.append(await somebody.receive_message("meanwhile"))
-        somebody.deliver(*heard)
+        received.append(await listener.receive_message("meanwhile"))
+        listener.deliver(*received)
 
-    monkeypatch.setattr(somebody.hub, "_replay", log_is_gone)
-    somebody.hub.resync()
-    item = await somebody.next()
+    monkeypatch.setattr(listener.hub, "_replay", log_is_gone)
+    listener.hub.resync()
+    item = await listener.next()
     if isinstance(item, Delivered):
-        item = await somebody.next()
+        item = await listener.next()
     assert isinstance(item, Lagged)
-    assert (item.position.epoch, item.position.tick) == (heard[0].epoch, heard[0].tick)
-    somebody.deliver(*heard)
-    await somebody.hears_nothing_more()
+    assert (item.position.epoch, item.position.tick) == (received[0].epoch, received[0].tick)
+    listener.deliver(*received)
+    await listener.hears_nothing_more()
 
 
-async def test_two_subscribers_receive_the_same_events_since_their_start(somebody: Somebody) -> None:
-    somebody.deliver(await somebody.receive_message("a"))
-    late = await somebody.hub.attach(somebody.user, QueueBudget(10))
-    somebody.deliver(await somebody.receive_message("b"))
-    assert await somebody.hears(2) == ["a", "b"]
+async def test_two_subscribers_receive_the_same_events_since_their_start(listener: HubUser) -> None:
+    listener.deliver(await listener.receive_message("a"))
+    late = await listener.hub.attach(listener.user, QueueBudget(10))
+    listener.deliver(await listener.receive_message("b"))
+    assert await listener.next_texts(2) == ["a", "b"]
     assert _text(await next_item(late)) == "b"
-    somebody.hub.detach(late)
-    somebody.deliver(await somebody.receive_message("c"))
-    assert await somebody.hears(1) == ["c"]
+    listener.hub.detach(late)
+    listener.deliver(await listener.receive_message("c"))
+    assert await listener.next_texts(1) == ["c"]
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await next_item(late)
 
 
-async def test_a_subscriber_that_left_costs_nothing_and_can_come_back(somebody: Somebody) -> None:
-    somebody.hub.detach(somebody.mailbox)
-    lost = await somebody.receive_message("while away")
-    somebody.deliver(lost)
-    somebody.mailbox = await somebody.hub.attach(somebody.user, QueueBudget(10))
-    somebody.deliver(lost, await somebody.receive_message("back"))
-    assert await somebody.hears(1) == ["back"]
+async def test_a_subscriber_that_left_costs_nothing_and_can_come_back(listener: HubUser) -> None:
+    listener.hub.detach(listener.mailbox)
+    lost = await listener.receive_message("while away")
+    listener.deliver(lost)
+    listener.mailbox = await listener.hub.attach(listener.user, QueueBudget(10))
+    listener.deliver(lost, await listener.receive_message("back"))
+    assert await listener.next_texts(1) == ["back"]
 
 
 async def test_an_early_frame_before_a_lost_one_is_read_from_the_log_on_joining(
-    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+    listener: HubUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    somebody.hub.detach(somebody.mailbox)
-    register = somebody.hub._register
+    listener.hub.detach(listener.mailbox)
+    register = listener.hub._register
 
     async def overtaken(feed: Any) -> Position:
         position = await register(feed)
-        _, second = await somebody.receive_message("lost"), await somebody.receive_message("early")
-        somebody.deliver(second)
+        _, second = await listener.receive_message("lost"), await listener.receive_message("early")
+        listener.deliver(second)
         return position
 
     with monkeypatch.context() as patched:
-        patched.setattr(somebody.hub, "_register", overtaken)
-        somebody.mailbox = await somebody.hub.attach(somebody.user, QueueBudget(10))
-    assert await somebody.hears(2) == ["lost", "early"]
+        patched.setattr(listener.hub, "_register", overtaken)
+        listener.mailbox = await listener.hub.attach(listener.user, QueueBudget(10))
+    assert await listener.next_texts(2) == ["lost", "early"]
 
 
 async def test_frames_lost_while_a_subscriber_joins_are_read_from_the_log(
-    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+    listener: HubUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    somebody.hub.detach(somebody.mailbox)
-    register = somebody.hub._register
+    listener.hub.detach(listener.mailbox)
+    register = listener.hub._register
 
     async def deaf(feed: Any) -> Position:
         position = await register(feed)
-        await somebody.receive_message("said to nobody")
-        somebody.hub.resync()
+        await listener.receive_message("said to nobody")
+        listener.hub.resync()
         return position
 
     with monkeypatch.context() as patched:
-        patched.setattr(somebody.hub, "_register", deaf)
-        somebody.mailbox = await somebody.hub.attach(somebody.user, QueueBudget(10))
-    assert await somebody.hears(1) == ["said to nobody"]
+        patched.setattr(listener.hub, "_register", deaf)
+        listener.mailbox = await listener.hub.attach(listener.user, QueueBudget(10))
+    assert await listener.next_texts(1) == ["said to nobody"]
 
 
 async def test_early_frames_are_buffered_within_bounds_and_none_is_lost(
-    somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+    listener: HubUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "_MOST_EARLY", 2)
-    frames = [await somebody.receive_message(text) for text in "abcdef"]
-    somebody.deliver(*frames[1:])
-    assert len(somebody.hub._feeds[somebody.user].early) == 2
-    assert await somebody.hears(6) == list("abcdef")
-    await somebody.hears_nothing_more()
+    frames = [await listener.receive_message(text) for text in "abcdef"]
+    listener.deliver(*frames[1:])
+    assert len(listener.hub._feeds[listener.user].early) == 2
+    assert await listener.next_texts(6) == list("abcdef")
+    await listener.hears_nothing_more()
 
 
-async def test_a_subscriber_that_leaves_during_delivery_frees_its_memory(somebody: Somebody) -> None:
-    room = QueueBudget(10)
-    both = [await somebody.hub.attach(somebody.user, room) for _ in range(2)]
+async def test_a_subscriber_that_leaves_during_delivery_frees_its_memory(listener: HubUser) -> None:
+    budget = QueueBudget(10)
+    both = [await listener.hub.attach(listener.user, budget) for _ in range(2)]
 
     def leave() -> None:
         for mailbox in both:
-            somebody.hub.detach(mailbox)
+            listener.hub.detach(mailbox)
 
     for mailbox in both:
         mailbox.on_ready(leave)
-    somebody.deliver(await somebody.receive_message("a"))
-    assert room.used == 0
-    assert await somebody.hears(1) == ["a"]
+    listener.deliver(await listener.receive_message("a"))
+    assert budget.used == 0
+    assert await listener.next_texts(1) == ["a"]
 
 
-async def test_a_change_names_its_position_in_the_chain(somebody: Somebody) -> None:
-    message = replace((await somebody.receive_message("a")).event.message, seq=2)
+async def test_a_change_names_its_position_in_the_chain(listener: HubUser) -> None:
+    message = replace((await listener.receive_message("a")).event.message, seq=2)
     conversation = message.conversation
-    user, event = somebody.user, MessageCreated.log_entry(message)
-    show = MessageDelta(conversation, 2, 2, True, 1, event, [user], {user: "own"})
-    (call,) = ApplyMessages(somebody.store.keys, somebody.store.clock.now_ms(), [show]).calls()
-    outcome = parse_result(somebody.user, await somebody.store.cache.one(call))
-    again = parse_result(somebody.user, await somebody.store.cache.one(call))
+    user, event = listener.user, MessageCreated.log_entry(message)
+    delta = MessageDelta(conversation, 2, 2, True, 1, event, [user], {user: "own"})
+    (call,) = ApplyMessages(listener.store.keys, listener.store.clock.now_ms(), [delta]).calls()
+    outcome = parse_result(listener.user, await listener.store.cache.one(call))
+    again = parse_result(listener.user, await listener.store.cache.one(call))
     assert outcome.tick == outcome.previous + 1
     assert (again.changed, again.tick) == (False, outcome.tick)
 
 
-async def test_a_frame_of_a_former_epoch_does_not_count_for_the_loaded_state(somebody: Somebody) -> None:
+async def test_a_frame_of_a_former_epoch_does_not_count_for_the_loaded_state(listener: HubUser) -> None:
     """After a loss of the cache, frames of another server may have later ticks of the former epoch."""
-    before = await somebody.receive_message("before")
-    somebody.hub.detach(somebody.mailbox)
-    attaching = asyncio.create_task(somebody.hub.attach(somebody.user, QueueBudget(10)))
+    before = await listener.receive_message("before")
+    listener.hub.detach(listener.mailbox)
+    attaching = asyncio.create_task(listener.hub.attach(listener.user, QueueBudget(10)))
     await asyncio.sleep(0)
-    somebody.hub.receive(somebody.user, "a former epoch", before.tick + 1_000_000, before.tick, before.event)
-    somebody.mailbox = await attaching
-    somebody.deliver(await somebody.receive_message("after"))
-    assert await somebody.hears(1) == ["after"]
+    listener.hub.receive(listener.user, "a former epoch", before.tick + 1_000_000, before.tick, before.event)
+    listener.mailbox = await attaching
+    listener.deliver(await listener.receive_message("after"))
+    assert await listener.next_texts(1) == ["after"]

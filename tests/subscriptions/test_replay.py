@@ -32,7 +32,7 @@ def spelt(items: list[Delivered]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("log", "told"),
+    ("log", "replayed"),
     [
         ("C4 U4 C5 R4", "C4 U4 C5 R4"),
         ("C5 U5 C4", "C4 C5 U5"),
@@ -41,8 +41,8 @@ def spelt(items: list[Delivered]) -> list[str]:
         ("U2 U1 R2", "U2 U1 R2"),
     ],
 )
-def test_no_revision_comes_before_its_message(log: str, told: str) -> None:
-    assert " ".join(spelt(sort_replay(START, logged(*log.split())))) == told
+def test_no_revision_comes_before_its_message(log: str, replayed: str) -> None:
+    assert " ".join(spelt(sort_replay(START, logged(*log.split())))) == replayed
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -56,15 +56,15 @@ def test_every_cursor_resumes_exactly_after_its_event(seed: int) -> None:
             place = chance.randrange(log.index(f"C{seq}") + 1, len(log) + 1)
             log.insert(place, f"{kind}{seq}")
     items = logged(*log)
-    told = sort_replay(START, items)
-    assert sorted(spelt(told)) == sorted(log)
-    creations = [event for event in spelt(told) if event[0] == "C"]
+    replayed = sort_replay(START, items)
+    assert sorted(spelt(replayed)) == sorted(log)
+    creations = [event for event in spelt(replayed) if event[0] == "C"]
     assert creations == [f"C{seq}" for seq in sorted(seqs)]
-    for number, item in enumerate(told):
-        assert f"C{item.event.message.seq}" in spelt(told[: number + 1])  # type: ignore[union-attr]
-        left = [other for other in items if other.position.tick > item.position.tick]
-        rest = spelt(sort_replay(item.position, left))
-        assert sorted(rest) == sorted(spelt(told[number + 1 :]))
+    for number, item in enumerate(replayed):
+        assert f"C{item.event.message.seq}" in spelt(replayed[: number + 1])  # type: ignore[union-attr]
+        remaining = [other for other in items if other.position.tick > item.position.tick]
+        rest = spelt(sort_replay(item.position, remaining))
+        assert sorted(rest) == sorted(spelt(replayed[number + 1 :]))
         assert [event for event in rest if event[0] == "C"] == [
-            event for event in spelt(told[number + 1 :]) if event[0] == "C"
+            event for event in spelt(replayed[number + 1 :]) if event[0] == "C"
         ]

@@ -1,104 +1,105 @@
--- What may happen to a user's sessions. Each change takes its fields (a JSON object, but for messages) and answers {moves, at, event, old} for record_event,
--- or {refusal}: applied (nothing to do, or done before) or unknown. old: read position and unread count before, for
--- those who tell senders.
-local MAX_STRETCHES = 64
+-- Changes of a user's cached sessions, by kind: messages, and the classes of store/sessions/changes.py. Each function
+-- returns what `apply` does then: { moves, at, entry, old } for store_event; or { unchanged = conversations } if
+-- there is nothing to do, or it was done before; or UNKNOWN if MongoDB holds more than this state.
+-- old: for changes that senders learn of, the read position (read_seq) and the number of unread messages before.
+local MAX_GAPS = 64
 
-local function applied(...)
-  return { refusal = 'applied', conversations = { ... } }
+local UNKNOWN = { unknown = true }
+
+local function unchanged(...)
+  return { unchanged = { ... } }
 end
 
-local UNKNOWN = { refusal = 'unknown' }
-
--- Seqs that were passed over may still come: their messages were given a place and are not durable yet.
-local function remember_gap(rec, seq)
-  if seq == rec.s + 1 then return end
-  rec.g = rec.g or {}
-  rec.g[#rec.g + 1] = rec.s + 1
-  rec.g[#rec.g + 1] = seq - 1
+local function changed_one(change, move, old)
+  return { moves = { move }, at = change.at, entry = change.e, old = old }
 end
 
--- Whether seq is one that may still come. It has come now.
-local function take_gap(rec, seq)
-  local stretches, kept, found = rec.g or {}, {}, false
-  for i = 1, #stretches, 2 do
-    local first, last = stretches[i], stretches[i + 1]
+-- Notes the seqs before `seq` that were passed over: their messages have a place and are not durable yet.
+local function add_gap(record, seq)
+  local first = record[WRITE_SEQ] + 1
+  if seq == first then return end
+  local gaps = record[GAPS] or {}
+  gaps[#gaps + 1], gaps[#gaps + 2] = first, seq - 1
+  record[GAPS] = gaps
+end
+
+-- Returns true if the message at `seq` was still to come, and notes that it has come.
+local function fill_gap(record, seq)
+  local gaps, kept, found = record[GAPS] or {}, {}, false
+  local function keep(first, last)
+    if first <= last then kept[#kept + 1], kept[#kept + 2] = first, last end
+  end
+  for i = 1, #gaps, 2 do
+    local first, last = gaps[i], gaps[i + 1]
     if first <= seq and seq <= last then
       found = true
-      if first < seq then
-        kept[#kept + 1] = first
-        kept[#kept + 1] = seq - 1
-      end
-      if seq < last then
-        kept[#kept + 1] = seq + 1
-        kept[#kept + 1] = last
-      end
+      keep(first, seq - 1)
+      keep(seq + 1, last)
     else
-      kept[#kept + 1] = first
-      kept[#kept + 1] = last
+      keep(first, last)
     end
   end
-  rec.g = kept
+  record[GAPS] = kept
   return found
 end
 
--- A seq that may still come when the state is loaded is among those that were read with it.
-local function mention(rec, seq)
-  rec.ms = rec.ms or {}
-  for _, known in ipairs(rec.ms) do
+-- Notes an unread mention. A message that comes after the load of the state may be known from the load.
+local function add_mention(record, seq)
+  local mentions = record[MENTIONS] or {}
+  for _, known in ipairs(mentions) do
     if known == seq then return end
   end
-  rec.ms[#rec.ms + 1] = seq
-  if #rec.ms > MAX_MENTIONS then table.remove(rec.ms, 1) end
+  mentions[#mentions + 1] = seq
+  if #mentions > MOST_MENTIONS then table.remove(mentions, 1) end
+  record[MENTIONS] = mentions
 end
 
-local function read_up_to(rec, seq, n)
-  rec.r = math.max(rec.r, seq)
-  rec.rn = math.max(rec.rn, n)
-  rec.d = math.max(rec.d, seq)
-  local left = {}
-  for _, m in ipairs(rec.ms or {}) do
-    if m > rec.r then left[#left + 1] = m end
+local function read_up_to(record, seq, n)
+  record[ACKNOWLEDGED_SEQ] = math.max(record[ACKNOWLEDGED_SEQ], seq)
+  record[READ_N] = math.max(record[READ_N], n)
+  record[RECEIVED_SEQ] = math.max(record[RECEIVED_SEQ], seq)
+  local unread = {}
+  for _, mention in ipairs(record[MENTIONS] or {}) do
+    if mention > record[ACKNOWLEDGED_SEQ] then unread[#unread + 1] = mention end
   end
-  rec.ms = left
+  record[MENTIONS] = unread
 end
 
-local changes = {}
-
--- A committed message, as text: "<c> <s> <n> <k> <at> <e>" (k: 1 if it counts as unread, e: event). own: that the user wrote and
--- counts; mention: that counts and mentions the user.
-local function message(text, own, mentioned)
-  local change = {}
-  change.c, change.s, change.n, change.k, change.at, change.e = string.match(text, '^(%S+) (%d+) (%d+) ([01]) (%d+) (.*)$')
-  for _, field in ipairs({ 's', 'n', 'k', 'at' }) do change[field] = tonumber(change[field]) end
-  local private = string.sub(change.c, 1, 2) == 'p_'
-  local rec = get(change.c)
-  local fresh, was = rec == nil, standing(change.c, rec)
-  if fresh then
-    if not private then return UNKNOWN end
-    rec = { s = 0, n = 0, r = 0, rn = 0, d = 0, p = 0, a = 0, w = 0, sb = string.match(change.c, '~(.*)$') }
+-- A committed message, "<conversation> <seq> <n> <countable: 1 or 0> <at, ms> <log entry>".
+-- is_own: the user wrote it and it is countable. mentions_user: it mentions the user and is countable.
+local function message(text, is_own, mentions_user)
+  local conversation, seq, n, countable, at, entry = string.match(text, MESSAGE_PATTERN)
+  seq, n, countable, at = tonumber(seq), tonumber(n), tonumber(countable), tonumber(at)
+  local record = get(conversation)
+  local is_new, before = record == nil, contribution(conversation, record)
+  if is_new then
+    if not is_private(conversation) then return UNKNOWN end
+    record = new_record()
+    record[SUB_BIZ] = string.match(conversation, '~(.*)$')
   end
-  if rec.f and change.s > rec.f then return applied(change.c) end
-  -- For the sender: how many messages of others the own one makes read. Where some were passed over, they may be the user's own: -1.
-  local old = { r = rec.r, unread = math.max(0, change.n - change.k - rec.rn) }
-  if own and old.unread > 0 and change.s ~= rec.s + 1 then old.unread = -1 end
-  if change.s > rec.s then
-    remember_gap(rec, change.s)
-    rec.s = change.s
-  elseif not take_gap(rec, change.s) then
-    return applied(change.c)
+  if record[LAST_READABLE_SEQ] and seq > record[LAST_READABLE_SEQ] then return unchanged(conversation) end
+  -- The messages of others that an own one reads. Where some were passed over, they may be the user's own: -1.
+  local old = { read_seq = record[ACKNOWLEDGED_SEQ], unread = count_unread(n - countable, record[READ_N]) }
+  if is_own and old.unread > 0 and seq ~= record[WRITE_SEQ] + 1 then old.unread = -1 end
+  if seq > record[WRITE_SEQ] then
+    add_gap(record, seq)
+    record[WRITE_SEQ] = seq
+  elseif not fill_gap(record, seq) then
+    return unchanged(conversation)
   end
-  -- More than can be kept track of: begin anew, which subscribers are told, rather than lose one in silence.
-  if rec.g and #rec.g > 2 * MAX_STRETCHES then return UNKNOWN end
-  rec.n = math.max(rec.n, change.n)
-  if change.k == 1 then rec.w = math.max(rec.w, change.at) end
-  if private and not own then
-    -- Who wrote it has read it.
-    rec.pr = math.max(rec.pr or 0, change.s)
-    rec.pd = math.max(rec.pd or 0, change.s)
+  -- Too many gaps to keep: rather load the state again, which subscribers notice, than lose a message silently.
+  if record[GAPS] and #record[GAPS] > 2 * MAX_GAPS then return UNKNOWN end
+  record[N] = math.max(record[N], n)
+  if countable == 1 then record[WRITE_TS] = math.max(record[WRITE_TS], at) end
+  if is_private(conversation) and not is_own then
+    -- The writer has read their own message.
+    record[PEER_READ_SEQ] = math.max(record[PEER_READ_SEQ] or 0, seq)
+    record[PEER_DELIVERED_SEQ] = math.max(record[PEER_DELIVERED_SEQ] or 0, seq)
   end
-  if mentioned and change.s > rec.r then mention(rec, change.s) end
-  if own then read_up_to(rec, change.s, change.n) end
-  return { moves = { { c = change.c, rec = rec, was = was, fresh = fresh } }, at = change.at, event = change.e, old = old }
+  if mentions_user and seq > record[ACKNOWLEDGED_SEQ] then add_mention(record, seq) end
+  if is_own then read_up_to(record, seq, n) end
+  local move = { conversation = conversation, record = record, old = before, is_new = is_new }
+  return { moves = { move }, at = at, entry = entry, old = old }
 end
 
 local messages = {
@@ -107,167 +108,181 @@ local messages = {
   mention = function(text) return message(text, false, true) end,
 }
 
--- The user read: c, r, rn, at, e. A reader whose marks are there already changes nothing.
+-- The other changes take a table. All have at (time, ms) and e (log entry); c is the conversation.
+local changes = {}
+
+-- Read. r (seq), rn (n).
 function changes.read(change)
-  local rec = get(change.c)
-  if rec == nil then return UNKNOWN end
-  if change.r <= rec.r and not rec.us then return applied(change.c) end
-  local was = standing(change.c, rec)
-  local old = { r = rec.r, unread = unread(change.c, rec) }
-  read_up_to(rec, change.r, change.rn)
-  rec.us = nil
-  return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e, old = old }
+  local conversation, seq, n = change.c, change.r, change.rn
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  if seq <= record[ACKNOWLEDGED_SEQ] and not record[UNREAD_MARK] then return unchanged(conversation) end
+  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local old = { read_seq = record[ACKNOWLEDGED_SEQ], unread = unread_count(conversation, record) }
+  read_up_to(record, seq, n)
+  record[UNREAD_MARK] = nil
+  return changed_one(change, move, old)
 end
 
--- The user set something about sessions: cs (conversations), f (fields to set), u (fields to unset), w (1: writeTs
--- moves), at, e. All of them become one event.
+-- SetFields. cs (conversations), f (fields to set), u (fields to remove), w (1: write_ts moves).
 function changes.set(change)
+  local conversations, set, removed, moves_write_ts = change.cs, change.f, change.u, change.w == 1
   local moves = {}
-  for _, conversation in ipairs(change.cs) do
-    local rec = get(conversation)
-    if rec == nil then return UNKNOWN end
-    local was, differs = standing(conversation, rec), false
-    for field, value in pairs(change.f) do
-      if rec[field] ~= value then rec[field], differs = value, true end
+  for _, conversation in ipairs(conversations) do
+    local record = get(conversation)
+    if record == nil then return UNKNOWN end
+    local old, differs = contribution(conversation, record), false
+    for field, value in pairs(set) do
+      if record[field] ~= value then record[field], differs = value, true end
     end
-    for _, field in ipairs(change.u) do
-      if rec[field] ~= nil then rec[field], differs = nil, true end
+    for _, field in ipairs(removed) do
+      if record[field] ~= nil then record[field], differs = nil, true end
     end
-    if change.w == 1 and rec.w < change.at then rec.w, differs = change.at, true end
-    if change.w == 1 and rec.ow then rec.ow = math.max(rec.ow, change.at) end
-    if differs then moves[#moves + 1] = { c = conversation, rec = rec, was = was } end
+    if moves_write_ts and record[WRITE_TS] < change.at then record[WRITE_TS], differs = change.at, true end
+    if moves_write_ts and record[OWN_WRITE_TS] then
+      record[OWN_WRITE_TS] = math.max(record[OWN_WRITE_TS], change.at)
+    end
+    if differs then moves[#moves + 1] = { conversation = conversation, record = record, old = old } end
   end
-  if #moves == 0 then return applied(unpack(change.cs)) end
-  return { moves = moves, at = change.at, event = change.e }
+  if #moves == 0 then return unchanged(unpack(conversations)) end
+  return { moves = moves, at = change.at, entry = change.e }
 end
 
--- The user received: c, d, at, e.
+-- Delivered. d (seq).
 function changes.delivered(change)
-  local rec = get(change.c)
-  if rec == nil then return UNKNOWN end
-  if change.d <= rec.d then return applied(change.c) end
-  local was = standing(change.c, rec)
-  rec.d = change.d
-  return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
+  local conversation, seq = change.c, change.d
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  if seq <= record[RECEIVED_SEQ] then return unchanged(conversation) end
+  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  record[RECEIVED_SEQ] = seq
+  return changed_one(change, move)
 end
 
--- An event of a conversation that changes nothing in the session: c, at, e.
+-- Notice.
 function changes.notice(change)
-  local rec = get(change.c)
-  if rec == nil then return UNKNOWN end
-  local move = { c = change.c, rec = rec, was = standing(change.c, rec), still = true }
-  return { moves = { move }, at = change.at, event = change.e }
+  local conversation = change.c
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  move.keeps_tick = true
+  return changed_one(change, move)
 end
 
--- The other user of a private conversation received or read what this user sent: c, s, k (R read, D received), at, e.
+-- ReceiptReceived. s (seq), k (R: read, D: delivered).
 function changes.receipt(change)
-  local rec = get(change.c)
-  if rec == nil then return UNKNOWN end
-  local was = standing(change.c, rec)
-  local told = change.k == 'R' and 'pt' or 'dt'
-  if change.s <= math.max(rec.pt or 0, rec[told] or 0) then return applied(change.c) end
-  rec[told] = change.s
-  local moved = change.s > (rec.pd or 0)
-  rec.pd = math.max(rec.pd or 0, change.s)
-  if change.k == 'R' then
-    moved = moved or change.s > (rec.pr or 0)
-    rec.pr = math.max(rec.pr or 0, change.s)
+  local conversation, seq, is_read = change.c, change.s, change.k == 'R'
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local notified = is_read and NOTIFIED_READ_SEQ or NOTIFIED_DELIVERED_SEQ
+  if seq <= math.max(record[NOTIFIED_READ_SEQ] or 0, record[notified] or 0) then return unchanged(conversation) end
+  record[notified] = seq
+  local moves_session = seq > (record[PEER_DELIVERED_SEQ] or 0)
+  record[PEER_DELIVERED_SEQ] = math.max(record[PEER_DELIVERED_SEQ] or 0, seq)
+  if is_read then
+    moves_session = moves_session or seq > (record[PEER_READ_SEQ] or 0)
+    record[PEER_READ_SEQ] = math.max(record[PEER_READ_SEQ] or 0, seq)
   end
-  local move = { c = change.c, rec = rec, was = was, still = not moved }
-  return { moves = { move }, at = change.at, event = change.e }
+  move.keeps_tick = not moves_session
+  return changed_one(change, move)
 end
 
--- Whether the very same event was told before: asked only where a server takes over what another one left.
-local function is_logged(event)
+-- Returns true if the log has the entry. Used only where a server takes over the work of another one.
+local function is_logged(entry)
   for _, row in ipairs(redis.call('XREVRANGE', LOG, '+', '-')) do
-    if row[2][4] == event then return true end
+    if row[2][4] == entry then return true end
   end
   return false
 end
 
--- A message that the user can see was edited or recalled: c, s, at, e, again (1: it may have been told before). The session
--- moves where it is the newest.
+-- Revise. s (seq), again (1: it may have been applied before). The session moves if the message is the newest one.
 function changes.revise(change)
-  local rec = get(change.c)
-  if rec == nil then return UNKNOWN end
-  if rec.f then return applied(change.c) end
-  if change.s > rec.s then return UNKNOWN end
-  if change.again == 1 and is_logged(change.e) then return applied(change.c) end
-  local was = standing(change.c, rec)
-  -- Nobody hears of the creation after this.
-  take_gap(rec, change.s)
-  local still = change.s ~= rec.s
-  return { moves = { { c = change.c, rec = rec, was = was, still = still } }, at = change.at, event = change.e }
+  local conversation, seq, may_repeat = change.c, change.s, change.again == 1
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  if record[LAST_READABLE_SEQ] then return unchanged(conversation) end
+  if seq > record[WRITE_SEQ] then return UNKNOWN end
+  if may_repeat and is_logged(change.e) then return unchanged(conversation) end
+  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  -- The message itself is no news after this.
+  fill_gap(record, seq)
+  move.keeps_tick = seq ~= record[WRITE_SEQ]
+  return changed_one(change, move)
 end
 
--- The user became a member: c, rec (the record to begin with; r is the message that made it so), at, e.
+-- Join. rec (the record to begin with; its read position is the message that made the user a member).
 function changes.join(change)
-  local before = get(change.c)
-  -- Joined by it already, or left again since.
-  if before and (before.f or before.s) >= change.rec.r then return applied(change.c) end
-  local rec, was = change.rec, standing(change.c, before)
-  if before then
-    for field in string.gmatch(SETTINGS, '%S+') do rec[field] = before[field] end
-    rec.w = math.max(rec.w, before.w)
+  local conversation, record = change.c, change.rec
+  local previous = get(conversation)
+  -- Joined by this message already, or left again since.
+  if previous and (previous[LAST_READABLE_SEQ] or previous[WRITE_SEQ]) >= record[ACKNOWLEDGED_SEQ] then
+    return unchanged(conversation)
   end
-  return { moves = { { c = change.c, rec = rec, was = was, fresh = before == nil } }, at = change.at, event = change.e }
+  local old = contribution(conversation, previous)
+  if previous then
+    for field in string.gmatch(SETTINGS, '%S+') do record[field] = previous[field] end
+    record[WRITE_TS] = math.max(record[WRITE_TS], previous[WRITE_TS])
+  end
+  return changed_one(change, { conversation = conversation, record = record, old = old, is_new = previous == nil })
 end
 
--- The user is no member any more: c, f (last readable seq), at, e. Done before, or since when they joined again: nothing.
+-- Leave. f (last readable seq). Nothing is left to do if the user left before, or has joined again since.
 function changes.leave(change)
-  local rec = get(change.c)
-  if rec == nil then return UNKNOWN end
-  if rec.f or rec.r > change.f then return applied(change.c) end
-  -- Its row was read before they left, and the conversation's head after what came then: that is not theirs.
-  if rec.s > change.f then return UNKNOWN end
-  local was = standing(change.c, rec)
-  rec.f = change.f
-  return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
+  local conversation, last_seq = change.c, change.f
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  if record[LAST_READABLE_SEQ] or record[ACKNOWLEDGED_SEQ] > last_seq then return unchanged(conversation) end
+  -- The row was loaded from before the user left, and the head from after later messages, which are not theirs.
+  if record[WRITE_SEQ] > last_seq then return UNKNOWN end
+  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  record[LAST_READABLE_SEQ] = last_seq
+  return changed_one(change, move)
 end
 
--- A group that the user is or was in has ended: c, at, e.
+-- Dissolve.
 function changes.dissolve(change)
-  local rec = get(change.c)
-  if rec == nil then return UNKNOWN end
-  if rec.dd then return applied(change.c) end
-  local was = standing(change.c, rec)
-  rec.dd = 1
-  return { moves = { { c = change.c, rec = rec, was = was } }, at = change.at, event = change.e }
+  local conversation = change.c
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  if record[DISSOLVED] then return unchanged(conversation) end
+  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  record[DISSOLVED] = 1
+  return changed_one(change, move)
 end
 
--- MongoDB may hold more than this state: c, a session (absent: none) that it has if not.
+-- Invalidate. c (a session; absent: none): the state is up to date if it has this session.
 function changes.invalidate(change)
-  if change.c and get(change.c) then return applied(change.c) end
+  if change.c and get(change.c) then return unchanged(change.c) end
   return UNKNOWN
 end
 
--- Applies one change to a loaded state. The answer: status (ok, applied, cold), tick, tick before, total, old read seq, old
--- unread, then conversation and record in turn.
+local function decide(kind, text)
+  if messages[kind] then return messages[kind](text) end
+  -- A server of another version may have left a change of a kind that is not known here.
+  if not changes[kind] then return UNKNOWN end
+  return changes[kind](cjson.decode(text))
+end
+
+-- Applies one change to the cached state.
+-- Returns { status, tick, tick before, total, old read seq or -1, old unread, conversation, record, ... } with the
+-- status ok or applied (nothing was done), or { cold } if the state was dropped, since MongoDB holds more than it.
 local function apply(kind, text)
-  local done
-  if messages[kind] then
-    done = messages[kind](text)
-  elseif changes[kind] then
-    done = changes[kind](cjson.decode(text))
-  else
-    -- A server of another version left it to a load.
-    done = UNKNOWN
-  end
-  if done.refusal == 'unknown' then
-    -- MongoDB holds a session that this state does not know: it is not to be trusted any further.
-    forget()
+  local decision = decide(kind, text)
+  if decision.unknown then
+    drop_state()
     return { 'cold' }
   end
-  if done.refusal then
+  if decision.unchanged then
     local clock = redis.call('HGET', META, 'clock')
-    local answer = { 'applied', clock, clock, total(), -1, 0 }
-    for _, conversation in ipairs(done.conversations) do
+    local answer = { 'applied', clock, clock, total_unread(), -1, 0 }
+    for _, conversation in ipairs(decision.unchanged) do
       answer[#answer + 1] = conversation
       answer[#answer + 1] = redis.call('HGET', SESSIONS, conversation) or ''
     end
     return answer
   end
-  local tick, previous, changed = record_event(done.moves, done.at, done.event)
-  local old = done.old or { r = -1, unread = 0 }
-  return { 'ok', int(tick), int(previous), total(), old.r, old.unread, unpack(changed) }
+  local tick, previous, changed = store_event(decision.moves, decision.at, decision.entry)
+  local old = decision.old or { read_seq = -1, unread = 0 }
+  return { 'ok', int(tick), int(previous), total_unread(), old.read_seq, old.unread, unpack(changed) }
 end

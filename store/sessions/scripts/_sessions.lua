@@ -1,216 +1,237 @@
--- Shared by every script on one user's keys: the session records, and the lists and sums that follow from them.
+-- Functions on a user's session records, and on the lists and sums that follow from them.
+-- A record is a table with the fields of store/sessions/fields.py: record[WRITE_SEQ], ...
 --
--- A record is a JSON object:
---   s writeSeq   n countable messages up to s      r read as the senders know   rn countable up to r   d deliveredSeq
---   x deleted at seq   xn countable up to x (absent: never deleted)   p priority  m muted  mu muted until (ms, as text: Lua's JSON keeps
---   14 digits)
---   us writeSeq when it was marked unread   ca category  sb subBiz  a activeTs  w writeTs
---   ms seqs of unread messages that mention the user  f last readable seq of a former member  dd the group has ended
---   pr, pd how far the peer of a private conversation has read and received, pt, dt how far this user was told so
---   g seqs up to s that may still come, as first and last of each stretch in turn (absent: none)
--- The gateway of a subBiz (b_…) has p, m, mu, a, w and: ow its own writeTs, gn gu gq how many sessions inside are valid, their
--- unread and mentions, lc the one with the newest writeTs.
---
--- Lists, each newest position first: m main, b<subBiz>, c<category>, x<subBiz> <category>, ordered by priority, then writeTs;
--- B<subBiz>, C<category>, ordered by writeTs alone; o, where something is not delivered, in no order that means anything.
-local PINNED = 4398046511104 -- 2^42: a priority outweighs any writeTs
+-- Lists, each newest position first:
+--   m, b<subBiz>, c<category>, x<subBiz> <category>  by priority, then write_ts: the lists that clients page through
+--   B<subBiz>, C<category>                           by write_ts: to find the newest session
+--   o                                                in no useful order: sessions with messages that are not delivered
 
 local function is_gateway(conversation)
   return string.sub(conversation, 1, 2) == 'b_'
 end
 
--- A private conversation exists from its first message; a deleted session lives again once a countable message passed.
-local function valid(conversation, rec)
-  if is_gateway(conversation) then return (rec.gn or 0) > 0 end
-  if rec.dd or (rec.s == 0 and string.sub(conversation, 1, 2) == 'p_') then return false end
-  return rec.x == nil or rec.n > rec.xn
+local function is_private(conversation)
+  return string.sub(conversation, 1, 2) == 'p_'
 end
 
-local function unread(conversation, rec)
-  if is_gateway(conversation) then return rec.gu or 0 end
-  if not valid(conversation, rec) then return 0 end
-  return math.max(0, rec.n - math.max(rec.rn, rec.xn or 0))
+-- Session.valid in session.py says the same: a private conversation exists from its first message, and a deleted
+-- session is valid again once a countable message comes.
+local function is_valid(conversation, record)
+  if is_gateway(conversation) then return (record[VALID_INSIDE] or 0) > 0 end
+  if record[DISSOLVED] or (record[WRITE_SEQ] == 0 and is_private(conversation)) then return false end
+  return record[DELETED_N] == nil or record[N] > record[DELETED_N]
 end
 
-local function mentions(rec)
-  local count, read = 0, math.max(rec.r, rec.x or 0)
-  for _, seq in ipairs(rec.ms or {}) do
-    if seq > read then count = count + 1 end
+local function unread_count(conversation, record)
+  if is_gateway(conversation) then return record[UNREAD_INSIDE] or 0 end
+  if not is_valid(conversation, record) then return 0 end
+  return count_unread(record[N], record[READ_N], record[DELETED_N])
+end
+
+local function unread_mention_count(record)
+  local count, read_seq = 0, math.max(record[ACKNOWLEDGED_SEQ], record[DELETED_SEQ] or 0)
+  for _, seq in ipairs(record[MENTIONS] or {}) do
+    if seq > read_seq then count = count + 1 end
   end
   return count
 end
 
+-- Returns the record of a session, or nil.
 local function get(conversation)
   local text = redis.call('HGET', SESSIONS, conversation)
   if not text then return nil end
   return cjson.decode(text)
 end
 
--- Lua's JSON can't tell an empty list from an empty object: neither is kept. What every record has comes first and in this order
--- (`_plain.lua` reads it so), then pr and pd, then anything else.
-local FORM = '{"s":%.0f,"n":%.0f,"r":%.0f,"rn":%.0f,"d":%.0f,"p":%.0f,"a":%.0f,"w":%.0f'
-local FIRST = { s = 1, n = 1, r = 1, rn = 1, d = 1, p = 1, a = 1, w = 1, pr = 1, pd = 1 }
-
-local function encode(rec)
-  local more, text = {}, string.format(FORM, rec.s, rec.n, rec.r, rec.rn, rec.d, rec.p, rec.a, rec.w)
-  if rec.pr or rec.pd then text = text .. string.format(',"pr":%.0f,"pd":%.0f', rec.pr or 0, rec.pd or 0) end
-  for field, value in pairs(rec) do
-    if not FIRST[field] and not (type(value) == 'table' and #value == 0) then more[field] = value end
+-- Returns a record as text: the fixed fields first, in their order (the fast path reads it so), then the peer's
+-- positions. Empty lists are left out: Lua's JSON can't tell them from empty objects.
+local leading_fields
+local function encode(record)
+  if not leading_fields then
+    leading_fields = { [PEER_READ_SEQ] = true, [PEER_DELIVERED_SEQ] = true }
+    for field in string.gmatch(FIXED_FIELDS, '%S+') do leading_fields[field] = true end
   end
-  return text .. (next(more) and ',' .. string.sub(cjson.encode(more), 2) or '}')
+  local text, others = encode_fixed(record), {}
+  if record[PEER_READ_SEQ] or record[PEER_DELIVERED_SEQ] then
+    text = text .. string.format(PEER_FORM, record[PEER_READ_SEQ] or 0, record[PEER_DELIVERED_SEQ] or 0)
+  end
+  for field, value in pairs(record) do
+    if not leading_fields[field] and not (type(value) == 'table' and #value == 0) then others[field] = value end
+  end
+  return text .. (next(others) and ',' .. string.sub(cjson.encode(others), 2) or '}')
 end
 
-local function place(list, position, conversation)
-  return list .. '\n' .. string.format('%016.0f', position) .. '\n' .. conversation
-end
-
--- What a session contributes to lists and sums. Taken before a change and after it; `put` carries out the difference.
-local function standing(conversation, rec)
-  local now = { places = {}, sums = {} }
-  if rec == nil then return now end
-  if rec.m == 1 then now.ends = rec.mu end
-  if not valid(conversation, rec) then return now end
-  local places, sums, position = now.places, now.sums, rec.p * PINNED + rec.w
-  local counted = rec.m == 1 and 0 or unread(conversation, rec)
-  places[place(rec.sb and 'b' .. rec.sb or 'm', position, conversation)] = true
-  -- What is inside a subBiz counts in the total by way of its gateway.
-  if not rec.sb then sums.total = counted end
-  if is_gateway(conversation) then return now end
-  if math.max(rec.d, rec.x or 0) < rec.s then places[place('o', 0, conversation)] = true end
-  local lists = {}
-  if rec.sb then
-    places[place('B' .. rec.sb, rec.w, conversation)] = true
-    lists[1] = 'b' .. rec.sb
+-- Returns what a session contributes to lists and sums: entries (a set), sums (by field of meta), mute_end (ms, as
+-- text). Taken before a change and after it; `put` carries out the difference.
+local function contribution(conversation, record)
+  local result = { entries = {}, sums = {} }
+  if record == nil then return result end
+  local muted = record[MUTED] == 1
+  if muted then result.mute_end = record[MUTED_UNTIL_MS] end
+  if not is_valid(conversation, record) then return result end
+  local entries, sums, sub_biz, category = result.entries, result.sums, record[SUB_BIZ], record[CATEGORY]
+  local position = list_position(record[PRIORITY], record[WRITE_TS])
+  local counted = muted and 0 or unread_count(conversation, record)
+  entries[list_entry(sub_biz and 'b' .. sub_biz or 'm', position, conversation)] = true
+  -- A session inside a subBiz counts in the total through its gateway.
+  if not sub_biz then sums.total = counted end
+  if is_gateway(conversation) then return result end
+  if math.max(record[RECEIVED_SEQ], record[DELETED_SEQ] or 0) < record[WRITE_SEQ] then
+    entries[list_entry('o', 0, conversation)] = true
   end
-  if rec.ca then
-    places[place('c' .. rec.ca, position, conversation)] = true
-    places[place('C' .. rec.ca, rec.w, conversation)] = true
-    lists[#lists + 1] = 'c' .. rec.ca
-    if rec.sb then places[place('x' .. rec.sb .. ' ' .. rec.ca, position, conversation)] = true end
+  local summed_lists = {}
+  if sub_biz then
+    entries[list_entry('B' .. sub_biz, record[WRITE_TS], conversation)] = true
+    summed_lists[1] = 'b' .. sub_biz
   end
-  for _, list in ipairs(lists) do
+  if category then
+    entries[list_entry('c' .. category, position, conversation)] = true
+    entries[list_entry('C' .. category, record[WRITE_TS], conversation)] = true
+    summed_lists[#summed_lists + 1] = 'c' .. category
+    if sub_biz then entries[list_entry('x' .. sub_biz .. ' ' .. category, position, conversation)] = true end
+  end
+  for _, list in ipairs(summed_lists) do
     sums['n' .. list], sums['u' .. list] = 1, counted
-    sums['q' .. list] = rec.m == 1 and 0 or mentions(rec)
+    sums['q' .. list] = muted and 0 or unread_mention_count(record)
   end
-  return now
+  return result
 end
 
--- Stores a record, and brings lists and sums from where it stood (standing before the change) to where it stands now.
-local function put(conversation, rec, was, fresh)
-  local text = encode(rec)
-  redis.call('HSET', SESSIONS, conversation, text)
-  redis.call('ZADD', INDEX, int(rec.a), conversation)
-  if fresh then
-    redis.call('HINCRBY', META, 'count', 1)
-    made = true
+-- Brings the lists from one set of entries to another.
+local function move_entries(old, new)
+  local added = 0
+  for entry in pairs(new) do
+    if not old[entry] then added = added + redis.call('ZADD', LIST, 0, entry) end
   end
-  local now, listed = standing(conversation, rec), 0
-  for name in pairs(now.places) do
-    if not was.places[name] then listed = listed + redis.call('ZADD', LIST, 0, name) end
+  for entry in pairs(old) do
+    if not new[entry] then added = added - redis.call('ZREM', LIST, entry) end
   end
-  for name in pairs(was.places) do
-    if not now.places[name] then listed = listed - redis.call('ZREM', LIST, name) end
-  end
-  if listed ~= 0 and redis.call('HINCRBY', META, 'listed', listed) == listed then made = true end
-  local sums = now.sums
-  for field, value in pairs(was.sums) do sums[field] = (sums[field] or 0) - value end
-  for field, change in pairs(sums) do
+  if added ~= 0 and redis.call('HINCRBY', META, 'listed', added) == added then key_created = true end
+end
+
+-- Brings the sums in meta from old to new values. Sums of lists that become empty are removed.
+local function move_sums(old, new)
+  local changes = {}
+  for field, value in pairs(new) do changes[field] = value end
+  for field, value in pairs(old) do changes[field] = (changes[field] or 0) - value end
+  for field, change in pairs(changes) do
     if change ~= 0 and redis.call('HINCRBY', META, field, int(change)) == 0 and field ~= 'total' then
       redis.call('HDEL', META, field)
     end
   end
-  if was.ends ~= now.ends then
-    if now.ends then
-      if redis.call('ZADD', MUTES, int(now.ends), conversation) == 1 then
-        redis.call('HINCRBY', META, 'timed', 1)
-        made = true
-      end
-    else
-      redis.call('HINCRBY', META, 'timed', -redis.call('ZREM', MUTES, conversation))
+end
+
+local function move_mute_end(conversation, new)
+  if new then
+    if redis.call('ZADD', MUTES, int(new), conversation) == 1 then
+      redis.call('HINCRBY', META, 'timed', 1)
+      key_created = true
     end
-    redis.call('HSET', META, 'due', redis.call('ZRANGE', MUTES, 0, 0, 'WITHSCORES')[2] or '')
+  else
+    redis.call('HINCRBY', META, 'timed', -redis.call('ZREM', MUTES, conversation))
   end
+  redis.call('HSET', META, 'due', redis.call('ZRANGE', MUTES, 0, 0, 'WITHSCORES')[2] or '')
+end
+
+-- Stores a record, and brings lists and sums from its contribution before the change (old) to the new one.
+-- Returns the record as text.
+local function put(conversation, record, old, is_new)
+  local text = encode(record)
+  redis.call('HSET', SESSIONS, conversation, text)
+  redis.call('ZADD', INDEX, int(record[ACTIVE_TS]), conversation)
+  if is_new then
+    redis.call('HINCRBY', META, 'count', 1)
+    key_created = true
+  end
+  local new = contribution(conversation, record)
+  move_entries(old.entries, new.entries)
+  move_sums(old.sums, new.sums)
+  if old.mute_end ~= new.mute_end then move_mute_end(conversation, new.mute_end) end
   return text
 end
 
--- The session at the head of a list, and its position; nil where the list is empty.
+-- Returns the first session of a list and its position, or nil if the list is empty.
 local function first_of(list)
-  local name = redis.call('ZREVRANGEBYLEX', LIST, '(' .. list .. '\n~', '[' .. list .. '\n', 'LIMIT', 0, 1)[1]
-  if not name then return nil end
-  local position, conversation = string.match(name, '^[^\n]*\n(%d+)\n(.*)$')
+  local entry = redis.call('ZREVRANGEBYLEX', LIST, '(' .. list .. '\n~', '[' .. list .. '\n', 'LIMIT', 0, 1)[1]
+  if not entry then return nil end
+  local position, conversation = string.match(entry, '^[^\n]*\n(%d+)\n(.*)$')
   return conversation, tonumber(position)
 end
 
--- Brings the gateway of a subBiz up to date with what is inside, which moved: it takes the tick given.
-local function put_gateway(sub_biz, at)
-  local conversation = 'b_' .. sub_biz
-  local rec = get(conversation)
-  local was = standing(conversation, rec)
-  local fresh = rec == nil
-  if fresh then rec = { s = 0, n = 0, r = 0, rn = 0, d = 0, p = 0, a = 0, w = 0, ow = 0 } end
-  local list = 'b' .. sub_biz
+-- Brings the gateway of a subBiz up to date after a session inside moved: it takes the tick.
+-- Returns the gateway and its record as text.
+local function put_gateway(sub_biz, tick)
+  local gateway, list = 'b_' .. sub_biz, 'b' .. sub_biz
+  local record = get(gateway)
+  local old, is_new = contribution(gateway, record), record == nil
+  if is_new then
+    record = new_record()
+    record[OWN_WRITE_TS] = 0
+  end
   local sums = redis.call('HMGET', META, 'n' .. list, 'u' .. list, 'q' .. list)
-  rec.gn, rec.gu, rec.gq = tonumber(sums[1]) or 0, tonumber(sums[2]) or 0, tonumber(sums[3]) or 0
-  local newest, w = first_of('B' .. sub_biz)
-  rec.lc, rec.w = newest, math.max(rec.ow, w or 0)
-  rec.a = math.max(rec.a, at)
-  return conversation, put(conversation, rec, was, fresh)
+  local newest, written_ms = first_of('B' .. sub_biz)
+  record[VALID_INSIDE] = tonumber(sums[1]) or 0
+  record[UNREAD_INSIDE] = tonumber(sums[2]) or 0
+  record[MENTIONS_INSIDE] = tonumber(sums[3]) or 0
+  record[NEWEST_INSIDE], record[WRITE_TS] = newest, math.max(record[OWN_WRITE_TS], written_ms or 0)
+  record[ACTIVE_TS] = math.max(record[ACTIVE_TS], tick)
+  return gateway, put(gateway, record, old, is_new)
 end
 
--- Stores changed records as one event of the user's chain. moves: {c, rec, was, fresh, still (activeTs stays)} in order.
--- Each takes the next tick, not before `at`; then the gateways of those in a subBiz. Answers the event's tick, the tick
--- before it, and conversation and record in turn.
-local function record_event(moves, at, event)
+-- Stores changed records as one event of the user's chain. Each takes the next tick, not before `at` (ms); then the
+-- gateways of those that are in a subBiz.
+-- moves: in order, each with conversation, record, old (contribution before the change), is_new, keeps_tick (its
+-- active_ts stays).
+-- Returns the event's tick, the tick before it, and a list of conversations and records as text in turn.
+local function store_event(moves, at, entry)
   local previous = tonumber(redis.call('HGET', META, 'clock'))
-  local tick, changed, gateways = previous, {}, {}
+  local tick, changed, sub_bizs = previous, {}, {}
   for _, move in ipairs(moves) do
     tick = math.max(tick + 1, at)
-    if not move.still then move.rec.a = tick end
-    changed[#changed + 1] = move.c
-    changed[#changed + 1] = put(move.c, move.rec, move.was, move.fresh)
-    local biz = move.rec.sb
-    if biz and not move.still and not gateways[biz] then
-      gateways[biz] = true
-      gateways[#gateways + 1] = biz
+    if not move.keeps_tick then move.record[ACTIVE_TS] = tick end
+    changed[#changed + 1] = move.conversation
+    changed[#changed + 1] = put(move.conversation, move.record, move.old, move.is_new)
+    local sub_biz = move.record[SUB_BIZ]
+    if sub_biz and not move.keeps_tick and not sub_bizs[sub_biz] then
+      sub_bizs[sub_biz] = true
+      sub_bizs[#sub_bizs + 1] = sub_biz
     end
   end
-  for _, biz in ipairs(gateways) do
+  for _, sub_biz in ipairs(sub_bizs) do
     tick = tick + 1
-    changed[#changed + 1], changed[#changed + 2] = put_gateway(biz, tick)
+    changed[#changed + 1], changed[#changed + 2] = put_gateway(sub_biz, tick)
   end
   redis.call('HSET', META, 'clock', int(tick))
-  append_log(tick, previous, event)
+  append_log(tick, previous, entry)
   return tick, previous, changed
 end
 
--- Ends the mutes that are due, those that end at once as one change, and tells whoever listens. Loading gives them the same ticks.
-local function end_mutes(epoch)
-  local due, first = redis.call('ZRANGEBYSCORE', MUTES, '-inf', int(NOW), 'WITHSCORES', 'LIMIT', 0, 500), 1
-  while due[first] do
-    local at, moves, names = due[first + 1], {}, {}
-    while due[first + 1] == at do
-      local rec = get(due[first])
-      moves[#moves + 1] = { c = due[first], rec = rec, was = standing(due[first], rec) }
-      names[#names + 1] = '"' .. due[first] .. '"'
-      rec.m, rec.mu = nil, nil
-      first = first + 2
+-- Ends up to 500 mutes that are due, those that end at the same time as one event, and wakes the hubs.
+-- A load gives these sessions the same ticks.
+local function end_mutes()
+  local due, i = redis.call('ZRANGEBYSCORE', MUTES, '-inf', int(NOW), 'WITHSCORES', 'LIMIT', 0, 500), 1
+  while due[i] do
+    local end_ms, moves, conversations = due[i + 1], {}, {}
+    while due[i + 1] == end_ms do
+      local conversation = due[i]
+      local record = get(conversation)
+      local old = contribution(conversation, record)
+      record[MUTED], record[MUTED_UNTIL_MS] = nil, nil
+      moves[#moves + 1] = { conversation = conversation, record = record, old = old }
+      conversations[#conversations + 1] = conversation
+      i = i + 2
     end
-    local event = '{"k":"s","r":"UNMUTE","c":[' .. table.concat(names, ',') .. ']}'
-    local tick, previous, changed = record_event(moves, tonumber(at), event)
-    local sessions = {}
-    for j = 1, #changed, 2 do sessions[#sessions + 1] = '["' .. changed[j] .. '",' .. changed[j + 1] .. ']' end
-    local frame = '{"events":[[{"k":"s","r":"UNMUTE","u":"' .. USER .. '","t":' .. int(total()) .. ',"o":['
-      .. table.concat(sessions, ',') .. ']},[["' .. USER .. '","' .. epoch .. '",' .. int(tick) .. ',' .. int(previous) .. ']]]]}'
-    for _, server in ipairs(routes()) do publish(server, frame) end
+    store_event(moves, tonumber(end_ms), string.format(MUTE_ENDED_ENTRY, cjson.encode(conversations)))
   end
+  wake_hubs()
 end
 
--- The epoch of the loaded state as it is now, or nil.
+-- Returns the epoch of the cached state, in which all mutes that are due have ended, or nil if it is not cached.
 local function loaded()
-  local epoch, due = whole()
+  local epoch, due = check_state()
   if not epoch then return nil end
   while due and due <= NOW do
-    end_mutes(epoch)
+    end_mutes()
     due = tonumber(redis.call('HGET', META, 'due'))
   end
   return epoch

@@ -1,47 +1,55 @@
--- Shared by every script on one user's keys: what is kept, the clock, the log, who listens, the lock.
--- KEYS[1] is the user's meta; the names of all others begin as its does, so they are in its slot: meta, sessions, index, list, mutes, log,
--- routes, pending, loading, lock, fence, queue. Naming each of them in every call takes more time than what a call does.
--- ARGV[1] is always now (ms).
+-- Functions on one user's keys: whether the state is cached, time to live, routes, log, lock. KEYS[1] is the key
+-- `meta`. The names of the others begin as its name does, so they are in its slot; naming each of them in every call
+-- takes longer than a call does. ARGV[1] is always the current time, ms.
 --
--- meta, a hash: epoch (of this stay in Redis; absent: not loaded), clock, count, listed, timed (how many sessions, places in
--- lists and mutes that end there are), due (when the next mute ends), total (unread), held (token of who has the lock),
--- routes (of what is in that key, in turn: until when, and which server), touched (when all keys were given time to live),
--- and sums by list: n<list> valid sessions, u<list> unread, q<list> mentions.
--- sessions, a hash: conversation -> record. index, a sorted set: conversation -> activeTs. mutes: conversation -> its end.
--- list, a sorted set by name alone: "<list>\n<position>\n<conversation>", so that one key holds every list (_sessions.lua).
+--   meta      hash: epoch (of this cached state; absent: not cached), clock, total (unread messages), held (token of
+--             the lock's holder), due (end of the next mute, ms, or ''), touched (when all keys got time to live, ms),
+--             count, listed, timed (number of members of sessions, list and mutes), routes (copy of that key:
+--             "<until ms> <server>", separated by spaces), and sums by list: n<list> valid sessions, u<list> unread
+--             messages, q<list> unread mentions
+--   sessions  hash: conversation -> record (JSON). Its fields: store/sessions/fields.py
+--   index     sorted set: conversation by active_ts
+--   list      sorted set by name alone, "<list>\n<position>\n<conversation>": one key holds every list (_sessions.lua)
+--   mutes     sorted set: conversation by the end of its mute, ms
+--   log       stream of events: p (tick of the event before), e (log entry); the id is "<tick>-0"
+--   routes    sorted set: server that holds connections of the user, by the time until which that is known, ms
+--   loading   hash of the load under way: token, pending (number of members of that list)
+--   pending   list of changes that came during a load: kind and change in turn
+--   lock      string: token of the holder, "<owner>:<fence>", or only the owner it was handed to
+--   fence     string: the last fence
+--   queue     list of waiters, "<server> <owner>", oldest first
 local TAG = string.sub(KEYS[1], 1, -5)
 local META, SESSIONS, INDEX, LIST, MUTES = KEYS[1], TAG .. 'sessions', TAG .. 'index', TAG .. 'list', TAG .. 'mutes'
 local LOG, ROUTES, PENDING, LOADING = TAG .. 'log', TAG .. 'routes', TAG .. 'pending', TAG .. 'loading'
 local LOCK, FENCE, QUEUE = TAG .. 'lock', TAG .. 'fence', TAG .. 'queue'
 local NOW = tonumber(ARGV[1])
 
-local LOG_LENGTH = 1200
-local IDLE_MS = 24 * 3600 * 1000
-local TOUCHED_MS = 3600 * 1000
-local GRANT_MS = 1500 -- how long who is next in the queue has to take the lock
+local GRANT_MS = 1500 -- time that the next in the queue has to take the lock
 
--- Between the prefix and the tag stands the generation (store/redis/keys.py), of which channels are independent.
+-- Between the prefix and the tag is the generation (store/redis/keys.py). Names of channels don't have it.
 local PREFIX, USER = string.match(KEYS[1], '^([^/{]*)[^{]*{u:([^}]*)}:meta$')
 
 local function int(number)
   return string.format('%.0f', number)
 end
 
--- Gives all keys time to live, if it was long ago or one of them has come into being (`made`).
-local made, touched = false, nil
+-- True once a key came into being, which needs time to live; the time at which all keys got theirs, if it is known.
+local key_created, touched = false, nil
 
+-- Gives all keys time to live, if that was long ago or one of them is new.
 local function touch()
-  if not made and touched and math.abs(NOW - touched) <= TOUCHED_MS then return end
+  if not key_created and touched and math.abs(NOW - touched) <= TOUCH_INTERVAL_MS then return end
   for _, key in ipairs({ META, SESSIONS, INDEX, LIST, MUTES, LOG, ROUTES }) do redis.call('PEXPIRE', key, IDLE_MS) end
   redis.call('HSET', META, 'touched', int(NOW))
 end
 
--- The servers that hold connections of the user. What is loaded has a copy, which a message finds with the rest.
-local function routes()
-  local known = redis.call('HGET', META, 'routes')
-  if not known then return redis.call('ZRANGEBYSCORE', ROUTES, int(NOW), '+inf') end
+-- Returns the servers that hold connections of the user. A cached state has a copy, so that a message needs no other
+-- key.
+local function list_routes()
+  local copy = redis.call('HGET', META, 'routes')
+  if not copy then return redis.call('ZRANGEBYSCORE', ROUTES, int(NOW), '+inf') end
   local servers = {}
-  for until_ms, server in string.gmatch(known, '(%d+) (%S+)') do
+  for until_ms, server in string.gmatch(copy, '(%d+) (%S+)') do
     if tonumber(until_ms) >= NOW then servers[#servers + 1] = server end
   end
   return servers
@@ -49,64 +57,66 @@ end
 
 local function copy_routes()
   redis.call('ZREMRANGEBYSCORE', ROUTES, '-inf', '(' .. int(NOW))
-  local rows, known = redis.call('ZRANGE', ROUTES, 0, -1, 'WITHSCORES'), {}
-  for i = 1, #rows, 2 do known[#known + 1] = rows[i + 1] .. ' ' .. rows[i] end
-  redis.call('HSET', META, 'routes', table.concat(known, ' '))
+  local rows, parts = redis.call('ZRANGE', ROUTES, 0, -1, 'WITHSCORES'), {}
+  for i = 1, #rows, 2 do parts[#parts + 1] = rows[i + 1] .. ' ' .. rows[i] end
+  redis.call('HSET', META, 'routes', table.concat(parts, ' '))
 end
 
 local function publish(server, frame)
   redis.call('PUBLISH', PREFIX .. 'server:' .. server, frame)
 end
 
--- Tells whoever listens to a state that is gone to look.
-local function remind()
-  for _, server in ipairs(routes()) do publish(server, '{"events":[[null,[["' .. USER .. '","",0,0]]]]}') end
+-- Makes the servers that hold connections of the user read the log, or start over if the state is gone.
+local function wake_hubs()
+  for _, server in ipairs(list_routes()) do publish(server, string.format(WAKE_UP_FRAME, USER)) end
 end
 
-local function forget()
-  remind()
+local function drop_state()
+  wake_hubs()
   redis.call('DEL', META, SESSIONS, INDEX, LIST, MUTES, LOG)
-  made, touched = false, NOW
+  key_created, touched = false, NOW
 end
 
--- The epoch of the state and when its next mute ends, or nil where it isn't loaded. One of which any key was evicted is not; nor is one that somebody
--- was changing whose lock ended by itself: what they wrote to MongoDB is not known here.
-local function whole()
+-- Returns the epoch of the cached state and the end of its next mute (ms), or nil if it is not cached. A state of
+-- which any key was evicted is dropped; so is one whose lock ended by itself while its holder was changing it: what
+-- they wrote to MongoDB is not known here.
+local function check_state()
   local meta = redis.call('HMGET', META, 'epoch', 'count', 'listed', 'timed', 'held', 'due', 'touched')
-  if not meta[1] then return nil end
-  if redis.call('HLEN', SESSIONS) ~= tonumber(meta[2])
-    or redis.call('ZCARD', INDEX) ~= tonumber(meta[2])
-    or redis.call('ZCARD', LIST) ~= tonumber(meta[3])
-    or redis.call('ZCARD', MUTES) ~= tonumber(meta[4])
-    or (meta[5] and redis.call('EXISTS', LOCK) == 0) then
-    forget()
+  local epoch, count, listed, timed, held = meta[1], tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4]), meta[5]
+  if not epoch then return nil end
+  if redis.call('HLEN', SESSIONS) ~= count
+    or redis.call('ZCARD', INDEX) ~= count
+    or redis.call('ZCARD', LIST) ~= listed
+    or redis.call('ZCARD', MUTES) ~= timed
+    or (held and redis.call('EXISTS', LOCK) == 0) then
+    drop_state()
     return nil
   end
   touched = tonumber(meta[7])
-  return meta[1], tonumber(meta[6])
+  return epoch, tonumber(meta[6])
 end
 
-local function total()
+local function total_unread()
   return tonumber(redis.call('HGET', META, 'total')) or 0
 end
 
--- Events form a chain: each names the tick before it, so whoever reads them sees that none is missing.
-local function append_log(at, previous, event)
-  local id, tick = int(at) .. '-0', int(previous)
-  if redis.call('XADD', LOG, 'NOMKSTREAM', 'MAXLEN', '~', LOG_LENGTH, id, 'p', tick, 'e', event) then return end
-  redis.call('XADD', LOG, id, 'p', tick, 'e', event)
-  made = true
+-- Appends an event to the log. Events form a chain: each names the tick before it, so a reader sees that none is
+-- missing.
+local function append_log(tick, previous, entry)
+  local id, before = int(tick) .. '-0', int(previous)
+  if redis.call('XADD', LOG, 'NOMKSTREAM', 'MAXLEN', '~', LOG_LENGTH, id, 'p', before, 'e', entry) then return end
+  redis.call('XADD', LOG, id, 'p', before, 'e', entry)
+  key_created = true
 end
 
--- Gives the lock back, to who is next in the queue if anybody is. Queue: "<server> <owner>", oldest first.
-local function release(token)
+-- Releases the lock if the token is its holder's, and hands it to the next in the queue.
+local function release_lock(token)
   if redis.call('GET', LOCK) ~= token then return end
   redis.call('DEL', LOCK)
   redis.call('HDEL', META, 'held')
-  local next_one = redis.call('LPOP', QUEUE)
-  if next_one then
-    local server, owner = string.match(next_one, '^(%S+) (%S+)$')
-    redis.call('SET', LOCK, owner, 'PX', GRANT_MS)
-    publish(server, '{"granted":"' .. owner .. '"}')
-  end
+  local waiter = redis.call('LPOP', QUEUE)
+  if not waiter then return end
+  local server, owner = string.match(waiter, '^(%S+) (%S+)$')
+  redis.call('SET', LOCK, owner, 'PX', GRANT_MS)
+  publish(server, string.format(LOCK_GRANTED_FRAME, owner))
 end

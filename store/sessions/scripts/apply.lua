@@ -1,13 +1,13 @@
--- Applies changes to a user's cached state, in order, if it is loaded.
--- ARGV: now (ms), token of the lock, which is given back, or '', then kind and change (see _changes.lua) in turn.
--- Answers {'ok', epoch, routes, outcome, ...} with an outcome for each change (see _changes.lua), or {status}: cold (not loaded),
--- pending (a load under way will apply them), fenced (the lock is not the caller's any more).
-local token = ARGV[2]
+-- Applies changes to a user's cached state, in order, if it is cached.
+-- ARGV: now (ms), token of the user's lock, which is released, or '', then kind and change in turn (_changes.lua).
+-- Returns { 'ok', epoch, routes, outcome, ... } with the outcome of each change (_changes.lua), or { status }: cold
+-- (not cached), pending (a load under way will apply them), fenced (the token is not the holder's any more).
+local token, first_change = ARGV[2], 3
 if token ~= '' and redis.call('GET', LOCK) ~= token then return { 'fenced' } end
 local epoch, answer = loaded(), nil
 if epoch then
-  answer = { 'ok', epoch, routes() }
-  for i = 3, #ARGV, 2 do
+  answer = { 'ok', epoch, list_routes() }
+  for i = first_change, #ARGV, 2 do
     local outcome = apply(ARGV[i], ARGV[i + 1])
     if outcome[1] == 'cold' then
       answer = { 'cold' }
@@ -17,14 +17,14 @@ if epoch then
   end
   touch()
 elseif redis.call('HEXISTS', LOADING, 'token') == 1 then
-  for i = 3, #ARGV, 2 do redis.call('RPUSH', PENDING, ARGV[i], ARGV[i + 1]) end
-  redis.call('PEXPIRE', PENDING, 60000)
-  redis.call('HINCRBY', LOADING, 'pending', #ARGV - 2)
+  for i = first_change, #ARGV, 2 do redis.call('RPUSH', PENDING, ARGV[i], ARGV[i + 1]) end
+  redis.call('PEXPIRE', PENDING, PENDING_MS)
+  redis.call('HINCRBY', LOADING, 'pending', #ARGV - first_change + 1)
   answer = { 'pending' }
 else
   answer = { 'cold' }
 end
--- Who listens to a state that is gone hears of it from here.
-if not epoch then remind() end
-if token ~= '' then release(token) end
+-- Servers that hold connections of a user whose state is gone must learn of the change from here.
+if not epoch then wake_hubs() end
+if token ~= '' then release_lock(token) end
 return answer

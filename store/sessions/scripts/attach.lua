@@ -1,12 +1,15 @@
--- Says that a server holds connections of this user. ARGV: now (ms), server, ms since the epoch until which that holds.
--- Answers {} where the state isn't loaded (nothing is registered then), else {epoch, clock, when the next mute ends or ''}.
+-- Registers that a server holds connections of the user.
+-- ARGV: now (ms), server, time until which that holds (ms).
+-- Returns {} if the state is not cached (nothing is registered then), else { epoch, clock, end of the next mute or ''
+-- }.
+local server, until_ms = ARGV[2], ARGV[3]
 local epoch = loaded()
 if not epoch then return {} end
--- That key may have been evicted, and the copy not.
-for until_ms, server in string.gmatch(redis.call('HGET', META, 'routes') or '', '(%d+) (%S+)') do
-  redis.call('ZADD', ROUTES, until_ms, server)
+-- The key may have been evicted, and its copy not.
+for known_until_ms, known in string.gmatch(redis.call('HGET', META, 'routes') or '', '(%d+) (%S+)') do
+  redis.call('ZADD', ROUTES, known_until_ms, known)
 end
-if redis.call('ZADD', ROUTES, ARGV[3], ARGV[2]) == 1 then made = true end
+if redis.call('ZADD', ROUTES, until_ms, server) == 1 then key_created = true end
 copy_routes()
 touch()
 local meta = redis.call('HMGET', META, 'clock', 'due')

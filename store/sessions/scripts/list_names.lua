@@ -1,9 +1,12 @@
--- The conversations in a list. ARGV: now (ms), list. Answers {} where the state isn't loaded, else {epoch, conversation, ...}.
+-- Returns the conversations of a list.
+-- ARGV: now (ms), list (_sessions.lua).
+-- Returns {} if the state is not cached, else { epoch, conversation, ... }.
+local list = ARGV[2]
 local epoch = loaded()
 if not epoch then return {} end
 local answer = { epoch }
-for i, name in ipairs(redis.call('ZRANGEBYLEX', LIST, '[' .. ARGV[2] .. '\n', '(' .. ARGV[2] .. '\n~')) do
-  answer[i + 1] = string.match(name, '^[^\n]*\n%d+\n(.*)$')
+for i, entry in ipairs(redis.call('ZRANGEBYLEX', LIST, '[' .. list .. '\n', '(' .. list .. '\n~')) do
+  answer[i + 1] = string.match(entry, '^[^\n]*\n%d+\n(.*)$')
 end
 touch()
 return answer

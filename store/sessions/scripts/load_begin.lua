@@ -1,8 +1,10 @@
--- Claims the loading of a user's state. ARGV: now (ms), token, milliseconds the claim lasts.
--- Answers loaded, busy (somebody else is at it) or go. loading, a hash: token, pending (how much waits in that list).
+-- Claims the load of a user's state.
+-- ARGV: now (ms), token of the loader, time that the claim lasts (ms).
+-- Returns 'loaded' (nothing to do), 'busy' (another loader has the claim) or 'go'.
+local token, claim_ms = ARGV[2], ARGV[3]
 if loaded() then return 'loaded' end
-if redis.call('HSETNX', LOADING, 'token', ARGV[2]) == 0 then return 'busy' end
-redis.call('PEXPIRE', LOADING, ARGV[3])
+if redis.call('HSETNX', LOADING, 'token', token) == 0 then return 'busy' end
+redis.call('PEXPIRE', LOADING, claim_ms)
 redis.call('DEL', PENDING)
-forget()
+drop_state()
 return 'go'

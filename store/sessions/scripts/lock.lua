@@ -1,22 +1,23 @@
--- Takes the user's lock and reads what a change needs to know, or waits in line: who is given the lock by its holder is told on
--- their server's channel ("granted"), and calls this again.
--- ARGV: now (ms), owner, server, milliseconds the lock lasts, conversations ...
--- Answers {0, ms until it ends by itself} or {1, fence, epoch or '', clock, record or '', ...}. The fence never repeats while
--- time does not go back: it is at least the time.
-local held, entry = redis.call('GET', LOCK), ARGV[3] .. ' ' .. ARGV[2]
-if held and held ~= ARGV[2] then
-  if not redis.call('LPOS', QUEUE, entry) then redis.call('RPUSH', QUEUE, entry) end
-  redis.call('PEXPIRE', QUEUE, 15000)
+-- Takes the user's lock and reads what a change needs, or puts the caller into the queue. A holder that releases the
+-- lock hands it to the first in the queue, whose server gets a frame, and then calls this again.
+-- ARGV: now (ms), owner, server, time that the lock lasts (ms), conversations.
+-- Returns { 0, time until the lock ends by itself (ms) } or { 1, fence, epoch or '', clock, record or '', ... }. No
+-- fence is given twice as long as clocks do not go back, even if the last one was evicted: it is at least the time.
+local owner, server, lock_ms, first_conversation = ARGV[2], ARGV[3], ARGV[4], 5
+local holder, waiter = redis.call('GET', LOCK), server .. ' ' .. owner
+if holder and holder ~= owner then
+  if not redis.call('LPOS', QUEUE, waiter) then redis.call('RPUSH', QUEUE, waiter) end
+  redis.call('PEXPIRE', QUEUE, QUEUE_MS)
   return { 0, redis.call('PTTL', LOCK) }
 end
-if not held then redis.call('LREM', QUEUE, 0, entry) end
+if not holder then redis.call('LREM', QUEUE, 0, waiter) end
 local epoch = loaded()
 local fence = math.max((tonumber(redis.call('GET', FENCE)) or 0) + 1, NOW)
-local token = ARGV[2] .. ':' .. int(fence)
+local token = owner .. ':' .. int(fence)
 redis.call('SET', FENCE, int(fence), 'PX', IDLE_MS)
-redis.call('SET', LOCK, token, 'PX', ARGV[4])
+redis.call('SET', LOCK, token, 'PX', lock_ms)
 if not epoch then return { 1, int(fence), '', '0' } end
 redis.call('HSET', META, 'held', token)
 local answer = { 1, int(fence), epoch, redis.call('HGET', META, 'clock') }
-for i = 5, #ARGV do answer[i] = redis.call('HGET', SESSIONS, ARGV[i]) or '' end
+for i = first_conversation, #ARGV do answer[#answer + 1] = redis.call('HGET', SESSIONS, ARGV[i]) or '' end
 return answer

@@ -1,10 +1,11 @@
--- Gives the user's lock back if it is still ours, and our place in line. ARGV: now (ms), token or owner, server, whether what
--- MongoDB holds may be more than what this state does (0/1): then it is loaded anew.
-redis.call('LREM', QUEUE, 0, ARGV[3] .. ' ' .. ARGV[2])
-if ARGV[4] == '1' then
-  forget()
+-- Releases the user's lock if it is still the caller's, and takes the caller out of the queue.
+-- ARGV: now (ms), token or owner, server, 1 if MongoDB may hold more than the cached state, which is dropped then.
+local token, server, drops_state = ARGV[2], ARGV[3], ARGV[4] == '1'
+redis.call('LREM', QUEUE, 0, server .. ' ' .. token)
+if drops_state then
+  drop_state()
   redis.call('DEL', LOADING)
 end
-local held = redis.call('GET', LOCK)
-if held and (held == ARGV[2] or string.sub(held, 1, #ARGV[2] + 1) == ARGV[2] .. ':') then release(held) end
+local holder = redis.call('GET', LOCK)
+if holder and (holder == token or string.sub(holder, 1, #token + 1) == token .. ':') then release_lock(holder) end
 return 1

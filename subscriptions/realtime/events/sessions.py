@@ -1,13 +1,13 @@
-"""The event of changed sessions, and the reasons for it."""
+"""The event of changed sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Self
 
 from store.base.ids import ConversationId, UserId, gateway_id
+from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from subscriptions.realtime.events.base import (
     Event,
@@ -18,22 +18,6 @@ from subscriptions.realtime.events.base import (
     encode_entry,
 )
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
-
-
-class SyncReason(StrEnum):
-    """The reason why sessions changed. CATCH_UP is never stored: a client catches up on changes of any reason."""
-
-    READ = "READ"
-    DELIVERED = "DELIVERED"
-    DELETE = "DELETE"
-    MUTE = "MUTE"
-    UNMUTE = "UNMUTE"
-    UNREAD = "UNREAD"
-    PIN = "PIN"
-    UNPIN = "UNPIN"
-    CATEGORY = "CATEGORY"
-    MEMBERSHIP = "MEMBERSHIP"
-    CATCH_UP = "CATCH_UP"
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ async def test_an_edit_sent_after_a_later_recall_shows_no_content(
             assert {result["content"] for result in (await read_everywhere(process, user, sent)).values()} == {None}
     assert [event["message"]["content"] for event in await read_missed_events(api, bob, since)] == [None, None]
     # No event is missing, so the next one is delivered without reading the log.
-    monkeypatch.setattr("subscriptions.realtime.hub._PATIENCE_SECONDS", 3600)
+    monkeypatch.setattr("subscriptions.realtime.hub._REPAIR_DELAY_SECONDS", 3600)
     await api.send(alice, bob, "next")
     for listener in listeners:
         assert (await listener.next())["message"]["content"] == "next"

@@ -4,72 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 
 import pytest
 
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.events import current_cursor
-from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SET_UNREAD
+from tests.api.session_calls import (
+    ASSIGN,
+    CALLS,
+    DELETE,
+    FIRST_OF_EACH,
+    MUTE,
+    OUT_OF_RANGE,
+    PIN,
+    SET_UNREAD,
+    SessionCall,
+)
 
-
-@dataclass(frozen=True)
-class Call:
-    """One mutation: the reason in its event, and the mutations that must come first so that it changes something."""
-
-    query: str
-    reason: str
-    variables: Json = field(default_factory=dict)
-    before: tuple[str, ...] = ()
-    moves_write_ts: bool = False
-
-    @property
-    def field(self) -> str:
-        return "conversationIds" if self.query is ASSIGN else "conversationId"
-
-    def variables_for(self, conversation: str) -> Json:
-        target: Json = {"ids": [conversation]} if self.query is ASSIGN else {"id": conversation}
-        return self.variables | target
-
-    async def run(self, api: Api, user: str, conversation: str) -> Json:
-        """Run the mutation. Return the session that it answers with."""
-        (answer,) = (await api.data(user, self.query, **self.variables_for(conversation))).values()
-        (session,) = answer if isinstance(answer, list) else [answer]
-        assert isinstance(session, dict)
-        return session
-
-
-CALLS = {
-    "reading": Call(MARK_READ, "READ"),
-    "reading in part": Call(MARK_READ, "READ", {"seq": 1}),
-    "deleting": Call(DELETE, "DELETE", {"hard": False}),
-    "hard deleting": Call(DELETE, "DELETE", {"hard": True}, before=("pinning", "muting")),
-    "hard deleting a deleted session": Call(DELETE, "DELETE", {"hard": True}, before=("muting", "deleting")),
-    "muting": Call(MUTE, "MUTE", {"muted": True}),
-    "muting for a while": Call(MUTE, "MUTE", {"muted": True, "until": "2200-01-01T00:00:00.000Z"}),
-    "muting without an end": Call(MUTE, "MUTE", {"muted": True}, before=("muting for a while",)),
-    "unmuting": Call(MUTE, "UNMUTE", {"muted": False}, before=("muting",)),
-    "pinning": Call(PIN, "PIN", {"priority": 7}, moves_write_ts=True),
-    "changing the priority": Call(PIN, "PIN", {"priority": 1000}, before=("pinning",), moves_write_ts=True),
-    "unpinning": Call(PIN, "UNPIN", {"priority": 0}, before=("pinning",)),
-    "marking unread": Call(SET_UNREAD, "UNREAD", moves_write_ts=True),
-    "assigning": Call(ASSIGN, "CATEGORY", {"category": "work"}),
-    "changing the category": Call(ASSIGN, "CATEGORY", {"category": "home"}, before=("assigning",)),
-    "removing the category": Call(ASSIGN, "CATEGORY", {"category": None}, before=("assigning",)),
-}
-ONE_OF_EACH = ("reading", "deleting", "muting", "pinning", "marking unread", "assigning")
 CLOCKS = ("activeTs", "writeTs")
 
 calls = pytest.mark.parametrize("name", CALLS)
-one_of_each = pytest.mark.parametrize("name", ONE_OF_EACH)
+one_of_each = pytest.mark.parametrize("name", FIRST_OF_EACH)
 
 
 def remove_fields(names: tuple[str, ...], session: Json) -> Json:
     return {name: value for name, value in session.items() if name not in names}
 
 
-async def prepare(api: Api, call: Call, user: str, conversation: str) -> None:
+async def prepare(api: Api, call: SessionCall, user: str, conversation: str) -> None:
     for name in call.before:
         await CALLS[name].run(api, user, conversation)
     await api.wait_until_idle()
@@ -263,14 +226,7 @@ async def test_a_change_needs_a_token(api: Api, name: str) -> None:
 @pytest.mark.parametrize("target", ["known", "unknown"])
 @pytest.mark.parametrize(
     ("query", "variables", "invalid_field"),
-    [
-        (MARK_READ, {"seq": -1}, "upToSeq"),
-        (MUTE, {"muted": True, "until": "2020-01-01T00:00:00.000Z"}, "until"),
-        (MUTE, {"muted": False, "until": "2200-01-01T00:00:00.000Z"}, "until"),
-        (PIN, {"priority": 1001}, "priority"),
-        (PIN, {"priority": -1}, "priority"),
-        (ASSIGN, {"category": ""}, "categoryId"),
-    ],
+    OUT_OF_RANGE,
 )
 async def test_an_argument_out_of_range_is_refused_for_any_target(
     api: Api, query: str, variables: Json, invalid_field: str, target: str
@@ -279,7 +235,7 @@ async def test_an_argument_out_of_range_is_refused_for_any_target(
     device = await api.listen(alice, LIVE_SESSIONS)
     before = await api.session(alice, conversation)
     stored = await api.stored_documents()
-    call = Call(query, "", variables)
+    call = SessionCall(query, "", variables)
     refusal = await api.expect_refusal(alice, query, **call.variables_for(conversation if target == "known" else "g_1"))
     assert refusal == Refusal("INVALID_INPUT", invalid_field)
     assert await api.stored_documents() == stored

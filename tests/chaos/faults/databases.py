@@ -40,14 +40,14 @@ _PRIMARY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class DatabaseUrls:
     """The databases' URLs for one server."""
 
     mongo_url: str
     redis_url: str
 
 
-class Databases:
+class FaultyDatabases:
     """The database processes, for the time of a `with` block. They end with this process, however it ends.
 
     Calls block for as long as the change takes, never for the duration of a fault.
@@ -70,9 +70,9 @@ class Databases:
         return f"mongodb://{hosts}/?replicaSet={_SET}"
 
     @property
-    def addresses(self) -> list[Addresses]:
+    def addresses(self) -> list[DatabaseUrls]:
         """The URLs for each server."""
-        return [Addresses(self.mongo_url, redis_url(port)) for port in self._links[MEMBERS:]]
+        return [DatabaseUrls(self.mongo_url, redis_url(port)) for port in self._links[MEMBERS:]]
 
     @property
     def redis_links(self) -> range:

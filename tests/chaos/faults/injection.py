@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from tests.chaos.faults.databases import MEMBERS, Databases, freeze_process
-from tests.chaos.faults.servers import Servers
+from tests.chaos.faults.databases import MEMBERS, FaultyDatabases, freeze_process
+from tests.chaos.faults.servers import FaultyServers
 from tests.chaos.judges.history import History
 
 LINK_MODES = ("stall", "mute", "slow", "lossy", "cut")
@@ -62,7 +62,13 @@ class Faults:
     """Injects the faults of one run."""
 
     def __init__(
-        self, servers: Servers, databases: Databases, users: list[str], prefix: str, history: History, seed: int
+        self,
+        servers: FaultyServers,
+        databases: FaultyDatabases,
+        users: list[str],
+        prefix: str,
+        history: History,
+        seed: int,
     ) -> None:
         """Prepare. prefix: of the keys in Redis."""
         self._servers = servers

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from server.embedded import ports
-from tests.chaos.faults.databases import Addresses, freeze_process
-from tests.chaos.tally import Tally
+from tests.chaos.faults.databases import DatabaseUrls, freeze_process
+from tests.chaos.tally import RunTally
 from tests.processes import ServerProcess, start_server, until_ready
 
 SETTINGS = {"ws_max_queued_events": "100", "ws_ping_interval_seconds": "5"}
@@ -26,11 +26,11 @@ _EXPECTED_ERRORS = frozenset({"redis_is_away"})
 """Error events that a server logs rightly."""
 
 
-class Servers:
+class FaultyServers:
     """Server processes on one database. Each keeps its port."""
 
     def __init__(
-        self, addresses: Sequence[Addresses], folder: Path, database: str, clocks: Sequence[float], tally: Tally
+        self, addresses: Sequence[DatabaseUrls], folder: Path, database: str, clocks: Sequence[float], tally: RunTally
     ) -> None:
         """Prepare the servers.
 

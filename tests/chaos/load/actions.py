@@ -51,7 +51,7 @@ class Actor:
         self.rng = device.rng
 
     async def act(self, until: float, pause: float, first: str) -> None:
-        """Act until a time of the monotonic clock, with pauses of that many seconds on average, after one action first."""
+        """Act until a time of the monotonic clock, with pauses of that many seconds on average."""
         await self.do(first)
         while await self._rest(until, pause):
             await self.do(self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0])

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from tests.chaos.judges.history import Json
 from tests.chaos.load.documents import DOCUMENTS
-from tests.chaos.tally import Tally
+from tests.chaos.tally import RunTally
 from tests.processes import ServerProcess, token
 from tests.protocol.peer import open_socket
 
@@ -81,10 +81,10 @@ def _value(operation: str, answer: Json) -> Any:
     return value
 
 
-class Connection:
+class LoadConnection:
     """One acknowledged WebSocket of a device. `run` hands over the events, in order."""
 
-    def __init__(self, socket: ClientConnection, tally: Tally) -> None:
+    def __init__(self, socket: ClientConnection, tally: RunTally) -> None:
         self._socket = socket
         self._tally = tally
         self._ids = itertools.count()
@@ -99,7 +99,7 @@ class Connection:
         """True if the device stopped reading at any time."""
 
     @classmethod
-    async def open(cls, server: ServerProcess, user: str, tally: Tally, *, small_buffer: bool) -> Connection:
+    async def open(cls, server: ServerProcess, user: str, tally: RunTally, *, small_buffer: bool) -> LoadConnection:
         """Connect and authenticate.
 
         Args:

@@ -17,7 +17,7 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed
 
 from tests.chaos.judges.history import Json
-from tests.chaos.load.connection import RETRIED, AnswerLost, Connection, RequestFailed, retry_delay
+from tests.chaos.load.connection import RETRIED, AnswerLost, LoadConnection, RequestFailed, retry_delay
 from tests.chaos.load.documents import LIVE_SESSIONS, live_messages
 from tests.chaos.load.event_chain import EventChain
 from tests.chaos.load.load_state import LoadState
@@ -27,7 +27,7 @@ from tests.chaos.load.view import View
 
 
 @dataclass
-class Subscription:
+class DeviceSubscription:
     """A subscription that a device keeps across all its connections."""
 
     document: str
@@ -65,8 +65,8 @@ class Device(Requester):
         self._follows_one = self.rng.random() < 0.3
         self._active: dict[str, int] = {}
         self._subscriptions = {
-            "sync": Subscription(LIVE_SESSIONS, self._hear_sync),
-            "live": Subscription(self._document, self._hear_live),
+            "sync": DeviceSubscription(LIVE_SESSIONS, self._hear_sync),
+            "live": DeviceSubscription(self._document, self._hear_live),
         }
 
     @property
@@ -112,7 +112,9 @@ class Device(Requester):
             new = False
             server = self.load.servers.pick(self.rng)
             try:
-                connection = await Connection.open(server, self.user, self.load.tally, small_buffer=self._small_buffer)
+                connection = await LoadConnection.open(
+                    server, self.user, self.load.tally, small_buffer=self._small_buffer
+                )
             except AnswerLost as lost:
                 self.load.tally.closes[str(lost)] += 1
                 await asyncio.sleep(pause * self.rng.uniform(0.5, 1.5))
@@ -140,7 +142,7 @@ class Device(Requester):
         for subscription in self._subscriptions.values():
             subscription.cursor = last["cursor"]
 
-    async def _use(self, connection: Connection) -> tuple[str, str]:
+    async def _use(self, connection: LoadConnection) -> tuple[str, str]:
         reading = asyncio.create_task(connection.run())
         self._choose_followed()
         try:
@@ -159,9 +161,9 @@ class Device(Requester):
         names = sorted(name for name in self.view.sessions if not name.startswith("b_"))
         if self._follows_one and self.followed is None and names:
             self.followed = self.rng.choice(names)
-            self._subscriptions["one"] = Subscription(self._document, self._hear_one, {"id": self.followed})
+            self._subscriptions["one"] = DeviceSubscription(self._document, self._hear_one, {"id": self.followed})
 
-    def _note_end(self, connection: Connection, end: str, reason: str) -> None:
+    def _note_end(self, connection: LoadConnection, end: str, reason: str) -> None:
         tally = self.load.tally
         if end.isdigit() and int(end) not in RETRIED:
             tally.problem(f"{self.name}: closed with {end} {reason}, after which clients give up")
@@ -169,7 +171,7 @@ class Device(Requester):
             tally.problem(f"{self.name}: closed with {end} {reason}, though it read and answered")
         tally.closes[f"{end}{' after a stall' if connection.stalled and end.isdigit() else ''}"] += 1
 
-    async def _subscribe(self, connection: Connection, name: str) -> None:
+    async def _subscribe(self, connection: LoadConnection, name: str) -> None:
         subscription = self._subscriptions[name]
         subscription.caught_up = False
         match name:
@@ -198,7 +200,7 @@ class Device(Requester):
 
     # --- events
 
-    def _apply(self, name: str, subscription: Subscription, payload: Json) -> None:
+    def _apply(self, name: str, subscription: DeviceSubscription, payload: Json) -> None:
         if "data" not in payload:
             self._hear_end(name, subscription, payload)
             return
@@ -216,7 +218,7 @@ class Device(Requester):
         if self.view.has_questions:
             self._has_questions.set()
 
-    def _hear_end(self, name: str, subscription: Subscription, payload: Json) -> None:
+    def _hear_end(self, name: str, subscription: DeviceSubscription, payload: Json) -> None:
         """The server ended the subscription: begin it again."""
         error = (payload.get("errors") or [{}])[0]
         code = (error.get("extensions") or {}).get("code", "complete")
@@ -227,7 +229,7 @@ class Device(Requester):
         self._tasks = [task for task in self._tasks if not task.done()]
         self._tasks.append(asyncio.create_task(self._resubscribe_later(name, self.connection)))
 
-    async def _resubscribe_later(self, name: str, connection: Connection | None) -> None:
+    async def _resubscribe_later(self, name: str, connection: LoadConnection | None) -> None:
         await asyncio.sleep(self.rng.uniform(0.5, 1.5))
         if self.connection is connection:
             await self.resubscribe(name)

@@ -30,7 +30,7 @@ from datetime import datetime
 
 from subscriptions.realtime.replay import MOST_AHEAD
 from tests.chaos.judges.history import Json
-from tests.chaos.tally import Tally
+from tests.chaos.tally import RunTally
 
 _MARGIN_SECONDS = 2.0
 """A message that was created sooner after the chain began may have been known before."""
@@ -39,7 +39,7 @@ _MARGIN_SECONDS = 2.0
 class EventChain:
     """The events of one subscription of one device."""
 
-    def __init__(self, name: str, user: str, tally: Tally, skew: float = 0.0) -> None:
+    def __init__(self, name: str, user: str, tally: RunTally, skew: float = 0.0) -> None:
         """Start empty. skew: seconds by which the servers' clocks differ."""
         self._skew = skew
         self.began = float("inf")

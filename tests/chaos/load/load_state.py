@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import httpx
 
 from store.base.ids import parse_private
-from tests.chaos.faults.servers import Servers
+from tests.chaos.faults.servers import FaultyServers
 from tests.chaos.judges.history import History, Json
-from tests.chaos.tally import Tally
+from tests.chaos.tally import RunTally
 
 
 @dataclass
@@ -38,8 +38,8 @@ class SentMessage:
 class LoadState:
     """The state of one run."""
 
-    tally: Tally
-    servers: Servers
+    tally: RunTally
+    servers: FaultyServers
     http: httpx.AsyncClient
     users: list[str]
     history: History = field(default_factory=History)

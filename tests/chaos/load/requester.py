@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from tests.chaos.judges.history import Json
-from tests.chaos.load.connection import AnswerLost, Connection, RequestFailed, request_by_http
+from tests.chaos.load.connection import AnswerLost, LoadConnection, RequestFailed, request_by_http
 from tests.chaos.load.load_state import LoadState
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
@@ -30,7 +30,7 @@ class Requester:
         self.user = user
         self.name = name
         self.rng = rng
-        self.connection: Connection | None = None
+        self.connection: LoadConnection | None = None
 
     async def request_once(self, operation: str, **variables: Any) -> Any | None:
         """Send a request once. Returns None if the outcome is unknown. Raises RequestFailed for a final error."""

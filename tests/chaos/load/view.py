@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from tests.chaos.tally import Tally
+from tests.chaos.tally import RunTally
 from tests.naive_device import Json, NaiveDevice
 
 _OPENED = 6
@@ -39,7 +39,7 @@ def text_of(message: Json) -> Text:
 class View(NaiveDevice):
     """One device's copy."""
 
-    def __init__(self, user: str, tally: Tally, full: set[str], generation: int) -> None:
+    def __init__(self, user: str, tally: RunTally, full: set[str], generation: int) -> None:
         """Start empty.
 
         Args:

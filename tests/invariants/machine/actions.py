@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.api.client import Refusal
 from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
-from tests.invariants.machine.deployment import DOCUMENTS, TwoProcesses
+from tests.invariants.machine.deployment import DOCUMENTS, ClockedDeployment
 from tests.invariants.model.groups import GROUP_KINDS
 from tests.invariants.model.messages import REVISIONS
 from tests.invariants.model.sessions import Json, Op, SessionModel, gateway, private_conversation
@@ -43,7 +43,7 @@ FUTURE = "2099-01-02T03:04:05.678Z"
 class Actions:
     """Creates the mutations of one example. A `choice` is any number that selects from what exists."""
 
-    def __init__(self, users: Sequence[str], processes: TwoProcesses) -> None:
+    def __init__(self, users: Sequence[str], processes: ClockedDeployment) -> None:
         self.users = users
         self._processes = processes
         self._said = 0

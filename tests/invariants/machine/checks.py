@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.api.client import Refusal
-from tests.invariants.machine.deployment import SESSION, SYNC, TwoProcesses
+from tests.invariants.machine.deployment import SESSION, SYNC, ClockedDeployment
 from tests.invariants.model.conversation import ModelConversation
 from tests.invariants.model.groups import GROUP_KINDS
 from tests.invariants.model.messages import REVISIONS
@@ -48,7 +48,7 @@ class Mark:
 class Checks:
     """The model of one example, and what each user was last shown."""
 
-    def __init__(self, processes: TwoProcesses, users: Sequence[str], births: dict[str, str]) -> None:
+    def __init__(self, processes: ClockedDeployment, users: Sequence[str], births: dict[str, str]) -> None:
         self.model = SessionModel()
         self.step = 0
         self.losses = 0

@@ -110,7 +110,7 @@ def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
             return {"id": op.target}
 
 
-class TwoProcesses:
+class ClockedDeployment:
     """The processes and their loop, and the loss of their keys in Redis.
 
     `ids` are those of all messages that were seen, by conversation and seq.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tests.invariants.machine.deployment import GROUP, TwoProcesses
+from tests.invariants.machine.deployment import GROUP, ClockedDeployment
 from tests.invariants.model import messages
 from tests.invariants.model.conversation import Json
 from tests.invariants.model.sessions import SessionModel
@@ -35,7 +35,7 @@ MINE = "query { myGroups(first: 100) { edges { node { id } } } }"
 class Reading:
     """Reads through the processes of a deployment, and notes the ids of the messages."""
 
-    def __init__(self, processes: TwoProcesses) -> None:
+    def __init__(self, processes: ClockedDeployment) -> None:
         self._processes = processes
         self._times: dict[tuple[str, int, str, str], str] = {}
 

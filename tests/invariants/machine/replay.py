@@ -7,18 +7,18 @@ from collections import defaultdict
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Refusal, parse_refusal
 from tests.invariants.machine.checks import Checks, Mark
-from tests.invariants.machine.deployment import TwoProcesses
+from tests.invariants.machine.deployment import ClockedDeployment
 from tests.invariants.machine.model_device import LIVE_MESSAGES
 from tests.invariants.machine.received_events import ReceivedEvents
 
 
-async def replay(processes: TwoProcesses, watch: Checks, mark: Mark, name: str | None, process: int) -> None:
+async def replay(processes: ClockedDeployment, checks: Checks, mark: Mark, name: str | None, process: int) -> None:
     """Check that a replay since a mark has every event once, messages in order of seq, then CaughtUp.
 
     It may end in a reset only if Redis lost data. name: one conversation, which is refused to a user who never was a
     member.
     """
-    model = watch.model
+    model = checks.model
     try:
         heard = await processes.apis[process].subscribe(mark.user, LIVE_MESSAGES, since=mark.cursor, id=name)
     except RequestRefused as refused:
@@ -29,7 +29,7 @@ async def replay(processes: TwoProcesses, watch: Checks, mark: Mark, name: str |
         return
     assert name is None or model.conversations[name].has_had(mark.user), f"{mark.user} hears of {name}"
     received = ReceivedEvents(mark.user)
-    received.missed(model, mark.told, bursts=mark.bursts != watch.bursts)
+    received.missed(model, mark.told, bursts=mark.bursts != checks.bursts)
     created: defaultdict[str, list[int]] = defaultdict(list)
     while received.replaying:
         event = await heard.next()
@@ -38,7 +38,7 @@ async def replay(processes: TwoProcesses, watch: Checks, mark: Mark, name: str |
             created[event["message"]["conversationId"]].append(event["message"]["seq"])
     await heard.stop()
     assert heard.pop_events() == [], "it goes on after CaughtUp, though nothing happens"
-    assert not received.skipped or mark.losses != watch.losses, f"{mark.user} is to begin anew, and nothing was lost"
+    assert not received.skipped or mark.losses != checks.losses, f"{mark.user} is to begin anew, and nothing was lost"
     for where, seqs in created.items():
         assert seqs == sorted(seqs), f"{where}: {seqs}"
     wrong = received.wrong(model, only=name)

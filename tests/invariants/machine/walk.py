@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.invariants.machine.actions import Actions
 from tests.invariants.machine.checks import Checks, Mark, is_refused
-from tests.invariants.machine.deployment import SYNC, TwoProcesses
+from tests.invariants.machine.deployment import SYNC, ClockedDeployment
 from tests.invariants.machine.model_device import ModelDevice
 from tests.invariants.machine.reading import Reading
 from tests.invariants.machine.replay import replay
@@ -34,13 +34,13 @@ PROCESS = st.integers(0, 1)
 class Walk(RuleBasedStateMachine):
     """Rules, each followed by a check of everything that it may have changed."""
 
-    processes: ClassVar[TwoProcesses]
+    processes: ClassVar[ClockedDeployment]
 
     def __init__(self) -> None:
         super().__init__()
         processes = self.processes
-        self.sound = True
-        self.rough = False
+        self.is_consistent = True
+        self.is_disturbed = False
         self.devices: list[ModelDevice] = []
         self.marks: list[Mark] = []
         self.groups: dict[str, str] = {}
@@ -48,10 +48,10 @@ class Walk(RuleBasedStateMachine):
         self.users: list[str] = processes.run(processes.apis[0].create_users("ann", "ben", "cat", "dan", "eve"))
         self.tag = self.users[0].partition("-")[2]
         births = {user: processes.run(self._cursor(user)) for user in self.users}
-        self.acts = Actions(self.users, processes)
+        self.actions = Actions(self.users, processes)
         self.reading = Reading(processes)
         processes.ids.clear()
-        self.watch = Checks(processes, self.users, births)
+        self.checks = Checks(processes, self.users, births)
 
     async def _cursor(self, user: str) -> str:
         cursor: str = (await self.processes.apis[0].data(user, SYNC))["syncSessions"]["cursor"]
@@ -59,17 +59,17 @@ class Walk(RuleBasedStateMachine):
 
     @property
     def model(self) -> SessionModel:
-        return self.watch.model
+        return self.checks.model
 
     # --- doing
 
     def step(self, kind: str) -> None:
-        assert self.sound
-        self.sound = False
+        assert self.is_consistent
+        self.is_consistent = False
         self.processes.steps[kind] += 1
         self.processes.move_clocks((STEP_MS, STEP_MS))
-        self.watch.begin()
-        self.watch.pass_time()
+        self.checks.begin()
+        self.checks.pass_time()
 
     def do(self, op: Op, process: int, review: bool = True) -> None:
         self.step(op.kind)
@@ -81,19 +81,19 @@ class Walk(RuleBasedStateMachine):
             assert is_refused(answer, expected), f"expected {expected}, got {answer}"
             await self.processes.quiet()
             if expected is None:
-                self.watch.answered(op, answer)
-            await self.watch.check(self.watch.touched() | {op.user}, 1 - process)
+                self.checks.answered(op, answer)
+            await self.checks.check(self.checks.touched() | {op.user}, 1 - process)
             if review and op.target in self.model.conversations:
                 await self.review(op.target, op.user, process)
 
         self.processes.run(act())
-        self.sound = True
+        self.is_consistent = True
 
     async def review(self, name: str, user: str, process: int) -> None:
         """Check a conversation for the user who changed it, and for another one who may be no member."""
-        readers = {user, self.users[self.watch.step % len(self.users)]}
+        readers = {user, self.users[self.checks.step % len(self.users)]}
         for reader in sorted(readers):
-            await self.reading.look(self.model, reader, name, process, self.watch.step)
+            await self.reading.look(self.model, reader, name, process, self.checks.step)
         await self.reading.check_offline(self.model, max(readers), process)
 
     # --- time
@@ -111,17 +111,17 @@ class Walk(RuleBasedStateMachine):
 
     def _move_clocks(self, by: Sequence[int], process: int) -> None:
         self.step("time")
-        self.rough = True
+        self.is_disturbed = True
 
         async def act() -> None:
             self.processes.move_clocks(by)
             await self.processes.housekeeping()
-            self.watch.pass_time()
+            self.checks.pass_time()
             await self.processes.quiet()
-            await self.watch.check(self.users, process)
+            await self.checks.check(self.users, process)
 
         self.processes.run(act())
-        self.sound = True
+        self.is_consistent = True
 
     # --- harm
 
@@ -135,19 +135,19 @@ class Walk(RuleBasedStateMachine):
 
     def _lose(self, share: float, seed: int | None, noticed: bool) -> None:
         self.step("lose")
-        self.rough = True
+        self.is_disturbed = True
 
         async def act() -> None:
             await self.processes.quiet()
-            self.watch.losses += 1
+            self.checks.losses += 1
             lost = self.processes.lose(share, seed, {self.tag: ""} | self.groups)
             note(f"lost {[name for name in lost if '{u:' in name or '_' in name]}")
             if noticed:
                 await self.processes.housekeeping()
-                await self.watch.check(self.users, 0)
+                await self.checks.check(self.users, 0)
 
         self.processes.run(act())
-        self.sound = True
+        self.is_consistent = True
 
     # --- looking
 
@@ -157,19 +157,19 @@ class Walk(RuleBasedStateMachine):
         self.step("look")
 
         async def act() -> None:
-            await self.watch.check(self.users, process)
+            await self.checks.check(self.users, process)
             for user in self.users:
-                await self.watch.check_list(user, process)
+                await self.checks.check_list(user, process)
                 await self.reading.check_groups(self.model, user, process)
                 await self.reading.check_offline(self.model, user, process, 2)
             for name, conversation in self.model.conversations.items():
                 # For a private conversation, one outsider is enough.
                 outside = [user for user in self.users if user not in conversation.intervals]
                 for user in self.users if name.startswith("g_") else [*conversation.intervals, outside[0]]:
-                    await self.reading.look(self.model, user, name, process, self.watch.step)
+                    await self.reading.look(self.model, user, name, process, self.checks.step)
 
         self.processes.run(act())
-        self.sound = True
+        self.is_consistent = True
 
     @rule(who=WHO, which=ANY, size=st.sampled_from((1, 2, 3, 7)), process=PROCESS)
     def page(self, who: int, which: int, size: int, process: int) -> None:
@@ -179,11 +179,11 @@ class Walk(RuleBasedStateMachine):
             self.step("page")
             name = names[which % len(names)]
             self.processes.run(self.reading.page(self.model, self.users[who], name, process, size))
-            self.sound = True
+            self.is_consistent = True
 
     @rule(who=WHO)
     def keep_cursor(self, who: int) -> None:
-        self.marks.append(self.watch.mark(self.users[who], self.processes.run(self._cursor(self.users[who]))))
+        self.marks.append(self.checks.mark(self.users[who], self.processes.run(self._cursor(self.users[who]))))
 
     @rule(which=ANY, first=st.sampled_from((1, 2, 3, 100)), process=PROCESS)
     def catch_up(self, which: int, first: int, process: int) -> None:
@@ -193,11 +193,11 @@ class Walk(RuleBasedStateMachine):
         mark = self.marks[which % len(self.marks)]
 
         async def act() -> None:
-            await self.watch.check([mark.user], process)
-            await self.watch.catch_up(mark, first, process)
+            await self.checks.check([mark.user], process)
+            await self.checks.catch_up(mark, first, process)
 
         self.processes.run(act())
-        self.sound = True
+        self.is_consistent = True
 
     @rule(which=ANY, where=ANY, whole=st.booleans(), process=PROCESS)
     def replay(self, which: int, where: int, whole: bool, process: int) -> None:
@@ -207,8 +207,8 @@ class Walk(RuleBasedStateMachine):
         names = list(self.model.conversations)
         name = None if whole or not names else names[where % len(names)]
         mark = self.marks[which % len(self.marks)]
-        self.processes.run(replay(self.processes, self.watch, mark, name, process))
-        self.sound = True
+        self.processes.run(replay(self.processes, self.checks, mark, name, process))
+        self.is_consistent = True
 
     # --- devices
 
@@ -229,27 +229,27 @@ class Walk(RuleBasedStateMachine):
         else:
             self.processes.run(self._agree(device))
             self.processes.run(device.stop())
-        self.sound = True
+        self.is_consistent = True
 
     @rule()
     def agree(self) -> None:
         if not all(device.away for device in self.devices):
             self.step("agree")
             self.processes.run(self._agree(*(device for device in self.devices if not device.away)))
-            self.sound = True
+            self.is_consistent = True
 
     async def _agree(self, *devices: ModelDevice) -> None:
         """Check that devices agree with the model."""
-        if self.rough:
+        if self.is_disturbed:
             await self.processes.housekeeping()
-            self.rough = False
+            self.is_disturbed = False
         for device in devices:
-            await self.watch.check([device.user], 0)
+            await self.checks.check([device.user], 0)
             await device.agrees_with(self.model)
 
     def teardown(self) -> None:
         try:
-            if self.sound:
+            if self.is_consistent:
                 for device in self.devices:
                     if device.away:
                         self.processes.run(device.come_back(self.processes.apis[0], self.model))

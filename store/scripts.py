@@ -8,39 +8,50 @@ way: see `GENERATED`.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from store.conversations.lua_fields import lua_fields
-from store.sessions.script_constants import script_constants
+from store.conversations.lua_fields import lua_literals
+from store.redis.calls import Script
+from store.sessions.script_constants import fast_path_constants, script_constants
 
-GENERATED: Mapping[str, Callable[[], str]] = {"_fields": script_constants, "_conversation_fields": lua_fields}
-"""Lua text made by Python, by the name that `_INCLUDES` calls it.
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "_fast_path_constants": fast_path_constants,
+    "_constants": script_constants,
+}
+"""Lua text made by Python, by the name that `_INCLUDES` calls it."""
 
-The functions must not import anything of `store.redis`.
+LITERALS: Mapping[str, str] = lua_literals()
+"""Names that scripts use for stored field names.
+
+They are replaced by their literals when scripts are read: a constant would cost time at each call.
 """
 
-_FILES = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
+_LITERAL = re.compile(rf"\b(?:{'|'.join(LITERALS)})\b")
 
-_USER = ("_fields", "_user", "_sessions")
-_CONVERSATION = ("_conversation_fields", "_conversation")
+_FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
+
+_FAST_PATH = ("_not_cached", "_fast_path_constants", "_rules", "_fast_path")
+_USER_FUNCTIONS = ("_constants", "_user", "_sessions")
+_USER = ("_fast_path_constants", "_rules", *_USER_FUNCTIONS)
+_CONVERSATION = ("_conversation",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
-    "apply": ("_fields", "_plain", "_user", "_sessions", "_changes"),
+    "apply": (*_FAST_PATH, *_USER_FUNCTIONS, "_changes"),
     "attach": _USER,
-    "changed": _USER,
-    "folders": _USER,
+    "get_sessions": _USER,
+    "list_categories": _USER,
+    "list_changed": _USER,
     "list_names": _USER,
     "list_page": _USER,
+    "list_undelivered": _USER,
     "load_begin": _USER,
     "load_finish": (*_USER, "_changes"),
     "load_part": _USER,
     "lock": _USER,
-    "log_read": _USER,
-    "sessions_get": _USER,
-    "undelivered": _USER,
+    "read_log": _USER,
     "unlock": _USER,
     # store/conversations
     "change_group": _CONVERSATION,
@@ -63,21 +74,13 @@ _CLUSTER_GUARD = "_whole_slot"
 """Goes before every script on a Redis Cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A Lua script with the text it includes, and the SHA-1 digest that EVALSHA calls it by."""
-
-    name: str
-    source: str
-    digest: str
-
-
-def read_scripts(*, for_cluster: bool = False) -> dict[str, Script]:
+def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     """Return all scripts by name."""
     guard = (_CLUSTER_GUARD,) if for_cluster else ()
     scripts = {}
     for name, includes in _INCLUDES.items():
-        source = "".join(_text(part) for part in (*guard, *includes, name))
+        text = "".join(_text(part) for part in (*guard, *includes, name))
+        source = _LITERAL.sub(lambda match: LITERALS[match[0]], text)
         scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())
     return scripts
 

@@ -1,0 +1,26 @@
+-- Returns the sessions that moved after a position on the user's clock, oldest change first.
+-- ARGV: now (ms), position (ms), limit, position up to which only valid sessions are returned (ms).
+-- Returns {} if the state is not cached, else { epoch, clock, total, conversation, record, ... }.
+local after, remaining, valid_until = int(tonumber(ARGV[2])), tonumber(ARGV[3]), tonumber(ARGV[4])
+local epoch = loaded()
+if not epoch then return {} end
+local meta = redis.call('HMGET', META, 'clock', 'total')
+local answer = { epoch, meta[1], tonumber(meta[2]) or 0 }
+local step = valid_until > 0 and math.max(remaining, 500) or remaining
+while remaining > 0 do
+  local rows = redis.call('ZRANGEBYSCORE', INDEX, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, step)
+  if #rows == 0 then break end
+  local conversations = {}
+  for i = 1, #rows, 2 do conversations[#conversations + 1] = rows[i] end
+  for i, text in ipairs(redis.call('HMGET', SESSIONS, unpack(conversations))) do
+    after = rows[2 * i]
+    if tonumber(after) > valid_until or is_valid(conversations[i], cjson.decode(text)) then
+      answer[#answer + 1] = conversations[i]
+      answer[#answer + 1] = text
+      remaining = remaining - 1
+      if remaining == 0 then break end
+    end
+  end
+end
+touch()
+return answer
