@@ -12,7 +12,7 @@ import structlog
 
 from resolvers.base.app import Confab, Limits
 from resolvers.conversations.access import list_readable
-from resolvers.messages.revising import list_viewers
+from resolvers.conversations.visibility import list_viewers
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from schema.execution.engine import Engine

@@ -85,8 +85,8 @@ class UserLock:
 class UserLocks:
     """Locks by user, handed on in the order of asking.
 
-    Within a process waiters queue up; only the first of them stands in the queue in Redis. A server is told when the lock
-    is handed to its waiter.
+    Within a process waiters queue up; only the first of them is in the queue in Redis. The script that hands on the
+    lock notifies the waiter's server.
     """
 
     def __init__(
