@@ -82,7 +82,7 @@ async def test_refused_origins_are_logged(app: App) -> None:
         with pytest.raises(InvalidStatus):
             async with open_socket(f"ws://127.0.0.1:{app.served.port}/graphql", additional_headers={"Origin": FOREIGN}):
                 pass
-    refusals = [line for line in lines if line["event"] == "refused"]
+    refusals = [line for line in lines if line["event"] == "origin_refused"]
     assert [line["origin"] for line in refusals] == [FOREIGN] * 2
     assert all("CONFAB_CORS_ORIGINS" in line["reason"] for line in refusals)
 

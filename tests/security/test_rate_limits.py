@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from server.settings import Settings
+from server.settings import UNLIMITED, Settings, variable
 from store.base.ids import UserId
 from store.redis.cache import Cache
 from store.redis.keys import Keys
-from store.redis.scripts import read_scripts
+from store.scripts import read_scripts
 from store.users.rate_limits import RateLimit
 from tests.api.client import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_input, private_id
 from tests.api.conftest import OpenApi
@@ -44,7 +44,7 @@ async def server(redis_url: str, redis_prefix: str, seconds: ManualSeconds) -> A
     caches = []
 
     def create_limit(url: str = redis_url, per_minute: int = PER_MINUTE) -> RateLimit:
-        caches.append(Cache(url, prefix=redis_prefix))
+        caches.append(Cache(url, read_scripts, prefix=redis_prefix))
         return RateLimit(caches[-1], Keys(redis_prefix), "sends", per_minute, seconds)
 
     yield create_limit
@@ -250,8 +250,8 @@ async def test_connections_above_the_rate_have_a_retry_after(serve_app: ServeApp
 
 
 async def test_the_limits_apply_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    for rate in ("SENDS", "GROUP_CHANGES", "CONNECTIONS", "OPERATIONS"):
-        monkeypatch.delenv(f"CONFAB_{rate}_PER_MINUTE")
+    for rate in UNLIMITED:
+        monkeypatch.delenv(variable(rate))
     settings = Settings()
     assert (settings.sends_per_minute, settings.group_changes_per_minute) == (6_000, 1_200)
     assert (settings.connections_per_minute, settings.operations_per_minute) == (1_200, 60_000)
