@@ -32,7 +32,7 @@ from server.embedded import EmbeddedServers
 from store.redis.calls import Call
 from store.redis.client import RedisClient
 from store.redis.keys import Keys
-from store.redis.scripts import read_scripts
+from store.scripts import read_scripts
 
 _ROUNDS = 7
 _SCENARIOS = (("lone caller, 1 call", 1, 1), ("20 callers, 1 call", 20, 1), ("20 callers, 3 calls", 20, 3))
@@ -56,7 +56,7 @@ def words_of(call: Call) -> list[Any]:
 
 async def open_confab(url: str) -> Run:
     """Return the client of `store/redis/client.py`."""
-    client = RedisClient(url, Keys(""))
+    client = RedisClient(url, Keys(""), read_scripts)
     await client.load_scripts()
     return client.run
 

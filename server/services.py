@@ -12,7 +12,7 @@ import structlog
 
 from resolvers.base.app import Confab, Limits
 from resolvers.conversations.access import list_readable
-from resolvers.messages.revising import list_viewers
+from resolvers.conversations.visibility import list_viewers
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from schema.execution.engine import Engine
@@ -25,6 +25,7 @@ from store.base.tasks import end_tasks
 from store.mongo.client import Mongo
 from store.mongo.migrations import Migrator, NewerData
 from store.redis.cache import Cache
+from store.scripts import read_scripts
 from store.store import Store, build_store
 from store.users.rate_limits import RatesPerMinute
 from subscriptions.delivery.event_publisher import EventPublisher
@@ -106,7 +107,7 @@ async def open_services(
     default is START_WAIT_SECONDS.
     """
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
-    cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
+    cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
     rates = RatesPerMinute(
         settings.sends_per_minute,
         settings.group_changes_per_minute,

@@ -82,7 +82,7 @@ def build_store(
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
-    locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches)
+    locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     return Store(
         mongo=mongo,
         cache=cache,

@@ -57,13 +57,15 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _wait_for_databases() -> Iterator[None]:
-    """Services are complete when `open_services` returns, however slow the machine is.
+def _long_deadlines() -> Iterator[None]:
+    """Use long deadlines, so that no test depends on the speed of the machine.
 
-    In production they start after two seconds, and answer UNAVAILABLE until the databases are prepared.
+    In production, services start after two seconds, and answer UNAVAILABLE until the databases are prepared. Requests
+    wait 12 s for a load, or for a change of a group, before they answer UNAVAILABLE.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("server.services.START_WAIT_SECONDS", 120.0)
+        patch.setattr("store.redis.single_flight._TIMEOUT_SECONDS", 60.0)
         yield
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from store.base.ids import ConversationId, UserId, parse_private
 from store.conversations.conversation import Member
+from store.store import Store
 
 SeqRange = tuple[int, int | None]
 """First and last readable seq, ends included; None: no end."""
@@ -34,3 +36,16 @@ def clip_ranges(ranges: Sequence[SeqRange], first: int, last: int) -> list[tuple
     """Return the parts of the ranges between two seqs, ends included."""
     clipped = [(max(a, first), last if b is None else min(b, last)) for a, b in ranges]
     return [(a, b) for a, b in clipped if a <= b]
+
+
+async def list_viewers(store: Store, conversation: ConversationId, seq: int) -> list[UserId]:
+    """Return the current members of a conversation who can read the message at a seq."""
+    people = parse_private(conversation)
+    if people is not None:
+        return list(people[:2])
+    head = await store.conversations.find(conversation)
+    if head is None or head.group is None:
+        return []
+    full_history = head.group.full_history
+    members = [member for member in await store.conversations.list_members(conversation) if member.is_current]
+    return [m.user for m in members if is_visible(seq, visible_ranges(m, full_history=full_history))]

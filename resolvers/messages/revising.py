@@ -9,12 +9,10 @@ from resolvers.base.checks import check_content
 from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access
-from resolvers.conversations.visibility import is_visible, visible_ranges
 from resolvers.groups.group_rules import is_moderator
 from resolvers.messages.history import access_message
-from store.base.ids import ConversationId, UserId, parse_private
+from store.base.ids import UserId
 from store.messages.message import Message, MessageKind
-from store.store import Store
 
 _FIELD = "messageId"
 
@@ -66,16 +64,3 @@ async def _access_revisable(app: Confab, user: UserId, message: str) -> tuple[Me
     if found[0].kind is MessageKind.SYSTEM:
         raise InvalidInput("SYSTEM messages can't be edited or recalled", field=_FIELD)
     return found
-
-
-async def list_viewers(store: Store, conversation: ConversationId, seq: int) -> list[UserId]:
-    """Return the current members of a conversation who can read the message at a seq."""
-    people = parse_private(conversation)
-    if people is not None:
-        return list(people[:2])
-    head = await store.conversations.find(conversation)
-    if head is None or head.group is None:
-        return []
-    full_history = head.group.full_history
-    members = [member for member in await store.conversations.list_members(conversation) if member.is_current]
-    return [m.user for m in members if is_visible(seq, visible_ranges(m, full_history=full_history))]

@@ -13,7 +13,7 @@ from store.sessions.user_transactions import UserTransaction
 
 
 async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq: int) -> Session:
-    """Mark everything up to a seq as delivered. Never backwards. The senders get receipts; a mark of being unread stays.
+    """Mark everything up to a seq as delivered. Never backwards. Senders get receipts; a mark of being unread stays.
 
     Raises InvalidInput, for a gateway too; NotFound.
     """

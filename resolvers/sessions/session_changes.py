@@ -25,9 +25,9 @@ LATEST_MS = 253_402_300_799_999
 
 
 async def delete_session(app: Confab, user: UserId, conversation: str, *, hard: bool) -> Session:
-    """Delete the user's own view of a conversation: INVALID until its next countable message, nothing unread, no receipt.
+    """Delete the user's own view of a conversation: INVALID until its next countable message, nothing unread.
 
-    hard: The settings are forgotten too. Raises InvalidInput for a gateway; NotFound.
+    Senders get no receipt. hard: the settings are forgotten too. Raises InvalidInput for a gateway; NotFound.
     """
 
     def decide(session: Session) -> SetFields | None:

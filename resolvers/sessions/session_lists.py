@@ -1,4 +1,4 @@
-"""Sessions: the lists, their synchronisation, the totals. Changes are in `session_changes`."""
+"""Lists of sessions, their synchronisation, and totals. Changes are in `session_changes`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from store.sessions.session_store import Category, Snapshot, list_name
 from subscriptions.realtime.mailboxes import Position
 
 SYNC_MARGIN_MS = 5 * 60 * 1000
-"""How far before a cursor's time changes are sent again, where the user's state left the cache since it was given out.
-A message takes its time when its commit begins and is applied when that ended, on another server's clock."""
+"""Time before a cursor from which changes are sent again, if the user's state was loaded again since.
+
+A message takes its time when its commit begins, and is applied when that has ended, on another server's clock.
+"""
 
 OLDEST_CURSOR_MS = 30 * 24 * 3600 * 1000
-"""How old a cursor may be that was given out before the state was loaded anew."""
+"""Greatest age of a cursor from before the load of the state."""
 
 _ALL = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
-    """A page of the session list. `cursor`: synchronise from here after having shown it."""
+    """A page of the session list. `cursor`: the position to synchronise from after it."""
 
     page: Page[Session]
     total_unread: int
@@ -35,8 +37,8 @@ class SessionPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
-    """What changed. `reset`: the cursor could not be used, this begins anew."""
+class SessionChanges:
+    """Sessions that changed since a cursor. `reset`: the cursor could not be used, and the client starts over."""
 
     sessions: Sequence[Session]
     cursor: Position
@@ -46,7 +48,7 @@ class Delta:
 
 
 def sync_cursor(app: Confab, user: UserId, cursor: Position) -> str:
-    """A sync cursor as the API gives it out."""
+    """Return a position as the text that clients get."""
     return encode_sync(app.store.deployment.name, user, cursor)
 
 
@@ -58,8 +60,11 @@ async def list_sessions(
     sub_biz: str | None = None,
     category: str | None = None,
 ) -> SessionPage:
-    """Valid sessions as a person sees them: pinned first by priority, then by writeTs, newest first. Those of a subBiz, a
-    category or both; of neither: the main list, where a gateway stands for each subBiz."""
+    """Return a page of valid sessions: pinned ones first by priority, then by writeTs, newest first.
+
+    Those of a subBiz, of a category or of both; of neither: the main list, where a gateway represents each subBiz.
+    Raises InvalidInput.
+    """
     size = check_page_size(first, "first")
     check_sub_biz(sub_biz)
     check_category(category)
@@ -79,12 +84,12 @@ async def list_sessions(
 
 
 async def list_categories(app: Confab, user: UserId) -> list[Category]:
-    """The categories in use."""
+    """Return the categories in use."""
     return await app.store.sessions.list_categories(user)
 
 
 async def find_session(app: Confab, user: UserId, conversation: str) -> Session | None:
-    """The user's session of a conversation, deleted ones too; None where they have none."""
+    """Return the user's session of a conversation, a deleted one too, or None."""
     if kind_of(conversation) is None:
         return None
     session = await app.store.sessions.find(user, ConversationId(conversation))
@@ -92,26 +97,31 @@ async def find_session(app: Confab, user: UserId, conversation: str) -> Session 
 
 
 async def total_unread(app: Confab, user: UserId) -> int:
-    """The sum over valid sessions that are not muted."""
+    """Return the unread messages in valid sessions that are not muted."""
     return (await app.store.sessions.find_many(user, ())).total_unread
 
 
-async def sync_sessions(app: Confab, user: UserId, since: str | None, first: int | None) -> Delta:
-    """Sessions that changed since a cursor, oldest change first; all valid ones where there is no usable cursor."""
+async def sync_sessions(app: Confab, user: UserId, since: str | None, first: int | None) -> SessionChanges:
+    """Return sessions that changed since a cursor, oldest change first; without a usable cursor all valid ones.
+
+    Raises InvalidInput.
+    """
     size = check_page_size(first, "first")
     cursor = decode_sync(app.store.deployment.name, user, since) if since is not None else None
     return await changed_since(app, user, cursor, size, asked=since is not None)
 
 
-async def changed_since(app: Confab, user: UserId, cursor: Position | None, size: int, *, asked: bool) -> Delta:
-    """Like sync_sessions, for a cursor already read. asked: the client gave one, whether or not it could be read."""
+async def changed_since(
+    app: Confab, user: UserId, cursor: Position | None, size: int, *, asked: bool
+) -> SessionChanges:
+    """Like `sync_sessions`, for a decoded cursor. asked: the client gave a cursor, even if it could not be decoded."""
     after, began = (cursor.tick, cursor.began) if cursor else (0, _ALL)
     snapshot = await app.store.sessions.list_changed(user, after, size + 1, valid_until=began)
     if cursor is not None:
         if cursor.epoch != snapshot.epoch:
             if after < app.store.clock.now_ms() - OLDEST_CURSOR_MS:
                 return await changed_since(app, user, None, size, asked=True)
-            # The state was loaded anew since: its times are those of MongoDB, close to but not the same as before.
+            # The state was loaded again: its ticks are those of MongoDB, close to those before.
             after = max(0, min(after, snapshot.clock) - SYNC_MARGIN_MS)
             snapshot = await app.store.sessions.list_changed(user, after, size + 1, valid_until=0)
         elif after > snapshot.clock:
@@ -124,7 +134,7 @@ async def changed_since(app: Confab, user: UserId, cursor: Position | None, size
         end = Position(snapshot.epoch, snapshot.sessions[size - 1].active_ts, began=began)
     reset = asked and cursor is None
     app.hub.resets += reset
-    return Delta(sessions, end, has_more, snapshot.total_unread, reset=reset)
+    return SessionChanges(sessions, end, has_more, snapshot.total_unread, reset=reset)
 
 
 def _now(snapshot: Snapshot) -> Position:

@@ -1,4 +1,7 @@
-"""Commits what a use case decided on sessions, and publishes it. Locking and storing: `store/sessions/user_transactions.py`."""
+"""Commits what a use case decided on sessions, and publishes it.
+
+Locking and storing is in `store/sessions/user_transactions.py`.
+"""
 
 from __future__ import annotations
 

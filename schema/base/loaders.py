@@ -9,10 +9,9 @@ from strawberry.dataloader import DataLoader
 
 from resolvers.base.app import Confab
 from resolvers.conversations.access import Access, access_from, may_be_in
-from resolvers.conversations.visibility import is_visible
+from resolvers.conversations.visibility import is_visible, list_viewers
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
-from resolvers.messages.revising import list_viewers
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
 from store.base.ids import ConversationId, UserId

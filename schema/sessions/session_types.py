@@ -159,7 +159,7 @@ def session_connection(listed: session_lists.SessionPage) -> SessionConnection:
     )
 
 
-def session_delta(context: Context, delta: session_lists.Delta) -> SessionDelta:
+def session_delta(context: Context, delta: session_lists.SessionChanges) -> SessionDelta:
     """Return the GraphQL object of the changes since a cursor."""
     return SessionDelta(
         sessions=[session_from(session) for session in delta.sessions],

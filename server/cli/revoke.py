@@ -11,6 +11,7 @@ from store.base.errors import StoreError
 from store.base.ids import UserId, is_user_id
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
+from store.scripts import read_scripts
 from store.users.revocation_store import RevocationStore
 from subscriptions.realtime.revocations import CHECK_SECONDS, announce_revocations
 
@@ -25,7 +26,7 @@ async def revoke_tokens(settings: Settings, user: str, now: float) -> str:
         raise CommandError("A user id is 1 to 64 letters, digits, '.', '@' or '-', a letter or digit first.")
     revoked = {UserId(user): math.ceil(now * 1000)}
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
-    cache = Cache(settings.redis_url, prefix=settings.redis_prefix)
+    cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
     try:
         await _store(mongo, revoked)
         await _notify_servers(cache, revoked)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from server.errors import CommandError, mongo_error
 from server.settings import Settings, redact_url
 from store.base.errors import Unreachable
+from store.deployment.sharding import NotSharded, shard
 from store.mongo.client import Mongo
-from store.mongo.sharding import SHARD_KEYS, NotSharded, shard, shell_lines
+from store.mongo.sharding import SHARD_KEYS, shell_lines
 
 
 def print_commands(settings: Settings, report: Callable[[str], None]) -> None:

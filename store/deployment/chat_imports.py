@@ -17,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 
 from store.base.ids import ConversationId, UserId
 from store.mongo.client import Document, Mongo
-from store.users.user_store import USERS
+from store.mongo.collections import USERS
 
 IMPORTS = "imports"
 _DEMO = "demo"

@@ -14,6 +14,7 @@ from store.messages.outbox_entries import reserved_message_from
 from store.messages.revision_store import Revision, revision_from
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
+from store.sessions.session import session_from
 
 
 class Refusal(StrEnum):
@@ -75,15 +76,15 @@ class OutboxStore:
         if answer[0] != b"ok":
             return Refusal(answer[0].decode())
         _, seq, n, version, entry = answer
-        known = orjson.loads(record) if epoch and record else {"rn": -1, "ms": True}
+        session = session_from(message.sender, message.conversation, record) if epoch and record else None
         return ReservedMessage(
             message.with_place(seq, n),
             version.decode(),
             entry.decode(),
             sender_cached=bool(epoch),
             # Messages sent just before by the same sender may be among these: the record may not have them yet.
-            reads_unread=n - message.kind.countable > known["rn"],
-            reads_mentions="ms" in known,
+            reads_unread=session is None or n - message.kind.countable > session.read_n,
+            reads_mentions=session is None or bool(session.mentions),
         )
 
     async def reserve_change(

@@ -11,6 +11,7 @@ from typing import Any
 
 from store.base.ids import ConversationId, UserId, bucket_of
 
+USERS = "users"
 CONVERSATIONS = "conversations"
 MEMBERS = "members"
 MESSAGES = "messages"

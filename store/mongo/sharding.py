@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pymongo import IndexModel
-
-from store.messages.message_origins import OriginStore
-from store.mongo.client import Document, Mongo
-from store.mongo.collections import CLAIMS, CONVERSATIONS, MEMBERS, MESSAGES, ORIGINS, PLACE, RECEIPTS, SESSIONS
-from store.mongo.indexes import ensure_indexes
-from store.users.user_store import USERS
+from store.mongo.client import Document
+from store.mongo.collections import CLAIMS, CONVERSATIONS, MEMBERS, MESSAGES, ORIGINS, PLACE, RECEIPTS, SESSIONS, USERS
 
 SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     USERS: {"_id": "hashed"},
@@ -56,27 +51,3 @@ def shell_lines(database: str) -> list[str]:
 
 def _as_javascript(order: int | str) -> str:
     return f'"{order}"' if isinstance(order, str) else str(order)
-
-
-class NotSharded(Exception):
-    """The MongoDB that is connected to is not a sharded cluster."""
-
-
-async def shard(mongo: Mongo, database: str) -> int:
-    """Create the indexes and shard the collections. Idempotent. Returns how many messages were added to `origins`.
-
-    Raises:
-        NotSharded: MongoDB is no sharded cluster. Nothing was changed.
-        Unreachable: MongoDB does not answer, or a collection has another shard key already.
-    """
-    await mongo.ping()
-    if not mongo.is_sharded:
-        raise NotSharded
-    await ensure_indexes(mongo)
-    for collection, key in SHARD_KEYS.items():
-        if "hashed" in key.values():
-            await mongo.ensure_indexes(collection, [IndexModel(list(key.items()))])
-    added = await OriginStore(mongo).fill()
-    for command in shard_commands(database):
-        await mongo.run_admin(command)
-    return added

@@ -9,7 +9,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
-from store.redis.scripts import Script
+from store.redis.calls import Script
 
 Admit = Callable[[str, str], Awaitable[None]]
 """Called with the run id of the Redis behind a new connection, and its shard id in a cluster ("" elsewhere).

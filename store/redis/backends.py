@@ -17,7 +17,7 @@ import structlog
 
 from store.base.errors import StoreError
 from store.base.ids import ConversationId
-from store.redis.calls import Call
+from store.redis.calls import Call, ReadScripts
 from store.redis.client import RedisClient
 from store.redis.keys import Keys
 from store.redis.request_scope import current_prefix, request_prefix
@@ -97,9 +97,9 @@ class FallbackBackend:
 
     is_shared = False
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, read_scripts: ReadScripts) -> None:
         """Connect to nothing yet."""
-        self._client = RedisClient(url, Keys(""))
+        self._client = RedisClient(url, Keys(""), read_scripts)
         self._turns: WeakValueDictionary[ConversationId, asyncio.Lock] = WeakValueDictionary()
 
     @property

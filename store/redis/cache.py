@@ -13,7 +13,7 @@ from store.base.errors import Unreachable
 from store.base.ids import ConversationId
 from store.redis.admission import Admit
 from store.redis.backends import CacheBackend, FallbackBackend, SharedBackend
-from store.redis.calls import Call
+from store.redis.calls import Call, ReadScripts
 from store.redis.client import RedisClient
 from store.redis.keys import Keys
 
@@ -26,10 +26,11 @@ class Cache:
     `trips` counts the round trips that callers wait for, `background_trips` the others.
     """
 
-    def __init__(self, url: str, *, prefix: str = "") -> None:
+    def __init__(self, url: str, read_scripts: ReadScripts, *, prefix: str = "") -> None:
         """Connect to nothing yet. url: of a Redis or a cluster. prefix: of all key names."""
         self.keys = Keys(prefix)
-        self._redis = RedisClient(url, self.keys)
+        self._read_scripts = read_scripts
+        self._redis = RedisClient(url, self.keys, read_scripts)
         self._shared = SharedBackend(self._redis)
         self._fallback: FallbackBackend | None = None
         self._backend: CacheBackend = self._shared
@@ -49,7 +50,7 @@ class Cache:
     def use_fallback(self, url: str) -> None:
         """Run all calls on the Redis at a URL, which belongs to this process, until `leave_fallback`."""
         self._redis.drop()
-        self._backend = self._fallback = FallbackBackend(url)
+        self._backend = self._fallback = FallbackBackend(url, self._read_scripts)
 
     async def leave_fallback(self) -> None:
         """Run all calls on the deployment's Redis again, and empty the fallback.

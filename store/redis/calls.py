@@ -1,7 +1,8 @@
-"""One call to Redis as repositories write it, and its form in the Redis protocol (RESP)."""
+"""Calls to Redis as repositories write them, the scripts they name, and their form in the Redis protocol (RESP)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,19 @@ class Call:
     name: str
     keys: tuple[str, ...]
     args: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script with the text it includes, and the SHA-1 digest that EVALSHA calls it by."""
+
+    name: str
+    source: str
+    digest: str
+
+
+ReadScripts = Callable[[bool], Mapping[str, Script]]
+"""Returns all scripts by name. The argument tells whether they are for a Redis Cluster."""
 
 
 def encode_command(words: tuple[Any, ...]) -> bytes:

@@ -17,24 +17,23 @@ from redis.exceptions import NoScriptError
 
 from store.base.errors import Unreachable, translate_errors
 from store.redis.admission import ConnectionAdmission
-from store.redis.calls import Call, encode_command
+from store.redis.calls import Call, ReadScripts, encode_command
 from store.redis.cluster import ClusterNodes
 from store.redis.cluster_url import parse_cluster_url
 from store.redis.keys import Keys
 from store.redis.node import TIMEOUT_SECONDS, RedisNode
-from store.redis.scripts import read_scripts
 
 
 class RedisClient:
     """One Redis or one cluster."""
 
-    def __init__(self, url: str, keys: Keys) -> None:
+    def __init__(self, url: str, keys: Keys, read_scripts: ReadScripts) -> None:
         """Connect to nothing yet. keys: names of the generation that may be sent."""
         cluster_url = parse_cluster_url(url)
         self.url = url
         self.is_cluster = cluster_url is not None
         self._keys = keys
-        self._scripts = read_scripts(for_cluster=self.is_cluster)
+        self._scripts = read_scripts(self.is_cluster)
         self._evalsha = {name: ("EVALSHA", script.digest) for name, script in self._scripts.items()}
         self.admission = ConnectionAdmission(self._scripts.values(), is_cluster=self.is_cluster)
         self._redis: RedisNode | ClusterNodes

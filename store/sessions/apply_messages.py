@@ -1,7 +1,7 @@
-"""Messages as they are shown to users' states: the calls, as few as there can be, and what they answer.
+"""Applies messages to users' cached states: as few calls as possible, and what they return.
 
-Messages that are shown at the same time go to a user in one call, which costs little more than for one of them. Nearly all whom a
-message reaches have nothing to tell but where it came on their clock, and most of them not even that.
+Messages that are applied at the same time reach a user in one call, which costs little more than one message. For
+nearly all recipients the answer is only the place in their chain of events, and for most of those it is empty.
 """
 
 from __future__ import annotations
@@ -17,123 +17,131 @@ from store.sessions.apply_results import ApplyResult, parse_result, parse_result
 from store.sessions.session_rows import Tick
 
 MessageKind = Literal["own", "mention"]
-"""What a message that counts is to a user: their own, or one that mentions them."""
+"""Relation of a countable message to a user: their own, or one that mentions them."""
 
 Place = tuple[UserId, str, int, int]
 """A user, and an event's place in the user's chain: epoch, tick, tick before."""
 
-_NOTHING: tuple[Any, ...] = (1, [b"cold"])
-"""Done, and nobody listens; not in use."""
+_NOTHING_TO_PUBLISH: tuple[Any, ...] = (1, [b"cold"])
+"""Answers of users without connections: applied, with the message's time as the tick; not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageDelta:
-    """A message, and to whom it is to be shown. `kinds`: to whom it is more than a message of others. `event`: its entry in
-    their logs."""
+    """A message and the users whose sessions it changes.
+
+    Attributes:
+        entry: Its entry in their logs.
+        kinds: Its kind for users for which it is not just a message of another user.
+    """
 
     conversation: ConversationId
     seq: int
     n: int
     countable: bool
     at_ms: int
-    event: str
+    entry: str
     users: Sequence[UserId]
     kinds: Mapping[UserId, MessageKind]
 
     @property
     def text(self) -> str:
-        """As `_changes.lua` reads it."""
-        return f"{self.conversation} {self.seq} {self.n} {int(self.countable)} {self.at_ms} {self.event}"
+        """The form that scripts take: see MESSAGE_PATTERN in `script_constants.py`."""
+        return f"{self.conversation} {self.seq} {self.n} {int(self.countable)} {self.at_ms} {self.entry}"
 
 
 @dataclass(slots=True)
 class FanoutResult:
-    """What became of a message.
+    """The effect of a message.
 
-    `places`: of those whose states it changed, by the servers that hold their connections. `ticks`: where they are not the
-    message's own time. `others`: of whom there is more to know.
+    Attributes:
+        places: Places in the chains of users with connections, by the servers that hold these.
+        ticks: The ticks that differ from the message's time.
+        others: Full results, for the users whose answer has more than that.
     """
 
     places: dict[str, list[Place]] = field(default_factory=dict)
     ticks: list[Tick] = field(default_factory=list)
     others: list[tuple[UserId, ApplyResult]] = field(default_factory=list)
 
-    def place(self, server: str, place: Place) -> None:
-        """A server that is to be told."""
-        here = self.places.get(server)
-        if here is None:
+    def add_place(self, server: str, place: Place) -> None:
+        """Add a place for a server to deliver."""
+        places = self.places.get(server)
+        if places is None:
             self.places[server] = [place]
         else:
-            here.append(place)
+            places.append(place)
 
 
 class ApplyMessages:
-    """Shows messages of one conversation, in the order of their seqs."""
+    """Applies messages of one conversation, in the order of their seqs."""
 
-    def __init__(self, keys: Keys, now_ms: int, shows: Sequence[MessageDelta]) -> None:
+    def __init__(self, keys: Keys, now_ms: int, deltas: Sequence[MessageDelta]) -> None:
         self._keys = keys
-        self._shows = shows
-        self._asked: list[tuple[UserId, tuple[int, ...]]] = []
-        self._now_ms = max([now_ms, *(show.at_ms for show in shows)])
-        self._names: dict[bytes, str] = {}
+        self._deltas = deltas
+        self._called: list[tuple[UserId, tuple[int, ...]]] = []
+        """For each call its user, and the indexes of its messages."""
+        self._now_ms = max([now_ms, *(delta.at_ms for delta in deltas)])
+        self._servers: dict[bytes, str] = {}
 
     @property
     def size(self) -> int:
-        """How many calls there are."""
-        return len(self._asked)
+        """The number of calls."""
+        return len(self._called)
 
     def calls(self) -> list[Call]:
-        """The calls, to be made in this order. `read` reads what they answer."""
-        self._asked, apart = [], set().union(*(show.kinds for show in self._shows))
-        together: dict[UserId, tuple[int, ...]] = {}
-        for number, show in enumerate(self._shows):
-            for user in show.users:
-                if user in apart:
-                    self._asked.append((user, (number,)))
+        """Return the calls, to be made in this order. `read` reads their answers."""
+        separate_users = set().union(*(delta.kinds for delta in self._deltas))
+        self._called = []
+        shared: dict[UserId, tuple[int, ...]] = {}
+        for number, delta in enumerate(self._deltas):
+            for user in delta.users:
+                if user in separate_users:
+                    self._called.append((user, (number,)))
                 else:
-                    together[user] = (*together.get(user, ()), number)
-        plain: dict[tuple[int, ...], tuple[Any, ...]] = {}
-        texts = [show.text for show in self._shows]
+                    shared[user] = (*shared.get(user, ()), number)
+        texts = [delta.text for delta in self._deltas]
         calls = []
-        for user, (number,) in self._asked:
-            kind = self._shows[number].kinds.get(user, "message")
+        for user, (number,) in self._called:
+            kind = self._deltas[number].kinds.get(user, "message")
             calls.append(Call("apply", self._keys.user(user), (self._now_ms, "", kind, texts[number])))
-        for user, numbers in together.items():
-            args = plain.get(numbers)
+        args_by_messages: dict[tuple[int, ...], tuple[Any, ...]] = {}
+        for user, numbers in shared.items():
+            args = args_by_messages.get(numbers)
             if args is None:
-                each = [part for number in numbers for part in ("message", texts[number])]
-                args = plain[numbers] = (self._now_ms, "", *each)
+                changes = [part for number in numbers for part in ("message", texts[number])]
+                args = args_by_messages[numbers] = (self._now_ms, "", *changes)
             calls.append(Call("apply", self._keys.user(user), args))
-        self._asked += together.items()
+        self._called += shared.items()
         return calls
 
     def read(self, answers: Sequence[Any]) -> list[FanoutResult]:
-        """What became of each message."""
-        results = [FanoutResult() for _ in self._shows]
-        for (user, numbers), answer in zip(self._asked, answers, strict=True):
-            if answer in _NOTHING:
+        """Return the effect of each message."""
+        results = [FanoutResult() for _ in self._deltas]
+        for (user, numbers), answer in zip(self._called, answers, strict=True):
+            if answer in _NOTHING_TO_PUBLISH:
                 continue
             if answer[0] == b"routed":
-                self._read_told(results, user, numbers, answer)
+                self._read_routed(results, user, numbers, answer)
             elif answer[0] == b"ok":
-                for number, outcome in zip(numbers, parse_results(user, answer), strict=True):
-                    results[number].others.append((user, outcome))
+                for number, result in zip(numbers, parse_results(user, answer), strict=True):
+                    results[number].others.append((user, result))
             else:
                 for number in numbers:
                     results[number].others.append((user, parse_result(user, answer)))
         return results
 
-    def _read_told(
+    def _read_routed(
         self, results: Sequence[FanoutResult], user: UserId, numbers: Sequence[int], answer: Sequence[Any]
     ) -> None:
         epoch, previous, routes_at = answer[1].decode(), answer[2], 3 + len(numbers)
         for number, tick in zip(numbers, answer[3:routes_at], strict=True):
-            result, show = results[number], self._shows[number]
+            result, delta = results[number], self._deltas[number]
             for route in answer[routes_at:]:
-                name = self._names.get(route)
-                if name is None:
-                    name = self._names[route] = route.decode()
-                result.place(name, (user, epoch, tick, previous))
-            if tick != show.at_ms:
-                result.ticks.append(Tick(user, show.conversation, tick))
+                server = self._servers.get(route)
+                if server is None:
+                    server = self._servers[route] = route.decode()
+                result.add_place(server, (user, epoch, tick, previous))
+            if tick != delta.at_ms:
+                result.ticks.append(Tick(user, delta.conversation, tick))
             previous = tick

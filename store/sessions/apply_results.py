@@ -12,11 +12,11 @@ from store.sessions.session import Session, session_from
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What a change did to a user's cached state.
+    """The effect of a change on a user's cached state.
 
     Attributes:
-        changed: False if it had been applied before or changes nothing (`sessions` has the session then), or if the state
-            is not cached (`sessions` is empty then).
+        changed: False if it had been applied before or changes nothing (`sessions` has the session then), or if the
+            state is not cached (`sessions` is empty then).
         epoch: The cached state's epoch.
         routes: The servers that hold connections of the user.
         sessions: All sessions that moved, gateways last.

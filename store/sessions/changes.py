@@ -28,7 +28,7 @@ from store.sessions.session import Session
 
 
 class Change(Protocol):
-    """What happens to one session of a user, or to several as one event."""
+    """A change of one session of a user, or of several as one event."""
 
     kind: ClassVar[str]
     """Name of the function in `_changes.lua`."""
@@ -71,7 +71,7 @@ class SetFields:
     moves_write_ts: bool = False
 
     def is_needed(self, session: Session) -> bool:
-        """Return True if it changes the session: a field, or the mark of being unread, which every change takes away."""
+        """Return True if it changes a field, or takes away the mark of being unread, as every change does."""
         return session.unread_status or any(field.of(session) != value for field, value in self.values.items())
 
     def row_update(self, at: int) -> dict[str, Any]:

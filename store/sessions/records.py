@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from store.base.ids import ConversationId, UserId, gateway_id, parse_private
+from store.conversations.conversation_fields import ConversationField as Head
 from store.mongo.client import Document
 from store.sessions.fields import (
     IN_ROW_AND_RECORD,
@@ -24,7 +25,11 @@ LATE_SEQS = 500
 """Number of a conversation's newest messages that may be on their way."""
 
 HEAD_PROJECTION = dict.fromkeys(
-    ("s", "n", "at", "w", "r0", "r1", "d0", "d1", "sb", "ma", "q0", "m0", "q1", "m1", "dt"), 1
+    (
+        *(Head.SEQ, Head.N, Head.MOVED_AT, Head.WRITTEN_AT, Head.SUB_BIZ, Head.MENTIONS_ALL, Head.ENDED_AT_MS),
+        *(name for sides in (Head.READ, Head.DELIVERED, Head.WROTE_SEQ, Head.WROTE_N) for name in sides),
+    ),
+    1,
 )
 
 Records = list[tuple[ConversationId, dict[str, Any]]]
@@ -42,7 +47,7 @@ def record_from(
     last_readable_seq = row.get(LAST_READABLE_SEQ)
     if last_readable_seq is not None:
         head = _head_for_former_member(head, row, active_ts)
-    write_seq, n = head["s"], head["n"]
+    write_seq, n = head[Head.SEQ], head[Head.N]
     # A writer that died half way may have left positions past the newest message.
     read_seq, read_n, delivered_seq = min(row[_R], write_seq), min(row[_RN], n), min(row[_D], write_seq)
     people = parse_private(conversation)
@@ -50,28 +55,30 @@ def record_from(
     if people is not None:
         side = 0 if people[0] == user else 1
         peer = 1 - side
-        peer_read_seq, peer_delivered_seq = head.get(f"r{peer}", 0), head.get(f"d{peer}", 0)
-        if read_seq < head.get(f"q{side}", 0):
+        peer_read_seq, peer_delivered_seq = head.get(Head.READ[peer], 0), head.get(Head.DELIVERED[peer], 0)
+        if read_seq < head.get(Head.WROTE_SEQ[side], 0):
             # Sending reads.
-            read_seq, read_n = head[f"q{side}"], head[f"m{side}"]
+            read_seq, read_n = head[Head.WROTE_SEQ[side]], head[Head.WROTE_N[side]]
             delivered_seq = max(delivered_seq, read_seq)
-    committed_at = head.get("at", 0)
+    committed_at = head.get(Head.MOVED_AT, 0)
     # Not what was written before the user joined, even if it became durable after that.
-    written_at = head.get("w", 0) if n > row.get(JOINED_N, -1) else 0
-    mentions = sorted(seq for seq in {*row.get(_MENTIONS, ()), *head.get("ma", ())} if read_seq < seq <= write_seq)
+    written_at = head.get(Head.WRITTEN_AT, 0) if n > row.get(JOINED_N, -1) else 0
+    mentions = sorted(
+        seq for seq in {*row.get(_MENTIONS, ()), *head.get(Head.MENTIONS_ALL, ())} if read_seq < seq <= write_seq
+    )
     record = record_of(
         write_seq=write_seq,
         n=n,
         acknowledged_seq=read_seq,
         read_n=read_n,
         received_seq=delivered_seq,
-        active_ts=max(active_ts, head.get("dt", 0), committed_at),
+        active_ts=max(active_ts, head.get(Head.ENDED_AT_MS, 0), committed_at),
         write_ts=max(row.get(_W, 0), written_at),
         peer_read_seq=peer_read_seq,
         peer_delivered_seq=peer_delivered_seq,
         mentions=mentions[-MOST_MENTIONS:] or None,
-        sub_biz=people[2] if people is not None else head.get("sb"),
-        dissolved=1 if "dt" in head else None,
+        sub_biz=people[2] if people is not None else head.get(Head.SUB_BIZ),
+        dissolved=1 if Head.ENDED_AT_MS in head else None,
         last_readable_seq=last_readable_seq,
         # Some of the newest messages may be durable and not applied yet: applying them is news to the user.
         gaps=[max(1, write_seq - LATE_SEQS + 1), write_seq] if committed_at > now_ms - LATE_MS else None,
@@ -81,9 +88,15 @@ def record_from(
 
 def _head_for_former_member(head: Document, row: Document, active_ts: int) -> Document:
     """Return the head as it was when the user left; of later events only the end of the group is visible."""
-    lasting = {name: head[name] for name in ("sb", "dt") if name in head}
-    visible = {"s": row[LAST_READABLE_SEQ], "n": row[LAST_READABLE_N], "at": active_ts, "w": 0}
-    return visible | {"ma": head.get("ma", ())} | lasting
+    lasting = {name: head[name] for name in (Head.SUB_BIZ, Head.ENDED_AT_MS) if name in head}
+    visible = {
+        Head.SEQ: row[LAST_READABLE_SEQ],
+        Head.N: row[LAST_READABLE_N],
+        Head.MOVED_AT: active_ts,
+        Head.WRITTEN_AT: 0,
+        Head.MENTIONS_ALL: head.get(Head.MENTIONS_ALL, ()),
+    }
+    return visible | lasting
 
 
 def _settings_from(row: Document, now_ms: int) -> tuple[dict[str, Any], int]:

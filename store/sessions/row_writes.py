@@ -47,7 +47,7 @@ def message_updates(reserved: ReservedMessage) -> list[Update]:
 def unmention_updates(message: Message, occupant: Mapping[str, Any]) -> list[UpdateOne]:
     """Return the updates that take back a message's mentions because another message has its place.
 
-    occupant: the other message's document. Users whom it mentions too keep the mention.
+    occupant: the other message's document. Users that it mentions too keep the mention.
     """
     return [
         UpdateOne({"_id": session_row_id(user, message.conversation)}, {"$pull": {_MENTIONS: message.seq}})

@@ -16,7 +16,7 @@ IDLE_MS = 24 * 3600 * 1000
 """Time after its last use at which a cached state is dropped."""
 
 TOUCH_INTERVAL_MS = 3600 * 1000
-"""How often a cached state in use gets more time to live."""
+"""Interval at which a cached state in use gets more time to live."""
 
 PENDING_MS = 60_000
 """Time that changes wait for the end of a load."""
@@ -46,9 +46,10 @@ def fast_path_constants() -> str:
     form = ",".join(f'"{name}":%.0f' for name in fixed)
     pattern = ",".join(f'"{name}":(%d+)' for name in fixed)
     peer = [Session.peer_read_seq.stored, Session.peer_delivered_seq.stored]
-    finds = " or ".join(f"""find(rest, '"{field.stored}":', 1, true)""" for field in FIELDS if field.lists)
+    finds = "\n    or ".join(f"""find(rest, '"{field.stored}":', 1, true)""" for field in FIELDS if field.lists)
     return f"""\
-local LOG_LENGTH, IDLE_MS, TOUCH_INTERVAL_MS, PRIORITY_WEIGHT = {LOG_LENGTH}, {IDLE_MS}, {TOUCH_INTERVAL_MS}, {PRIORITY_WEIGHT}
+local LOG_LENGTH, IDLE_MS, TOUCH_INTERVAL_MS = {LOG_LENGTH}, {IDLE_MS}, {TOUCH_INTERVAL_MS}
+local PRIORITY_WEIGHT = {PRIORITY_WEIGHT}
 local MESSAGE_PATTERN = '{MESSAGE_PATTERN}'
 local FIXED_FORM = '{{{form}'
 local FIXED_PATTERN = '^{{{pattern}(.*)}}$'

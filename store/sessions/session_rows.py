@@ -23,7 +23,10 @@ _NOTHING_READ = {field.stored: 0 for field in (Session.acknowledged_seq, Session
 
 
 class Tick(NamedTuple):
-    """Time at which a session moved, ms. `written_at`: its `write_ts`, if that does not follow from the conversation's."""
+    """Time at which a session moved, ms.
+
+    `written_at`: its `write_ts`, if that does not follow from the conversation's.
+    """
 
     user: UserId
     conversation: ConversationId

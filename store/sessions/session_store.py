@@ -134,8 +134,8 @@ class SessionStore:
     async def attach(self, user: UserId, server: str, until_ms: int) -> tuple[str, int, int | None]:
         """Register that a server holds connections of the user until a time (ms).
 
-        Returns epoch and clock, after which all events reach that server, and the end of the next mute, if there is one:
-        the first call on the state from then on ends it.
+        Returns epoch and clock, after which all events reach that server, and the end of the next mute, if there is
+        one: the first call on the state from then on ends it.
         """
         self._cache.require_shared()
         return _attached(await self._warm(user, "attach", (server, until_ms)))
@@ -143,7 +143,10 @@ class SessionStore:
     async def attach_again(
         self, users: Sequence[UserId], server: str, until_ms: int
     ) -> list[tuple[str, int, int | None] | None]:
-        """Like `attach` for many users in one round trip. None: not registered, since the state is not cached or did not answer."""
+        """Like `attach` for many users in one round trip.
+
+        None: not registered, since the state is not cached or Redis did not answer.
+        """
         self._cache.require_shared()
         args = (self._clock.now_ms(), server, until_ms)
         answers = await self._cache.attempt([Call("attach", self._keys.user(user), args) for user in users])
@@ -159,9 +162,9 @@ class SessionStore:
         return [(int(rows[i]), int(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3)]
 
     def apply(self, user: UserId, *changes: LoggedChange, token: str = "") -> Call:
-        """Return the call that applies changes to the user's cached state in one step. `parse_results` reads its answer.
+        """Return the call that applies changes to the user's cached state in one step.
 
-        token: Of the user's lock, which the same step releases.
+        `parse_results` reads its answer. token: of the user's lock, which the same step releases.
         """
         now = max(self._clock.now_ms(), *(change.at for change in changes))
         flat = [part for change in changes for part in (change.kind, change.text)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,7 +15,6 @@ import structlog
 from store.base.clock import Clock
 from store.base.errors import LockTimeout, StoreError
 from store.base.ids import ConversationId, UserId
-from store.deployment.stale_caches import StaleCaches
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.request_scope import discard_request_cache
@@ -86,19 +85,26 @@ class UserLock:
 class UserLocks:
     """Locks by user, handed on in the order of asking.
 
-    Within a process waiters queue up; only the first of them stands in the queue in Redis. A server is told when the lock
-    is handed to its waiter.
+    Within a process waiters queue up; only the first of them is in the queue in Redis. The script that hands on the
+    lock notifies the waiter's server.
     """
 
     def __init__(
-        self, cache: Cache, keys: Keys, clock: Clock, sessions: SessionStore, server: str, stale_caches: StaleCaches
+        self,
+        cache: Cache,
+        keys: Keys,
+        clock: Clock,
+        sessions: SessionStore,
+        server: str,
+        invalidate_later: Callable[[UserId], None],
     ) -> None:
+        """invalidate_later: called if a user's cached state may lack a change and cannot be invalidated now."""
         self._cache = cache
         self._keys = keys
         self._clock = clock
         self._sessions = sessions
         self._server = server
-        self._stale_caches = stale_caches
+        self._invalidate_later = invalidate_later
         self._local: WeakValueDictionary[UserId, asyncio.Lock] = WeakValueDictionary()
         self._grants: dict[str, asyncio.Event] = {}
 
@@ -126,7 +132,7 @@ class UserLocks:
                 if not self._cache.is_shared:
                     discard_request_cache()
                     if lock.is_changed:
-                        self._stale_caches.add_user(user)
+                        self._invalidate_later(user)
                 elif not lock.is_released:
                     await asyncio.shield(self._release(user, lock.token, drop_state=lock.is_cache_behind))
         finally:
@@ -179,7 +185,7 @@ class UserLocks:
             await self._cache.one(Call("unlock", self._keys.user(user), args))
         except StoreError as error:
             if drop_state:
-                self._stale_caches.add_user(user)
+                self._invalidate_later(user)
             # The lock ends by itself, and the state is not used from then on, unless Redis is another one by then.
             _log.warning("lock_release_failed", user=user, reason=str(error))
 

@@ -46,7 +46,7 @@ class UserTransaction:
 
     @property
     def sessions(self) -> Mapping[ConversationId, Session]:
-        """Those of the sessions asked for that exist, as they are while the lock is held."""
+        """The sessions that were asked for and exist, as they are while the lock is held."""
         return self._lock.sessions
 
     @property

@@ -9,9 +9,9 @@ from pymongo import UpdateOne
 
 from store.base.ids import UserId
 from store.mongo.client import Mongo
+from store.mongo.collections import USERS
 from store.users.user import User
 
-USERS = "users"
 _MOST_CACHED = 100_000
 
 

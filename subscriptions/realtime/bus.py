@@ -31,7 +31,6 @@ from subscriptions.realtime.events.registry import decode_event
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 from subscriptions.realtime.server_calls import ServerCalls
-from subscriptions.transport.engine import Json
 
 _log = structlog.get_logger()
 
@@ -163,7 +162,7 @@ class Bus:
             return Call("PUBLISH", (), (self._keys.broadcast(), frame))
         return self._cache.publish(self._keys.channel(server), frame)
 
-    async def _publish(self, server: str, frame: Json) -> int:
+    async def _publish(self, server: str, frame: dict[str, Any]) -> int:
         return int(await self._cache.one(self._frame(server, orjson.dumps(frame))))
 
     async def _listen(self) -> None:

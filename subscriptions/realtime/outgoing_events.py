@@ -47,7 +47,7 @@ class OutgoingEvents:
         for user, outcome in result.others:
             if outcome.changed:
                 for server in outcome.routes:
-                    result.place(server, (user, outcome.epoch, outcome.tick, outcome.previous))
+                    result.add_place(server, (user, outcome.epoch, outcome.tick, outcome.previous))
                 self.ticks += _ticks_to_store(user, outcome, at_ms, False)
         self.ticks += result.ticks
         for server, places in result.places.items():

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import structlog
 
 from store.base.errors import Unreachable
 from store.base.tasks import end_tasks
-from subscriptions.transport.engine import Json
 
 _log = structlog.get_logger()
 
 _TIMEOUT_SECONDS = 5.0
 
+Json = dict[str, Any]
 Publish = Callable[[str, Json], Awaitable[int]]
 """Sends a frame to a server. Returns how many servers received it."""
 

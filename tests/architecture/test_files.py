@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from store.redis.scripts import read_scripts
+from store.scripts import read_scripts
 from tests.architecture.sources import PACKAGES, ROOT, modules
 
 LONGEST = 400

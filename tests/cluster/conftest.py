@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from store.redis.cache import Cache
+from store.scripts import read_scripts
 from tests.cluster.nodes import OwnCluster, redis_cluster
 
 
@@ -19,6 +20,6 @@ def cluster() -> Iterator[OwnCluster]:
 
 @pytest.fixture
 async def cache(cluster: OwnCluster, request: pytest.FixtureRequest) -> AsyncIterator[Cache]:
-    cache = Cache(cluster.url, prefix=f"{request.node.name}:")
+    cache = Cache(cluster.url, read_scripts, prefix=f"{request.node.name}:")
     yield cache
     await cache.close()

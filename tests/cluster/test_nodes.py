@@ -20,6 +20,7 @@ from store.base.ids import UserId, partition_of, private_id
 from store.redis.cache import Cache, Call
 from store.redis.cluster_url import parse_cluster_url
 from store.redis.keys import Keys
+from store.scripts import read_scripts
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Delivered, QueueBudget
 from tests.cluster.nodes import OwnCluster
@@ -182,7 +183,7 @@ async def test_a_dead_node_is_replaced_and_its_data_does_not_count(cluster: OwnC
 
 
 async def test_without_any_node_calls_fail_at_once() -> None:
-    cache = Cache("redis+cluster://127.0.0.1:1,127.0.0.1:2")
+    cache = Cache("redis+cluster://127.0.0.1:1, read_scripts,127.0.0.1:2")
     began = time.monotonic()
     with pytest.raises(Unreachable):
         await cache.one(Call("PING", ()))
@@ -192,7 +193,7 @@ async def test_without_any_node_calls_fail_at_once() -> None:
 
 @of_one_redis
 async def test_a_redis_that_is_no_cluster_is_reported(redis_url: str) -> None:
-    cache = Cache(redis_url.replace("redis://", "redis+cluster://"))
+    cache = Cache(redis_url.replace("redis://", "redis+cluster://"), read_scripts)
     with pytest.raises(Unreachable, match="is not part of a cluster"):
         await cache.one(Call("PING", ()))
     await cache.close()

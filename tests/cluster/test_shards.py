@@ -9,11 +9,12 @@ from store.base.errors import Unreachable
 from store.deployment.redis_generations import Generations
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
+from store.scripts import read_scripts
 from store.store import build_store
 
 
 def _generations(mongo: Mongo) -> Generations:
-    cache = Cache("redis+cluster://127.0.0.1:1")
+    cache = Cache("redis+cluster://127.0.0.1:1", read_scripts)
     return build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0).deployment.generations
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from pymongo import MongoClient
 
 from bench.api_client import InsideAsker
-from server.cli.migrate import tell_restored
+from server.cli.migrate import mark_restored
 from server.embedded import EmbeddedServers
 from server.services import open_services
 from server.settings import Settings, load_settings
@@ -160,7 +160,7 @@ async def drill(folder: Path) -> None:
         )
         with EmbeddedServers(copy, redis=False) as restored:
             settings = _settings(restored.mongo_url, cache.redis_url)
-            await tell_restored(settings)
+            await mark_restored(settings)
             async with open_askers(settings) as askers:
                 await compare(askers, kept, lost, cursors)
 

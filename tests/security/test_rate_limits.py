@@ -12,7 +12,7 @@ from server.settings import UNLIMITED, Settings, variable
 from store.base.ids import UserId
 from store.redis.cache import Cache
 from store.redis.keys import Keys
-from store.redis.scripts import read_scripts
+from store.scripts import read_scripts
 from store.users.rate_limits import RateLimit
 from tests.api.client import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_input, private_id
 from tests.api.conftest import OpenApi
@@ -44,7 +44,7 @@ async def server(redis_url: str, redis_prefix: str, seconds: ManualSeconds) -> A
     caches = []
 
     def create_limit(url: str = redis_url, per_minute: int = PER_MINUTE) -> RateLimit:
-        caches.append(Cache(url, prefix=redis_prefix))
+        caches.append(Cache(url, read_scripts, prefix=redis_prefix))
         return RateLimit(caches[-1], Keys(redis_prefix), "sends", per_minute, seconds)
 
     yield create_limit

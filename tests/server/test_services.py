@@ -16,7 +16,7 @@ from store.base.errors import Unreachable
 from store.deployment.deployment import Deployment
 from store.deployment.worker_numbers import WorkerNumbers
 from store.redis.cache import Call
-from store.redis.scripts import read_scripts
+from store.scripts import read_scripts
 
 TIMEOUT_SECONDS = 60
 """Ends a test that hangs."""

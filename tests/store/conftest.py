@@ -9,13 +9,14 @@ import pytest
 from store.base.clock import DeploymentClock, SystemClock
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
+from store.scripts import read_scripts
 from store.store import Store, build_store
 
 
 @pytest.fixture
 async def store(mongo_url: str, mongo_database_name: str, redis_url: str, redis_prefix: str) -> AsyncIterator[Store]:
     mongo = Mongo(mongo_url, mongo_database_name)
-    cache = Cache(redis_url, prefix=redis_prefix)
+    cache = Cache(redis_url, read_scripts, prefix=redis_prefix)
     built = build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0)
     await built.deployment.open()
     await built.deployment.worker_numbers.lease(built.ids, 0)

@@ -18,13 +18,14 @@ from store.deployment.event_streams import (
     StreamLocation,
 )
 from store.redis.cache import Cache, Call
+from store.scripts import read_scripts
 
 ALICE = UserId("alice")
 
 
 @pytest.fixture
 async def cache(redis_url: str, redis_prefix: str) -> AsyncIterator[Cache]:
-    cache = Cache(redis_url, prefix=redis_prefix)
+    cache = Cache(redis_url, read_scripts, prefix=redis_prefix)
     yield cache
     await cache.close()
 

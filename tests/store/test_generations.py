@@ -14,6 +14,7 @@ from store.mongo.collections import DEPLOYMENT
 from store.redis.backends import FallbackBackend
 from store.redis.cache import Cache, Call
 from store.redis.request_scope import RequestScope, discard_request_cache
+from store.scripts import read_scripts
 from store.store import Store, build_store
 
 
@@ -22,7 +23,10 @@ async def other(store: Store, mongo_url: str, mongo_database_name: str) -> Async
     """Another process of the deployment."""
     mongo = Mongo(mongo_url, mongo_database_name)
     built = build_store(
-        mongo, Cache(store.cache.url, prefix=store.keys.prefix), DeploymentClock(SystemClock()), data_center=0
+        mongo,
+        Cache(store.cache.url, read_scripts, prefix=store.keys.prefix),
+        DeploymentClock(SystemClock()),
+        data_center=0,
     )
     await built.deployment.open()
     yield built
@@ -135,7 +139,7 @@ async def test_a_server_that_alone_lost_redis_empties_its_fallback(
 
 
 async def test_each_request_starts_with_an_empty_fallback(store: Store) -> None:
-    fallback = FallbackBackend(store.cache.url)
+    fallback = FallbackBackend(store.cache.url, read_scripts)
     get, put = Call("GET", ("word",)), Call("SET", ("word",), ("kept", "PX", 60_000))
     with RequestScope():
         await fallback.run([put])

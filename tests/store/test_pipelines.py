@@ -15,6 +15,7 @@ from store.base.errors import Unreachable
 from store.redis.cache import Cache, Call
 from store.redis.calls import encode_command
 from store.redis.pipeline_pool import PipelinePool
+from store.scripts import read_scripts
 from tests.conftest import of_one_redis
 
 pytestmark = of_one_redis
@@ -80,7 +81,7 @@ async def relay(redis_url: str) -> AsyncIterator[Relay]:
 
 @pytest.fixture
 async def cache(relay: Relay, redis_prefix: str) -> AsyncIterator[Cache]:
-    cache = Cache(relay.url, prefix=redis_prefix)
+    cache = Cache(relay.url, read_scripts, prefix=redis_prefix)
     yield cache
     await cache.close()
 

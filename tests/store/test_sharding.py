@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from store.deployment.sharding import shard
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import MESSAGES
-from store.mongo.sharding import SHARD_KEYS, shard
+from store.mongo.sharding import SHARD_KEYS
 
 
 async def test_sharding_creates_its_indexes_and_may_be_repeated(

@@ -1,4 +1,4 @@
-"""The short path of most messages through a user's state (`_plain.lua`) has the effects of the long one."""
+"""The fast path of messages through a cached state (`_fast_path.lua`): it ends where the general code does."""
 
 from __future__ import annotations
 

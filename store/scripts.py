@@ -10,20 +10,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.conversations.lua_fields import lua_literals
+from store.redis.calls import Script
 from store.sessions.script_constants import fast_path_constants, script_constants
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "_fast_path_constants": fast_path_constants,
     "_constants": script_constants,
 }
-"""Lua text made by Python, by the name that `_INCLUDES` calls it.
-
-The functions must not import anything of `store.redis`.
-"""
+"""Lua text made by Python, by the name that `_INCLUDES` calls it."""
 
 LITERALS: Mapping[str, str] = lua_literals()
 """Names that scripts use for stored field names.
@@ -33,7 +30,7 @@ They are replaced by their literals when scripts are read: a constant would cost
 
 _LITERAL = re.compile(rf"\b(?:{'|'.join(LITERALS)})\b")
 
-_FILES = {path.stem: path for path in Path(__file__).parents[1].glob("*/scripts/*.lua")}
+_FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
 _FAST_PATH = ("_not_cached", "_fast_path_constants", "_rules", "_fast_path")
 _USER_FUNCTIONS = ("_constants", "_user", "_sessions")
@@ -77,16 +74,7 @@ _CLUSTER_GUARD = "_whole_slot"
 """Goes before every script on a Redis Cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A Lua script with the text it includes, and the SHA-1 digest that EVALSHA calls it by."""
-
-    name: str
-    source: str
-    digest: str
-
-
-def read_scripts(*, for_cluster: bool = False) -> dict[str, Script]:
+def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     """Return all scripts by name."""
     guard = (_CLUSTER_GUARD,) if for_cluster else ()
     scripts = {}
