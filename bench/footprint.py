@@ -30,7 +30,7 @@ from server.embedded import EmbeddedServers
 from server.services import Services, open_services
 from server.settings import load_settings
 from store.base.ids import ConversationId, MessageId, UserId, group_id, private_id
-from store.base.snowflakes import first_at
+from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageKind
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, ORIGINS, RECEIPTS
@@ -62,7 +62,7 @@ def insert_messages(url: str, database: str, contents: Sequence[str]) -> None:
         name = (
             private_id(UserId(participants[0]), UserId(participants[1]))
             if number % 4
-            else group_id(first_at(at) | number)
+            else group_id(first_id_at(at) | number)
         )
         talks.append((name, participants))
     seqs = dict.fromkeys((name for name, _ in talks), 0)
@@ -74,7 +74,7 @@ def insert_messages(url: str, database: str, contents: Sequence[str]) -> None:
             seqs[name] += 1
             at += rng.randrange(20)
             sender, seq = UserId(rng.choice(participants)), seqs[name]
-            snowflake = MessageId(first_at(at) | number % 4096)
+            snowflake = MessageId(first_id_at(at) | number % 4096)
             message = Message(snowflake, name, sender, MessageKind.TEXT, rng.choice(contents), seq, seq)
             rows[MESSAGES].append(message.to_document())
             rows[RECEIPTS].append(mark_row(ReceiptMark(name, sender, ReceiptKind.READ, seq), at))

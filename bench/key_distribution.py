@@ -23,7 +23,7 @@ import orjson
 from redis.crc import key_slot
 
 from store.base.ids import PARTITIONS, ConversationId, UserId, group_id, is_user_id, partition_of, private_id
-from store.base.snowflakes import first_at
+from store.base.snowflakes import first_id_at
 
 USERS, CONVERSATIONS = 100_000, 200_000
 NODES = (3, 10, 30, 100, 300)
@@ -79,7 +79,7 @@ def conversations(users: Sequence[str], rng: random.Random) -> list[Conversation
         # Activity halves every month.
         rate = born * (0.02 + 0.5 ** (age_days / 30))
         stored = born * 43 * (1 - 0.5 ** (age_days / 30)) + 0.02 * born * age_days
-        made = first_at(_BEGAN_MS - round(age_days * _DAY_MS)) | rng.randrange(1 << 22)
+        made = first_id_at(_BEGAN_MS - round(age_days * _DAY_MS)) | rng.randrange(1 << 22)
         found.append(Conversation(tuple(chosen), rate, max(1.0, stored), made, is_group))
     return found
 

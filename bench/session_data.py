@@ -13,7 +13,7 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from store.base.ids import ConversationId, MessageId, UserId, group_id, private_id
-from store.base.snowflakes import first_at
+from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageKind
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, member_row_id, session_row_id
 
@@ -52,7 +52,7 @@ def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
     rows: dict[str, list[Row]] = {name: [] for name in (CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS)}
     for number in range(sessions):
         at = now - 60_000 - (sessions - number) * _APART_MS
-        snowflake = first_at(at) | rng.randrange(1 << 17)
+        snowflake = first_id_at(at) | rng.randrange(1 << 17)
         unread = rng.random() < _UNREAD_SHARE
         if number % 2:
             people = [user, *rng.sample(peers, 2)]
@@ -130,7 +130,7 @@ def multiply(samples: list[tuple[int, Row]], documents: int, seed: int = 1) -> I
         if sample["_id"].partition(" ")[2].startswith("p_"):
             conversation = private_id(user, UserId(f"u{100_000 + rng.randrange(users)}"))
         else:
-            conversation = group_id(first_at(at) | rng.randrange(1 << 17))
+            conversation = group_id(first_id_at(at) | rng.randrange(1 << 17))
         name = session_row_id(user, conversation)
         if name in made or conversation.endswith(f"{user}_{user}"):
             continue

@@ -39,7 +39,7 @@ _LAST_WORDS_SECONDS = 2.0
 
 _ESTABLISHED = "01"
 
-_MOST_WAITING = 200
+_MAX_WAITING = 200
 """Most messages in flight: a server that cannot keep up gets no more."""
 
 
@@ -97,7 +97,7 @@ class Load:
     async def _run(self) -> None:
         due = time.monotonic()
         while True:
-            if len(self._waiting) < _MOST_WAITING:
+            if len(self._waiting) < _MAX_WAITING:
                 task = asyncio.create_task(self._send())
                 self._waiting.add(task)
                 task.add_done_callback(self._waiting.discard)

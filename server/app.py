@@ -129,7 +129,7 @@ async def _build_routes(
     graphiql = playground() if settings.graphiql else None
     mutations = ShieldedMutations()
     app = services.app
-    load_shedding.backlog = lambda: app.delivery.depths[2] + app.bus.under_way + app.receipts.under_way
+    load_shedding.backlog = lambda: app.delivery.queue_depths[2] + app.bus.pending_sends + app.receipts.pending_receipts
     meter = OperationMeter()
     max_websockets, max_streams = max_sockets(settings.ws_max_connections, settings.sse_max_streams)
     engine: GraphQLEngine = AdmissionControl(

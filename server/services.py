@@ -119,7 +119,7 @@ async def open_services(
     store = build_store(mongo, cache, deployment_clock, settings.data_center, rates=rates, fallback=fallback_redis)
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
-    bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.granted)
+    bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)
     receipts = ReceiptNotifier(store, publisher)

@@ -1,6 +1,6 @@
 """Reads the Lua scripts of all packages of the store, each with the shared files that it includes.
 
-A script is a file `store/<package>/scripts/<name>.lua`. A file whose name begins with `_` is shared: its text goes
+A script is a file `store/<package>/scripts/<name>.lua`. A file whose name begins with `_` is shared: its text is put
 before the text of each script that includes it. Lua text that is generated from a table in Python is shared in the same
 way: see `GENERATED`.
 """
@@ -20,7 +20,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "_fast_path_constants": fast_path_constants,
     "_constants": script_constants,
 }
-"""Lua text made by Python, by the name that `_INCLUDES` calls it."""
+"""Functions that generate Lua text, by the name that `_INCLUDES` uses."""
 
 LITERALS: Mapping[str, str] = lua_literals()
 """Names that scripts use for stored field names.
@@ -68,10 +68,10 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "release_key": (),
     "count_rate": (),
 }
-"""Each script and what it includes, in this order."""
+"""Each script with the texts that it includes, in this order."""
 
 _CLUSTER_GUARD = "_whole_slot"
-"""Goes before every script on a Redis Cluster."""
+"""Put before every script on a Redis Cluster."""
 
 
 def read_scripts(for_cluster: bool = False) -> dict[str, Script]:

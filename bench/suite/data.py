@@ -18,7 +18,7 @@ from bench.session_data import Row
 from bench.suite.floor_work import DATABASE as FLOOR_DATABASE
 from bench.suite.stage import BASELINE, CONFAB, FLOOR, Stage, database_of
 from store.base.ids import ConversationId, MessageId, UserId, private_id
-from store.base.snowflakes import first_at
+from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageKind
 from store.mongo.collections import CONVERSATIONS, MESSAGES, SESSIONS, session_row_id
 
@@ -123,7 +123,7 @@ def _insert_talk(database: Database[Row], one: UserId, other: UserId, messages: 
     at = now
     for seq in range(1, messages + 1):
         at = now - 60_000 - (messages - seq) * _APART_MS
-        name = MessageId(first_at(at) | rng.randrange(1 << 17))
+        name = MessageId(first_id_at(at) | rng.randrange(1 << 17))
         text = f"The newest message of {talk}, a line of about the usual length."
         rows.append(Message(name, talk, one, MessageKind.TEXT, text, seq=seq, n=seq).to_document())
     database[MESSAGES].insert_many(rows, ordered=False)

@@ -26,7 +26,7 @@ from store.base.ids import ConversationId, ConversationKind, UserId, is_user_id,
 from store.conversations.conversation import GroupSnapshot, Member
 from store.conversations.group_change import GroupEnd, GroupFields, ProposedChange
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Users that the text of an invitation names."""
 
 
@@ -40,7 +40,7 @@ async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequen
     if len(set(users)) > most:
         raise _group_full(most)
     wanted = await access_users(app, users, "userIds")
-    names = await _display_names(app, [inviter, *wanted[:MOST_NAMED]])
+    names = await _display_names(app, [inviter, *wanted[:MAX_NAMED]])
 
     def decide(snapshot: GroupSnapshot, _actor: Member) -> GroupDecision | None:
         new = [user for user in wanted if not _is_current(snapshot, user)]

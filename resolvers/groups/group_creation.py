@@ -15,7 +15,7 @@ from resolvers.users.users import access_users, check_user_ids
 from store.base.ids import ConversationId, UserId, group_id
 from store.conversations.conversation import GroupInfo, Member
 from store.sessions.apply_results import parse_result
-from store.sessions.changes import Invalidate, Join, logged
+from store.sessions.changes import Invalidate, Join, logged_change
 from store.sessions.fields import SyncReason
 from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.outgoing_events import OutgoingEvents
@@ -95,10 +95,10 @@ async def _find_first(app: Confab, creator: UserId, key: str) -> Access | None:
         raise NotFound("the group created with this idempotencyKey was dismissed", field="idempotencyKey")
     # The server that created it may have died before it updated the members' cached states.
     members = [member.user for member in await app.store.conversations.list_members(group)]
-    invalidate = logged(Invalidate(unless_cached=group), 0, "")
+    invalidate = logged_change(Invalidate(unless_cached=group), 0, "")
     for start in range(0, len(members), _MEMBERS_AT_ONCE):
         part = members[start : start + _MEMBERS_AT_ONCE]
-        await app.store.cache.run([app.store.sessions.apply(user, invalidate) for user in part])
+        await app.store.cache.run([app.store.sessions.apply_call(user, invalidate) for user in part])
     return access
 
 
@@ -107,10 +107,10 @@ async def _announce_members(
 ) -> None:
     """Put the new session into the members' cached states, and send the event to their devices."""
     entry = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
-    join = logged(Join(conversation, 0, 0, sub_biz), at, entry)
+    join = logged_change(Join(conversation, 0, 0, sub_biz), at, entry)
     for start in range(0, len(users), _MEMBERS_AT_ONCE):
         part = users[start : start + _MEMBERS_AT_ONCE]
-        answers = await app.store.cache.run([app.store.sessions.apply(user, join) for user in part])
+        answers = await app.store.cache.run([app.store.sessions.apply_call(user, join) for user in part])
         events = OutgoingEvents()
         for user, answer in zip(part, answers, strict=True):
             result = parse_result(user, answer)

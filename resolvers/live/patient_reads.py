@@ -11,13 +11,13 @@ from store.redis.request_scope import RequestScope
 
 T = TypeVar("T")
 
-_PATIENCE_SECONDS = 60.0
+_MAX_WAIT_SECONDS = 60.0
 _PAUSE_SECONDS = (0.1, 1.0)
 
 
 async def read_patiently(read: Callable[[], Awaitable[T]]) -> T:
     """Return what `read` returns. It is tried for up to 60 s, then raises its StoreError."""
-    deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+    deadline = asyncio.get_running_loop().time() + _MAX_WAIT_SECONDS
     pause, longest = _PAUSE_SECONDS
     while True:
         try:

@@ -10,10 +10,10 @@ from store.base.ids import MessageId
 from store.messages.idempotency_claims import CLAIM_MS, Claim
 from store.messages.message import Message
 
-_PATIENCE_SECONDS = 12.0
+_MAX_WAIT_SECONDS = 12.0
 """Longest wait of a request for an earlier one with the same key."""
 
-_UNRESERVED_PATIENCE_SECONDS = 3.0
+_MAX_UNRESERVED_WAIT_SECONDS = 3.0
 """The same if the earlier request's message has no place."""
 
 _FIRST_PAUSE_SECONDS = 0.01
@@ -46,8 +46,8 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
         if original is not None:
             return original
         waited = loop.time() - began
-        is_late = waited > _UNRESERVED_PATIENCE_SECONDS and not await _has_place(app, existing)
-        if waited > _PATIENCE_SECONDS or is_late:
+        is_late = waited > _MAX_UNRESERVED_WAIT_SECONDS and not await _has_place(app, existing)
+        if waited > _MAX_WAIT_SECONDS or is_late:
             # The earlier request may have died before it checked MongoDB.
             return await _check_mongo(app, message, existing, uses_fallback=uses_fallback)
         await asyncio.sleep(pause)
@@ -60,7 +60,7 @@ async def wait_for_duplicate(app: Confab, message: Message) -> Message:
     Raises Unavailable if that takes too long.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE_SECONDS
+    deadline = loop.time() + _MAX_WAIT_SECONDS
     while loop.time() < deadline:
         under_way = app.delivery.find(message.id)
         if under_way is not None:

@@ -24,7 +24,7 @@ from store.base.ids import (
 )
 from store.messages.message import MessageKind
 
-MOST_MENTIONS = 5_000
+MAX_MENTIONS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def mentioned_outsider() -> InvalidInput:
 def check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[UserId, ...]:
     """Return the mentioned users, once each. Raises InvalidInput. Members of groups are checked at the reservation."""
     mentions = tuple(dict.fromkeys(UserId(user) for user in new.mentions))
-    if len(mentions) > MOST_MENTIONS:
-        raise InvalidInput(f"mention at most {MOST_MENTIONS} users", field="mentions")
+    if len(mentions) > MAX_MENTIONS:
+        raise InvalidInput(f"mention at most {MAX_MENTIONS} users", field="mentions")
     if not all(is_user_id(user) for user in mentions):
         raise mentioned_outsider()
     people = parse_private(conversation)

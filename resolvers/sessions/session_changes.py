@@ -19,7 +19,7 @@ from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
 
 HIGHEST_PRIORITY = 1_000
-MOST_CONVERSATIONS = 1_000
+MAX_CONVERSATIONS = 1_000
 LATEST_MS = 253_402_300_799_999
 """The last moment that a DateTime can spell in UTC: the end of the year 9999."""
 
@@ -86,8 +86,8 @@ async def assign_category(
 
     Raises InvalidInput, NotFound.
     """
-    if len(conversations) > MOST_CONVERSATIONS:
-        raise InvalidInput(f"at most {MOST_CONVERSATIONS} sessions at a time", field="conversationIds")
+    if len(conversations) > MAX_CONVERSATIONS:
+        raise InvalidInput(f"at most {MAX_CONVERSATIONS} sessions at a time", field="conversationIds")
     check_category(category)
     wanted = [known_conversation(name, "conversationIds") for name in dict.fromkeys(conversations)]
     if not wanted:

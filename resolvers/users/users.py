@@ -11,7 +11,7 @@ from resolvers.users.callers import Caller, CallerRole
 from store.base.ids import UserId, is_user_id
 from store.users.user import User
 
-MOST_USERS = 1_000
+MAX_USERS = 1_000
 
 
 async def sign_in(app: Confab, caller: Caller) -> None:
@@ -47,8 +47,8 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
     """
     if caller.role not in (CallerRole.SERVICE, CallerRole.ADMIN):
         raise Forbidden("only callers with role service or admin may do this")
-    if len(users) > MOST_USERS:
-        raise InvalidInput(f"give at most {MOST_USERS} users in one call", field="input")
+    if len(users) > MAX_USERS:
+        raise InvalidInput(f"give at most {MAX_USERS} users in one call", field="input")
     if len({user.id for user in users}) != len(users):
         raise InvalidInput("give each user once", field="id")
     for user in users:

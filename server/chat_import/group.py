@@ -13,7 +13,7 @@ from resolvers.groups.group_changes import invite_members
 from resolvers.groups.group_creation import NewGroup, create_group
 from resolvers.groups.groups import find_group, list_groups
 from resolvers.users.callers import Caller, CallerRole
-from resolvers.users.users import MOST_USERS, upsert_users
+from resolvers.users.users import MAX_USERS, upsert_users
 from server.chat_import.plan import IMPORTER
 from server.errors import CommandError
 from store.base.ids import ConversationId, UserId
@@ -42,8 +42,8 @@ class ImportedPeople:
         changed = [user for user in wanted if known.get(user.id) != user]
         if IMPORTER not in known:
             changed.append(_IMPORTER)
-        for start in range(0, len(changed), MOST_USERS):
-            await upsert_users(self._app, _CALLER, changed[start : start + MOST_USERS])
+        for start in range(0, len(changed), MAX_USERS):
+            await upsert_users(self._app, _CALLER, changed[start : start + MAX_USERS])
 
     async def rename(self, user: UserId, name: str) -> None:
         """Change the name of a user that imports have created."""

@@ -58,5 +58,7 @@ async def mark_restored(settings: Settings) -> None:
 
 
 def _describe(progress: MigrationProgress) -> str:
-    state = "done" if progress.done else "running" if progress.at_work else "started" if progress.begun else "pending"
+    state = (
+        "done" if progress.done else "running" if progress.is_running else "started" if progress.begun else "pending"
+    )
     return f"version {progress.version} ({progress.name}): {state}, {progress.rows:,} rows"

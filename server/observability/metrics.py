@@ -109,9 +109,9 @@ class Metrics(Collector):
         commits = app.store.commits
         yield _histogram("confab_commit_messages", "Messages per group commit.", commits.sizes)
         yield _histogram("confab_commit_seconds", "Duration of group commits.", commits.seconds)
-        depths = dict(zip(("commit", "fanout", "large_group", "all"), app.delivery.depths, strict=True))
+        depths = dict(zip(("commit", "fanout", "large_group", "all"), app.delivery.queue_depths, strict=True))
         yield _gauges("confab_messages_waiting", "In-flight messages by the stage they wait for.", "stage", depths)
-        left = {"bus": app.bus.under_way, "receipts": app.receipts.under_way}
+        left = {"bus": app.bus.pending_sends, "receipts": app.receipts.pending_receipts}
         yield _gauges("confab_after_answer", "Work left over from answered operations.", "of", left)
         if self._age_ms is not None:
             yield _gauge(
@@ -128,7 +128,7 @@ class Metrics(Collector):
         yield _counters("confab_database_failures", "Failed calls.", "database", failed)
         yield _gauge("confab_redis_waiting", "Callers whose commands are not sent yet.", store.cache.queued)
         counters: dict[str, HitCounter] = {
-            "state": store.sessions.looked,
+            "state": store.sessions.lookups,
             "head": store.conversations.heads,
             "group": store.conversations.groups,
         }

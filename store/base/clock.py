@@ -6,7 +6,7 @@ import time
 from typing import Protocol
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that nobody sets. On Linux it also counts the time during which the machine sleeps."""
+"""A clock that cannot be set. On Linux it also counts the time during which the machine sleeps."""
 
 
 class Clock(Protocol):
@@ -32,9 +32,9 @@ class SystemClock:
 
 
 class DeploymentClock:
-    """The time of the deployment as one server knows it.
+    """One server's view of the deployment's time.
 
-    It is the time of another clock plus the lead that `advance_to` gave it.
+    It is the time of another clock plus the lead that `advance_to` added.
     Never goes back: if the other clock steps back, this one continues from where it was.
     """
 

@@ -1,4 +1,4 @@
-"""Counters of one process, cheap to update. They know nothing of how they are exported."""
+"""Counters of one process, cheap to update and independent of the way in which they are exported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class Histogram:
-    """Counts values by the smallest bound that is not below them."""
+    """Counts each value at the smallest bound that is not below it."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -34,7 +34,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class HitCounter:
-    """Counts lookups that the cache could answer, and those that had to load."""
+    """Counts lookups that a cache answered, and lookups that had to load."""
 
     hits: int = 0
     misses: int = 0

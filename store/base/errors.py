@@ -38,7 +38,7 @@ class Unreachable(StoreError):
 
 
 class NotAttempted(Unreachable):
-    """Nothing was sent to MongoDB: it has no primary, or its data is not for this version of Confab."""
+    """Nothing was sent to MongoDB: it has no primary, or its data needs a later version of Confab."""
 
 
 class LockTimeout(StoreError):
@@ -46,11 +46,11 @@ class LockTimeout(StoreError):
 
 
 class Fenced(StoreError):
-    """The lock was lost before the change was applied. What was written only grows, so trying again is safe."""
+    """The lock was lost before the change was applied. A retry is safe: the values that were written only grow."""
 
 
 class Superseded(StoreError):
-    """A group changed since a change of it was decided. Nothing was stored; the change has to be decided again."""
+    """The group changed after this change was decided. Nothing was stored; the change has to be decided again."""
 
 
 class translate_errors:  # a class, because a generator costs ten times as much

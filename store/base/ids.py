@@ -1,4 +1,4 @@
-"""Identifiers: their kinds, their form as the contract defines it, and the partition and bucket that they lead to."""
+"""Identifiers: their kinds, the form that the contract gives them, and the partition and bucket that follow from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST_CONVERSATION = len("p__~") + 2 * 64 + 32
 
 
 class ConversationKind(StrEnum):
-    """Kind of a conversation, as the prefix of its id tells."""
+    """Kind of a conversation. The prefix of its id shows it."""
 
     PRIVATE = "PRIVATE"
     GROUP = "GROUP"
@@ -96,9 +96,9 @@ def gateway_id(sub_biz: str) -> ConversationId:
 
 
 def group_id(snowflake: int) -> ConversationId:
-    """Return the id of the group made with a snowflake.
+    """Return the id of the group that was created with a snowflake.
 
-    Ids of groups made one after the other are far apart, so that their rows are distributed over the shards.
+    Ids of groups created one after the other are far apart, so that their rows are distributed over the shards.
     """
     return ConversationId(f"g_{snowflake * _ODD % (1 << 63)}")
 

@@ -18,17 +18,17 @@ WORKERS = 32
 
 
 def created_at_ms(snowflake: int) -> int:
-    """Return when an id was made, in ms since the Unix epoch."""
+    """Return the time at which an id was created, in ms since the Unix epoch."""
     return (snowflake >> 22) + EPOCH_MS
 
 
-def first_at(ms: int) -> int:
-    """Return the smallest id that can be made at a time, in ms since the Unix epoch."""
+def first_id_at(ms: int) -> int:
+    """Return the smallest id that can be created at a time (ms since the Unix epoch)."""
     return max(0, ms - EPOCH_MS) << 22
 
 
 class Snowflakes:
-    """Makes ids until `valid_until_ms`, when the lease of the worker number ends."""
+    """Creates ids until `valid_until_ms`, when the lease of the worker number ends."""
 
     def __init__(self, clock: Clock, data_center: int) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class Snowflakes:
         self.valid_until_ms = 0
 
     def stop(self) -> int:
-        """Make no ids until the next lease. Returns a time in ms: all ids were made before it."""
+        """Create no ids until the next lease. Returns a time (ms) that is later than all ids so far."""
         self.valid_until_ms = 0
         return self._last_ms + 1
 

@@ -1,4 +1,4 @@
-"""Stored names of what conversations keep: documents in MongoDB, heads and memberships in Redis.
+"""Stored names of the fields of conversations: documents in MongoDB, heads and memberships in Redis.
 
 The scripts in `scripts/` use the same short names; `_conversation.lua` refers to these tables.
 """
@@ -51,13 +51,13 @@ class ConversationField:
     DELIVERED = ("d0", "d1")
     """Delivered position of each."""
     WROTE_SEQ = ("q0", "q1")
-    """seq of the newest countable message that each wrote."""
+    """seq of the newest countable message of each."""
     WROTE_N = ("m0", "m1")
     """N of that message."""
 
 
 class HeadField:
-    """Fields of a head in Redis (a hash), where they differ from the document's.
+    """Fields of a head in Redis (a hash) that differ from the document's.
 
     KIND, SEQ, N, MOVED_AT, WRITTEN_AT, MEMBER_COUNT, END, ENDED_AT and GROUP_VERSION are the same. SEQ and N count
     reserved messages here.
@@ -73,7 +73,7 @@ class HeadField:
     MEMBERS_TOTAL = "mt"
     """Number of memberships in Redis, current and former; absent: not loaded."""
     PENDING_CHANGE = "pc"
-    """Outbox entry of the group change that is on its way; the next one waits for it."""
+    """Outbox entry of the pending group change; the next change waits for it."""
 
 
 class MemberField:

@@ -32,11 +32,11 @@ _HEAD_FIELDS = (
     ConversationField.END,
     ConversationField.ENDED_AT,
 )
-_MOST_HEADS = 4_000
-"""Decoded heads that a process keeps: some kilobytes each at most."""
+_MAX_HEADS = 4_000
+"""Decoded heads that a process keeps. Each takes some kilobytes at most."""
 
 _READS = 10
-"""Attempts to read what was evicted right after it was loaded."""
+"""Attempts to read a conversation that Redis evicts right after it was loaded."""
 
 
 class ConversationStore:
@@ -53,7 +53,7 @@ class ConversationStore:
         self.groups = HitCounter()
 
     async def find_many(self, conversations: Iterable[ConversationId]) -> dict[ConversationId, Head]:
-        """Return the heads of those that exist: one round trip to Redis if all are cached."""
+        """Return the heads of the conversations that exist: one round trip to Redis if all are cached."""
         wanted = list(dict.fromkeys(conversations))
         heads: dict[ConversationId, Head] = {}
         for _ in range(_READS):
@@ -62,7 +62,7 @@ class ConversationStore:
             wanted = [c for c in missing if c in existing]
             if not wanted:
                 return heads
-        raise _evicted_at_once()
+        raise _eviction_error()
 
     async def find(self, conversation: ConversationId) -> Head | None:
         """Return one head, or None if the conversation does not exist."""
@@ -90,7 +90,7 @@ class ConversationStore:
         return await self._loader.load(conversations, with_members=with_members)
 
     async def drop(self, conversation: ConversationId, taken_seq: int = 1 << 53) -> None:
-        """Drop a head that MongoDB contradicts: another group, or another message at a seq that the head gave out."""
+        """Drop a head that contradicts MongoDB: the group differs, or a seq that the head assigned was taken."""
         await self._loader.drop(conversation, taken_seq)
 
     async def open_private(self, conversation: ConversationId, now_ms: int) -> None:
@@ -119,9 +119,9 @@ class ConversationStore:
     async def find_with_member(
         self, viewer: UserId, conversations: Iterable[ConversationId]
     ) -> dict[ConversationId, tuple[Head, Member | None]]:
-        """Return heads of those that exist, and of groups the viewer's membership, current or former.
+        """Return the heads of the conversations that exist, for groups with the viewer's current or former membership.
 
-        One round trip to Redis if all is cached.
+        One round trip to Redis if everything is cached.
         """
         wanted = list(dict.fromkeys(conversations))
         found: dict[ConversationId, tuple[Head, Member | None]] = {}
@@ -133,7 +133,7 @@ class ConversationStore:
             wanted = list(set().union(*await asyncio.gather(*loads)))
             if not wanted:
                 return found
-        raise _evicted_at_once()
+        raise _eviction_error()
 
     async def _read_with_member(
         self,
@@ -141,7 +141,7 @@ class ConversationStore:
         wanted: Sequence[ConversationId],
         found: dict[ConversationId, tuple[Head, Member | None]],
     ) -> list[ConversationId]:
-        """Add what is cached to found. Return the conversations of which a part is missing."""
+        """Add cached conversations to `found`. Return the conversations of which a part is missing."""
         calls = []
         for conversation in wanted:
             head_key, members_key, *_ = self._keys.conversation(conversation)
@@ -173,20 +173,20 @@ class ConversationStore:
         return missing
 
     def _head_from(self, conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
-        """Return the decoded head. The same object as before if nothing changed: lists read mostly unchanged heads."""
+        """Return the decoded head, or the same object as before if nothing changed: most heads in lists are unchanged."""
         known = self._heads.get(conversation)
         if known is not None and known[0] == row:
             return known[1]
-        if len(self._heads) >= _MOST_HEADS:
+        if len(self._heads) >= _MAX_HEADS:
             self._heads.pop(next(iter(self._heads)))
         head = _decode_head(conversation, row)
         self._heads[conversation] = (row, head)
         return head
 
     async def find_group_snapshot(self, group: ConversationId, users: Sequence[UserId]) -> GroupSnapshot | None:
-        """Return a group with the memberships of some users, changes on their way included.
+        """Return a group with the memberships of some users, including a pending change.
 
-        None if the group does not exist. One round trip if all is cached.
+        None if the group does not exist. One round trip if everything is cached.
         """
         head_key, members_key, *_ = self._keys.conversation(group)
         fields = (HeadField.MEMBERSHIP_VERSION, HeadField.MEMBERS_TOTAL, *_HEAD_FIELDS)
@@ -207,7 +207,7 @@ class ConversationStore:
                 return GroupSnapshot(version.decode(), head, members)
             if not await self.load((group,), with_members=True):
                 return None
-        raise _evicted_at_once()
+        raise _eviction_error()
 
     async def list_members(self, conversation: ConversationId) -> list[Member]:
         """Return all memberships of a group, current and former, ordered by user id."""
@@ -223,12 +223,12 @@ class ConversationStore:
                 return sorted(found, key=lambda member: member.user)
             if not await self.load((conversation,), with_members=True):
                 return []
-        raise _evicted_at_once()
+        raise _eviction_error()
 
     async def list_recipients(self, conversation: ConversationId, version: str, seq: int) -> Sequence[UserId]:
         """Return the recipients of a message that was reserved with a seq under a version of the membership.
 
-        No round trip if this process knows that version. Version "": not known, the membership is read.
+        No round trip if this process knows that version. If the version is "" (not known), the membership is read.
         """
         people = parse_private(conversation)
         if people is not None:
@@ -242,8 +242,8 @@ class ConversationStore:
         return known.members_at(seq)
 
 
-def _evicted_at_once() -> Unreachable:
-    return Unreachable("Redis evicts conversations as soon as they are loaded")
+def _eviction_error() -> Unreachable:
+    return Unreachable("Redis evicts conversations as soon as they are loaded: give it more memory")
 
 
 def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:

@@ -1,4 +1,4 @@
-"""Changes of groups: as they are decided, and as they are kept from the reservation until they are delivered."""
+"""Changes of groups: the decision, and the record that is kept from the reservation until the delivery is complete."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class GroupEnd(StrEnum):
     """Ends of groups, with stored values."""
 
     DISSOLVED = "D"
-    """It stays readable to its former members."""
+    """The group stays readable to its former members."""
     DISMISSED = "X"
-    """Nothing of it can be read any more."""
+    """No part of the group can be read."""
 
 
 class GroupFields(TypedDict, total=False):
-    """Fields of a group that a change sets. Absent fields stay as they are."""
+    """Fields of a group that a change sets. Absent fields do not change."""
 
     name: str
     avatar_url: str | None
@@ -46,7 +46,7 @@ _PYTHON_NAMES = {stored: name for name, stored in _STORED_NAMES.items()}
 
 
 def to_stored(fields: GroupFields) -> dict[str, Any]:
-    """Return fields by their stored names. None removes a field: an avatar that is gone, history that is not full."""
+    """Return fields by their stored names. None removes a field: an avatar, or the mark that history is full."""
     return {_STORED_NAMES[name]: None if value is False else value for name, value in fields.items()}
 
 
@@ -107,7 +107,7 @@ class GroupChange:
     `member_records`: records (JSON) of all memberships that begin, end or get another role, as they are afterwards.
     `joined`, `left`: users whose membership begins or ends.
     `announced`: a SYSTEM message announces it.
-    `written_at_ms`: time at which the newest countable message before it became durable, as far as that was known.
+    `written_at_ms`: time at which the newest countable message before it became durable, as far as Redis has it.
     """
 
     version: int
@@ -122,7 +122,7 @@ class GroupChange:
 
     @property
     def dissolves(self) -> bool:
-        """True if the group ends with it."""
+        """True if the change ends the group."""
         return "end" in self.fields
 
     def to_json(self) -> bytes:

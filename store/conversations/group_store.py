@@ -90,9 +90,11 @@ class GroupStore:
     async def commit(self, reserved: ReservedMessage, at_ms: int) -> int | None:
         """Make a change durable, with its SYSTEM message and the sessions that it begins or ends, all or nothing.
 
-        One waited transaction. Idempotent: returns the time with which the change became durable. Returns None if
-        MongoDB's group is not the one that the change was decided on, or another message is at its place: then nothing
-        was stored. Raises Unreachable: then the outcome is not known.
+        One awaited transaction. Idempotent. Raises Unreachable: then the outcome is not known.
+
+        Returns:
+            The time at which the change became durable. None if MongoDB's group differs from the one that the change
+            was decided on, or another message has its place: then nothing was stored.
         """
         message, change = reserved.message, reserved.change
         assert change is not None
@@ -107,7 +109,7 @@ class GroupStore:
             rows = _session_updates(message, change, at_ms)
             if rows:
                 await self._mongo.bulk_write(SESSIONS, rows, session=session)
-            # Last: every message in the group writes its head too, and waits as long as this transaction locks it.
+            # Last, because every message in the group writes the head too, and waits while this transaction locks it.
             query, update = _head_before(message.conversation, change), _head_update(reserved, at_ms)
             if await self._mongo.find_one_and_update(CONVERSATIONS, query, update, session=session) is None:
                 raise _GroupDiffers
@@ -121,7 +123,7 @@ class GroupStore:
         return at_ms
 
     async def _find_commit_time(self, message: Message, change: GroupChange) -> int | None:
-        """Return when a change became durable, even if others followed. None if it did not."""
+        """Return the time at which a change became durable, even if others followed. None if it did not."""
         if change.announced:
             place = at_place(message.conversation, message.seq)
             row = await self._mongo.find_one(MESSAGES, {MessageField.ID: int(message.id)} | place)
@@ -132,11 +134,11 @@ class GroupStore:
 
 
 class _GroupDiffers(Exception):
-    """Raised when MongoDB's group is not the one that a change was decided on."""
+    """Raised when MongoDB's group differs from the one that a change was decided on."""
 
 
 def _head_before(conversation: ConversationId, change: GroupChange) -> dict[str, Any]:
-    """Return the query for the head as the change supposes it."""
+    """Return the query for the head, which matches only in the state that the change was decided on."""
     before: dict[str, Any] = {"_id": conversation}
     before[ConversationField.GROUP_VERSION] = change.version - 1 if change.version > 1 else {"$in": [0, None]}
     if change.dissolves:
@@ -174,7 +176,7 @@ def _member_updates(conversation: ConversationId, change: GroupChange) -> list[U
 
 
 def _session_updates(message: Message, change: GroupChange, at_ms: int) -> list[UpdateOne]:
-    """Return the updates of the sessions of those who join and leave."""
+    """Return the updates of the sessions of users who join and leave."""
     conversation = message.conversation
     join = Join(conversation, message.seq, message.n, change.sub_biz).row_update(at_ms)
     leave = Leave(conversation, message.seq - 1, message.n, change.written_at_ms).row_update(at_ms)

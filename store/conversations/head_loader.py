@@ -31,7 +31,7 @@ _NEWEST_MESSAGE = {
 
 
 class HeadLoader:
-    """Loads what is missing; one server claims a conversation, the others wait for it."""
+    """Loads missing heads and memberships. One server claims a conversation, the others wait for it."""
 
     def __init__(self, mongo: Mongo, cache: Cache, keys: Keys) -> None:
         self._mongo = mongo
@@ -110,7 +110,7 @@ class HeadLoader:
         )
 
     async def drop(self, conversation: ConversationId, taken_seq: int = 1 << 53) -> None:
-        """Drop a head that MongoDB contradicts: another group, or another message at a seq that the head gave out."""
+        """Drop a head that contradicts MongoDB: the group differs, or a seq that the head assigned was taken."""
         await self._cache.one(Call("head_drop", self._keys.conversation(conversation), (taken_seq,)))
 
 
@@ -119,7 +119,7 @@ def _head_fields(row: Document) -> dict[str, Any]:
     newest = message_from(row[_NEWEST][0]) if row[_NEWEST] else None
     seq, n = row[ConversationField.SEQ], row[ConversationField.N]
     if newest:
-        # A server may have died after storing a message and before updating its head: `messages` counts.
+        # A server may have died after storing a message and before updating its head, so `messages` decides.
         seq, n = max(seq, newest.seq), max(n, newest.n)
     fields: dict[str, Any] = {
         ConversationField.SEQ: seq,

@@ -1,4 +1,4 @@
-"""Writes to heads that follow from messages and go to MongoDB with them. All may be repeated."""
+"""Updates of heads that messages cause, written to MongoDB together with the messages. All may be repeated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from store.base.ids import ConversationId, parse_private
 from store.conversations.conversation_fields import ConversationField
 from store.messages.message import CommittedMessage, Message, MessageField
 from store.mongo.client import Update
-
-MOST_MENTIONS = 1_000
-"""Unread messages that mention a user, or everybody, that are counted in a conversation."""
+from store.sessions.fields import MAX_UNREAD_MENTIONS
 
 _F = ConversationField
 
@@ -39,7 +37,7 @@ def head_updates(durable: Sequence[CommittedMessage]) -> list[Update]:
         m = committed.reserved.message
         if m.mentions_all:
             query = {"_id": m.conversation, _F.MENTIONS_ALL: {"$ne": m.seq}}
-            push = {"$each": [m.seq], "$slice": -MOST_MENTIONS}
+            push = {"$each": [m.seq], "$slice": -MAX_UNREAD_MENTIONS}
             updates.append(Update(query, {"$push": {_F.MENTIONS_ALL: push}}))
     return updates
 
@@ -47,7 +45,7 @@ def head_updates(durable: Sequence[CommittedMessage]) -> list[Update]:
 def unmention_updates(message: Message, occupant: Mapping[str, Any]) -> list[UpdateOne]:
     """Return the updates of heads that take back a message's mention of everybody.
 
-    occupant: the document of the message that has its place.
+    occupant: the document of the other message that has its place.
     """
     if not message.mentions_all or occupant.get(MessageField.MENTIONS_ALL):
         return []

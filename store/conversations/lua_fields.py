@@ -1,4 +1,4 @@
-"""Stored field names for the scripts on conversations, which name them as the tables in Python do."""
+"""Stored field names for the scripts on conversations. Scripts use the names of the tables in Python."""
 
 from __future__ import annotations
 

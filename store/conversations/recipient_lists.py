@@ -1,4 +1,4 @@
-"""Members of groups as this process knows them, to find a message's recipients without a round trip."""
+"""A cache of group members in this process, which finds a message's recipients without a round trip."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import takewhile
 from store.base.ids import ConversationId, UserId
 from store.conversations.conversation import Member
 
-_MOST_GROUPS = 2_000
+_MAX_GROUPS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class RecipientLists:
         return known if known is not None and known.version == version else None
 
     def remember(self, conversation: ConversationId, known: RecipientList) -> None:
-        """Keep a list; the group that was added first gives way where there are too many."""
-        if len(self._lists) >= _MOST_GROUPS:
+        """Keep a list. If there are too many, the one that was added first is dropped."""
+        if len(self._lists) >= _MAX_GROUPS:
             self._lists.pop(next(iter(self._lists)))
         self._lists[conversation] = known

@@ -18,7 +18,7 @@ Routes = Mapping[UserId, Sequence[str]]
 
 
 class TypingStore:
-    """Typing windows and routes. All of it is in Redis alone, and may be lost."""
+    """Typing windows and routes. They are in Redis only, and may be lost."""
 
     def __init__(self, cache: Cache, keys: Keys, clock: Clock) -> None:
         self._cache = cache

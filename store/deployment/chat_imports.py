@@ -4,7 +4,7 @@ Rows of `imports`, by the form of their `_id`:
     group <name>                  {c: conversation} The group that receives the logs imported under a name.
     file <conversation> <digest>  {from: newest seq of the conversation before the log, done: lines that are durable}
     user <id>                     {made} A user created by an import. Imports may rename these users only.
-    demo                          {done} The demo, as soon as its import has begun.
+    demo                          {done} The import of the demo, from its begin on.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class ImportStore:
         return ConversationId(row["c"]) if row else None
 
     async def insert_group(self, name: str, conversation: ConversationId) -> ConversationId:
-        """Make a group the one for a name, unless the name has one already. Returns the one it has."""
+        """Assign a group to a name, unless the name has one already. Returns the group of the name."""
         before = await self._insert(_group_row(name), {"c": conversation})
         return ConversationId(before["c"]) if before else conversation
 
     async def find_progress(self, conversation: ConversationId, digest: str) -> ImportProgress | None:
-        """Return the progress of a log. None: its import never began."""
+        """Return the progress of a log. None: its import has not begun."""
         row = await self._mongo.find_one(IMPORTS, {"_id": _file_row(conversation, digest)})
         return ImportProgress(row["from"], row["done"]) if row else None
 
@@ -62,13 +62,13 @@ class ImportStore:
         await self._mongo.update_one(IMPORTS, {"_id": _file_row(conversation, digest)}, {"$max": {"done": done}})
 
     async def insert_users(self, users: Iterable[UserId]) -> None:
-        """Note that an import creates these users. To be called before it creates them."""
+        """Note that an import creates these users. Call it before they are created."""
         rows = [UpdateOne({"_id": _user_row(u)}, {"$setOnInsert": {"made": True}}, upsert=True) for u in users]
         if rows:
             await self._mongo.bulk_write(IMPORTS, rows)
 
     async def list_users(self, users: Iterable[UserId]) -> set[UserId]:
-        """Return those of the users that were created by an import."""
+        """Return the users among these that an import created."""
         wanted = {_user_row(user): user for user in users}
         rows = await self._mongo.find(IMPORTS, {"_id": {"$in": list(wanted)}})
         return {wanted[row["_id"]] for row in rows}
@@ -76,7 +76,7 @@ class ImportStore:
     async def begin_demo(self) -> bool:
         """Return whether the demo has to be imported, and note that its import begins.
 
-        It has to be if there are no users at all, or if its import began and was not finished.
+        This is so if there are no users at all, or if its import has begun and was not finished.
         """
         row = await self._mongo.find_one(IMPORTS, {"_id": _DEMO})
         if row is None and await self._mongo.find_one(USERS, {}) is None:

@@ -1,6 +1,6 @@
-"""The deployment as a whole: its name, and losses of Redis. The way to its indexes, generations and worker numbers.
+"""The deployment as a whole: its name and losses of Redis, with access to its indexes, generations and worker numbers.
 
-Fields of the row `deployment` {_id 1}, besides those of `redis_generations.py` and `deployment_time.py`:
+Fields of the row `deployment` {_id 1}, in addition to those of `redis_generations.py` and `deployment_time.py`:
     name   random, part of every cursor
     epoch  the epoch of Redis: a mark in it that is lost with its contents
     egen   the generation that the epoch belongs to
@@ -26,7 +26,7 @@ from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 _MAX_DELIVERY_MS = 30_000
-"""A delivery that was not finished when Redis was last seen had begun at most so long before."""
+"""Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
 
 _RECENTLY_LOST_MS = 60_000
 
@@ -37,7 +37,7 @@ class Deployment:
     def __init__(
         self, mongo: Mongo, cache: Cache, keys: Keys, clock: DeploymentClock, fallback: FallbackServer | None = None
     ) -> None:
-        """Read nothing yet. fallback: used while Redis is away."""
+        """Connect the parts; `open` reads the state. fallback: used while Redis is away."""
         self._mongo = mongo
         self._cache = cache
         self._keys = keys
@@ -45,14 +45,14 @@ class Deployment:
         self.generations = Generations(mongo, cache, fallback)
         self.indexes = Indexes(mongo)
         self.owner = secrets.token_hex(8)
-        """This process, among all servers."""
+        """Random name of this process."""
         self._time = DeploymentTime(mongo, clock)
         self.worker_numbers = WorkerNumbers(mongo, clock, self._time, self.owner)
         self.name = ""
         self._check_lock = asyncio.Lock()
         self.redis_epoch = ""
         self.redis_lost_at_ms = 0
-        """When Redis last lost its contents. 0: never."""
+        """Time at which Redis last lost its contents. 0: never."""
 
     @property
     def may_redis_lag(self) -> bool:
@@ -85,7 +85,7 @@ class Deployment:
                 raise
 
     async def check_redis(self) -> None:
-        """Find out whether the contents of Redis were lost or became invalid: `redis_epoch` changes then.
+        """Check whether the contents of Redis were lost or became invalid. Then `redis_epoch` changes.
 
         Raises Unreachable.
         """
@@ -121,8 +121,8 @@ class Deployment:
         """Note that loss recovery has checked all messages stored since a time.
 
         Args:
-            from_ms: Where it began.
-            epoch: The epoch of Redis when it began. If Redis was lost again since then, all has to be checked again.
+            from_ms: That time.
+            epoch: The epoch of Redis when the recovery began. If Redis was lost since then, nothing is noted.
         """
         unchanged = {"_id": 1, "mend": from_ms, "epoch": epoch}
         if await self._mongo.update_one(DEPLOYMENT, unchanged, {"$unset": {"mend": ""}}):

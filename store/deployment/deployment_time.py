@@ -32,14 +32,14 @@ class DeploymentTime:
     async def report(self) -> Document:
         """Report this server's time, and return the deployment's row with the latest time that any server has reported.
 
-        A clock that is absurdly far ahead would take all others along, for ever: it is ignored and logged. It must be
+        A clock that is too far ahead is ignored and logged, because it would advance all others for ever. It must be
         ahead of two other clocks, because a deployment may have been stopped for long, and MongoDB's clock may be the
-        wrong one. The first time ever reported has nothing to be compared with and is taken as it is.
+        wrong one. The first time that is ever reported is accepted without a comparison.
         """
         now = self._clock.now_ms()
         latest = {"$ifNull": ["$time", now]}
-        is_absurd = {"$and": [{"$gt": [now, {"$add": [time, FAR_AHEAD_MS]}]} for time in (latest, MONGO_NOW)]}
-        change = {"time": {"$cond": [is_absurd, "$time", {"$max": ["$time", now]}]}}
+        is_far_ahead = {"$and": [{"$gt": [now, {"$add": [time, FAR_AHEAD_MS]}]} for time in (latest, MONGO_NOW)]}
+        change = {"time": {"$cond": [is_far_ahead, "$time", {"$max": ["$time", now]}]}}
         row = await self._mongo.find_one_and_update(DEPLOYMENT, {"_id": 1}, [{"$set": change}], after=True)
         if row is None:
             raise Unreachable("the deployment was not opened yet")

@@ -6,8 +6,8 @@ begins the next generation, whose key names are new, and nothing that it held be
 before that is settled.
 
 When no server has reached Redis for `AWAY_AFTER_MS`, a generation without a Redis begins: each server uses a Redis
-fallback of its own. The first server that reaches Redis again begins the next generation. A server that alone cannot
-reach Redis raises Unreachable instead: the others would not see what it writes.
+fallback of its own. The first server that reaches Redis again begins the next generation. If only one server cannot
+reach Redis, it raises Unreachable instead: the others would not see what it writes.
 
 Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
     gen    number of the generation
@@ -57,10 +57,10 @@ class FallbackServer(Protocol):
 
 
 class Generations:
-    """The generation as one process knows it."""
+    """One process's view of the generation."""
 
     def __init__(self, mongo: Mongo, cache: Cache, fallback: FallbackServer | None) -> None:
-        """Know no generation yet. fallback: without one, requests fail while Redis is away."""
+        """Start without a generation. fallback: without one, requests fail while Redis is away."""
         self._mongo = mongo
         self._cache = cache
         self._fallback = fallback
@@ -70,18 +70,18 @@ class Generations:
         self._shards: dict[str, str] = {}
         self.number = 0
         self.began_at = 0.0
-        """When this generation began, by `time.monotonic`, as far as known."""
+        """Time at which this generation began, by `time.monotonic`, as far as known."""
         self.recover_from_ms: int | None = None
         """Messages stored since then may not be delivered completely. None: there is nothing to recover."""
         cache.admit_with(self.admit)
 
     async def admit(self, run: str, shard: str = "") -> None:
-        """Settle the generation under which a Redis is used. Raises Unreachable if MongoDB does not answer.
+        """Determine the generation under which a Redis is used. Raises Unreachable if MongoDB does not answer.
 
         Args:
             run: The run id of the Redis.
-            shard: Its shard id in a cluster. A shard that is new to the generation holds nothing old; a known one must
-            have the same run id.
+            shard: Its shard id in a cluster. A shard that is new to the generation holds no old data; a known one must
+                have the same run id.
         """
         if shard:
             await self._admit_shard(run, shard)

@@ -17,9 +17,9 @@ async def reset_after_restore(mongo: Mongo) -> bool:
 
     No server may be running. Raises Unreachable.
 
-    The deployment gets a new name, which cursors contain: clients with an older cursor get `reset`. The generation
-    becomes one that never existed: generations grow by one, so the seconds since the Unix epoch are past all that the
-    lost time can have used. Raises Unreachable.
+    The deployment gets a new name, which cursors contain: clients with an older cursor get `reset`. The generation gets
+    a number that was never used: generations grow by one, so the seconds since the Unix epoch are larger than any
+    number since the backup.
     """
     change = {
         "name": secrets.token_hex(4),

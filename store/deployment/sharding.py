@@ -11,14 +11,14 @@ from store.mongo.sharding import SHARD_KEYS, shard_commands
 
 
 class NotSharded(Exception):
-    """The MongoDB that is connected to is not a sharded cluster."""
+    """Raised if MongoDB is not a sharded cluster."""
 
 
 async def shard(mongo: Mongo, database: str) -> int:
-    """Create the indexes and shard the collections. Idempotent. Returns how many messages were added to `origins`.
+    """Create the indexes and shard the collections. Idempotent. Returns the number of messages added to `origins`.
 
     Raises:
-        NotSharded: MongoDB is no sharded cluster. Nothing was changed.
+        NotSharded: MongoDB is not a sharded cluster. Nothing was changed.
         Unreachable: MongoDB does not answer, or a collection has another shard key already.
     """
     await mongo.ping()

@@ -1,6 +1,6 @@
-"""Cached states that may lack a durable change, because Redis did not answer when it was to be applied.
+"""Cached states that may lack a durable change, because Redis did not answer when the change should be applied.
 
-The outbox would make up for it, but it is in Redis too and may be lost with the rest. So the process that stored the
+The outbox would repair this, but it is in Redis too and may be lost with the rest. So the process that stored the
 change remembers the users and conversations concerned, and invalidates their cached state as soon as Redis answers.
 """
 
@@ -22,7 +22,7 @@ from store.sessions.session_store import SessionStore
 _log = structlog.get_logger()
 
 _MAX_REMEMBERED = 10_000
-"""Users and conversations. Where there are more, the whole contents of Redis are discarded."""
+"""Users and conversations. If there are more, the whole contents of Redis are discarded."""
 
 _USERS_AT_ONCE = 500
 _CLOCK_TOLERANCE_SECONDS = 0.25
@@ -39,7 +39,7 @@ class StaleCaches:
         self._conversations = conversations
         self._sessions = sessions
         self._stale_users: dict[UserId, float] = {}
-        """When each was added, by `time.monotonic`."""
+        """Time at which each was added, by `time.monotonic`."""
         self._stale_conversations: dict[ConversationId, float] = {}
         self._overflowed_at = -math.inf
 
@@ -54,7 +54,7 @@ class StaleCaches:
         self._limit()
 
     async def invalidate(self) -> None:
-        """Invalidate all that is remembered, so that it is loaded again and subscribers resync.
+        """Invalidate everything that is remembered, so that it is loaded again and subscribers resync.
 
         Does nothing while the fallback is used. Raises StoreError: the rest is still remembered then.
         """
@@ -79,7 +79,7 @@ class StaleCaches:
 
     @property
     def _oldest_relevant(self) -> float:
-        """Changes from before this time are in everything that this generation has loaded."""
+        """Everything that this generation has loaded includes the changes before this time."""
         return self._generations.began_at - _CLOCK_TOLERANCE_SECONDS
 
     def _limit(self) -> None:

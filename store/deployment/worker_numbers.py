@@ -37,7 +37,7 @@ class WorkerNumbers:
         self._owner = owner
 
     async def lease(self, ids: Snowflakes, data_center: int) -> None:
-        """Take or renew a worker number for the id maker, and compare clocks. Raises Unreachable if all are taken.
+        """Take or renew a worker number for creating ids, and compare clocks. Raises Unreachable if all are taken.
 
         A clock that is behind is advanced to the deployment's time as soon as the number is leased for that time.
         """
@@ -48,7 +48,7 @@ class WorkerNumbers:
             now = max(self._clock.now_ms(), latest)
             begin = await self._take(number, now + VALID_MS)
             if begin is not None and begin > now:
-                # The process that had the number before may have made ids up to then.
+                # The process that had the number before may have created ids up to that time.
                 now = begin
                 begin = await self._take(number, now + VALID_MS)
             if begin is not None:
@@ -63,8 +63,8 @@ class WorkerNumbers:
     async def _take(self, number: int, valid_until_ms: int) -> int | None:
         """Take a worker number, if it is ours or free, for ids of times before valid_until_ms.
 
-        Returns the time from which on ids may be made with it, or None if it is taken. MongoDB's own clock decides
-        whether it is free: the clocks of servers differ, and to one that is far ahead every number would seem free.
+        Returns the time from which on ids may be created with it, or None if it is taken. MongoDB's own clock decides
+        whether it is free: the clocks of servers differ, and a server that is far ahead would consider all numbers free.
         """
         mine = {"$eq": ["$owner", self._owner]}
         free = {"$or": [mine, {"$lt": ["$until", MONGO_NOW]}]}

@@ -1,4 +1,4 @@
-"""Group commit: makes reserved messages durable, with everything that follows from them."""
+"""Group commit: makes reserved messages durable, together with the updates of heads, sessions and receipts."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class CommitStore:
     async def commit(
         self, batch: Sequence[ReservedMessage], timestamps_ms: Sequence[int], *, messages_first: bool
     ) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
-        """Store a batch with everything that follows from it, in one waited round trip.
+        """Store a batch with the writes that depend on it, in one awaited round trip.
 
-        A message that was stored before, by any server, counts as durable in the place it has. Idempotent.
+        A message that any server has stored before counts as durable at the place it has. Idempotent.
 
         Args:
             batch: The messages.
             timestamps_ms: Commit timestamp of each.
-            messages_first: Some messages may have been stored before, or their places be taken. What follows from
-                them is written when their places are known: one round trip more.
+            messages_first: Some messages may have been stored before, or their places may be taken. Then the dependent
+                writes follow when the places are known, in a second round trip.
 
         Returns:
             The durable messages, and those that need another place because MongoDB has another message there.
@@ -70,15 +70,15 @@ class CommitStore:
 
         all_new = [CommittedMessage(reserved, at_ms) for reserved, at_ms in zip(batch, timestamps_ms, strict=True)]
         if not messages_first:
-            await self._mongo.gather(insert(), *origins, *self._following_writes(all_new))
+            await self._mongo.gather(insert(), *origins, *self._dependent_writes(all_new))
             return await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
         await self._mongo.gather(insert(), *origins)
         durable, displaced = await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
         if durable:
-            await self._mongo.gather(*self._following_writes(durable))
+            await self._mongo.gather(*self._dependent_writes(durable))
         return durable, displaced
 
-    def _following_writes(self, durable: Sequence[CommittedMessage]) -> list[Awaitable[Any]]:
+    def _dependent_writes(self, durable: Sequence[CommittedMessage]) -> list[Awaitable[Any]]:
         """Return the writes to heads, sessions, receipts and memberships."""
         writes: list[Awaitable[Any]] = [self._mongo.update_each(CONVERSATIONS, head_writes.head_updates(durable))]
         rows = [update for committed in durable for update in row_writes.message_updates(committed.reserved)]
@@ -96,12 +96,12 @@ class CommitStore:
     async def _resolve(
         self, batch: Sequence[ReservedMessage], collided: set[int], timestamps_ms: Sequence[int]
     ) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
-        """Tell messages that an earlier attempt stored from those whose place another message has."""
+        """Separate messages that an earlier attempt stored from messages whose place is taken."""
         messages = [batch[i].message for i in collided]
         found = await self._find_collisions(messages)
         ids = {m.id for m in messages}
         own_rows = [row for row in found if row[MessageField.ID] in ids]
-        # As it is by now: it may have been edited or recalled since.
+        # In their present state: a message may have been edited or recalled since.
         stored = {row[MessageField.ID]: message_from(row) for row in own_rows}
         heads = await self._find_head_seqs({row[MessageField.CONVERSATION] for row in own_rows})
         occupied = {(row[MessageField.CONVERSATION], row[MessageField.SEQ]): row for row in found}
@@ -113,7 +113,7 @@ class CommitStore:
                 durable.append(CommittedMessage(reserved, timestamps_ms[i]))
             elif message.id in stored:
                 placed = stored[message.id]
-                # A message that the head has keeps its time: a later one would move the session once more.
+                # A message that the head includes keeps its time: a later one would move the session once more.
                 in_head = heads.get(message.conversation, 0) >= placed.seq
                 at_ms = message.created_at_ms if in_head else timestamps_ms[i]
                 durable.append(CommittedMessage(replace(reserved, message=placed), at_ms))

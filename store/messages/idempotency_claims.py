@@ -36,8 +36,8 @@ class Claim:
 class ClaimResult:
     """Result of claiming a key. `existing`: the claim that the key had already; None: the key is the caller's now.
 
-    `epoch`: lifetime of the state of Redis that answered. If the process knows another one, Redis has lost older
-    claims. None: Redis is away.
+    `epoch`: the epoch of the Redis that answered. If the process knows another epoch, Redis has lost older claims.
+    None: Redis is away.
     """
 
     existing: Claim | None
@@ -56,7 +56,7 @@ def _row_id(sender: UserId, key: str) -> str:
 class ClaimStore:
     """Claims of idempotency keys: in Redis, or in MongoDB while the Redis fallback is used.
 
-    All servers need to see them. The message contains its key too, for the time after Redis lost the claims.
+    All servers must see them. The message contains its key too, for the time after a loss of Redis.
     """
 
     def __init__(self, mongo: Mongo, cache: Cache, keys: Keys) -> None:
@@ -73,7 +73,7 @@ class ClaimStore:
         return await self._claims.claim(sender, key, claim)
 
     async def find_in_mongo(self, sender: UserId, key: str) -> Claim | None:
-        """Return the claim that MongoDB has, from a time when Redis was away."""
+        """Return the claim that was stored in MongoDB while Redis was away, if there is one."""
         return await self._in_mongo.find(sender, key)
 
     async def release(self, sender: UserId, key: str, claim: Claim) -> None:

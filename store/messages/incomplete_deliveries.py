@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from store.base.ids import MessageId, parse_private
-from store.base.snowflakes import first_at
+from store.base.snowflakes import first_id_at
 from store.conversations.conversation_fields import ConversationField
 from store.messages.message import Message, MessageField, message_from
 from store.mongo.client import Document, Mongo
@@ -14,17 +14,17 @@ from store.sessions.row_writes import has_mention, has_read
 
 
 class IncompleteDeliveries:
-    """Finds them by the time they were sent.
+    """Finds incomplete deliveries by the time at which the messages were sent.
 
-    On a sharded cluster that asks every shard; it is done once after a loss.
+    On a sharded cluster this query goes to every shard. It is made once after a loss.
     """
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
     async def list_page(self, from_ms: int, after: MessageId | None, limit: int) -> list[Message]:
-        """Return messages sent since a time, by id, after one."""
-        bound = {"$gt": int(after)} if after is not None else {"$gte": first_at(from_ms)}
+        """Return messages sent since a time, ordered by id. after: the last message of the previous page."""
+        bound = {"$gt": int(after)} if after is not None else {"$gte": first_id_at(from_ms)}
         query = {MessageField.ID: bound}
         rows = await self._mongo.find(MESSAGES, query, sort=[(MessageField.ID, 1)], limit=limit)
         return [message_from(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Messages as records, and how they are stored."""
+"""Messages, and their stored forms."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Message:
         return created_at_ms(self.id)
 
     def with_place(self, seq: int, n: int) -> Message:
-        """Return the same message at a place."""
+        """Return the same message with a seq and n."""
         return replace(self, seq=seq, n=n)
 
     def to_fields(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class ReservedMessage:
     `outbox_entry`: id of the outbox entry, deleted when the message is delivered.
     `change`: the group change that the message announces. A change without a message has no place: its seq is 0.
     `sender_cached`: the sender's sessions were in the cache.
-    `reads_unread`: sending it may read messages of others that were unread before.
+    `reads_unread`: sending the message may mark unread messages of others as read.
     `reads_mentions`: some of these may mention the sender.
     """
 

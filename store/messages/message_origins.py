@@ -1,9 +1,10 @@
 """Origins: the conversation of each message, on a sharded cluster.
 
-There messages are sharded by conversation, and an id names none. `origins` {_id, c: conversation} is sharded by `_id`:
-a message's id, or "<user> <idempotency key>" of a message that was sent with one (until: a day later, when MongoDB
-removes it). Written with the message, in the same round trip. On a replica set the indexes of `messages` suffice, and
-nothing is written here. `confab shard` writes origins of messages that were stored before the cluster was sharded.
+On such a cluster messages are sharded by conversation, which cannot be derived from a message's id. `origins`
+{_id, c: conversation} is sharded by `_id`: a message's id, or "<user> <idempotency key>" of a message that was sent with
+one (until: a day later, when MongoDB removes it). Written with the message, in the same round trip. On a replica set the
+indexes of `messages` suffice, and nothing is written here. `confab shard` writes the origins of messages that were
+stored before the cluster was sharded.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class OriginStore:
         return by_id | {MessageField.CONVERSATION: {"$in": sorted({row["c"] for row in rows})}} if rows else None
 
     async def query_of_key(self, conversation: ConversationId, sender: UserId, key: str) -> Document:
-        """Return what a query by idempotency key has to name besides, so that it reaches the right shards."""
+        """Return the additional condition of a query by idempotency key that leads it to the right shards."""
         if not self._mongo.is_sharded:
             return {}
         row = await self._mongo.find_one(ORIGINS, {"_id": _key_row(sender, key)})
@@ -74,7 +75,7 @@ class OriginStore:
     async def fill(self) -> int:
         """Store origins of all messages that were stored before. Return their number; 0 if it was done already.
 
-        Call it while servers store origins of new messages. Afterwards a message without an origin does not exist.
+        Call it while servers store origins of new messages. After that, a message without an origin does not exist.
         May be repeated.
         """
         if await self._is_filled():

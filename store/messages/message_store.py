@@ -7,13 +7,13 @@ from operator import itemgetter
 from typing import Any
 
 from store.base.ids import ConversationId, MessageId, UserId, bucket_of
-from store.base.snowflakes import first_at
+from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageField, MessageKind, message_from
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import BY_ID, MESSAGES, PLACE, at_place, between_places
 
-_MOST_RANGES = 250
+_MAX_RANGES = 250
 """Conversations that one query reads at most."""
 
 _COUNTABLE = {MessageField.KIND: {"$ne": MessageKind.SYSTEM.value}}
@@ -22,7 +22,7 @@ _COUNTABLE = {MessageField.KIND: {"$ne": MessageKind.SYSTEM.value}}
 class MessageStore:
     """Reads messages in MongoDB. They are inserted by `CommitStore` and changed by `RevisionStore`.
 
-    A seq that is taken stays taken. So two servers that gave out the same one find out when they write.
+    A seq is never used twice. If two servers assigned the same one, the second write fails.
     """
 
     def __init__(self, mongo: Mongo) -> None:
@@ -32,7 +32,7 @@ class MessageStore:
     async def find_many(
         self, places: Iterable[tuple[ConversationId, int]]
     ) -> dict[tuple[ConversationId, int], Message]:
-        """Return messages by conversation and seq, those that exist."""
+        """Return the messages that exist at some places, by conversation and seq."""
         wanted = list(places)
         if not wanted:
             return {}
@@ -41,7 +41,7 @@ class MessageStore:
         return {(m.conversation, m.seq): m for m in map(message_from, rows)}
 
     async def find_by_ids(self, ids: Iterable[MessageId]) -> dict[MessageId, Message]:
-        """Return messages by id, those that exist. Two round trips on a sharded cluster."""
+        """Return the messages that exist, by id. Two round trips on a sharded cluster."""
         wanted = list(ids)
         query = await self.origins.query_for(wanted)
         rows = await self._mongo.find(MESSAGES, query) if query is not None else []
@@ -60,7 +60,7 @@ class MessageStore:
 
         conversation: where the same input would have stored it. Two round trips on a sharded cluster.
         """
-        query = {MessageField.SENDER: sender, MessageField.KEY: key, MessageField.ID: {"$gte": first_at(since_ms)}}
+        query = {MessageField.SENDER: sender, MessageField.KEY: key, MessageField.ID: {"$gte": first_id_at(since_ms)}}
         row = await self._mongo.find_one(MESSAGES, query | await self.origins.query_of_key(conversation, sender, key))
         return message_from(row) if row else None
 
@@ -85,7 +85,7 @@ class MessageStore:
         before: MessageId | None,
         limit: int,
     ) -> list[Message]:
-        """Return countable messages of other users, newest ids first, with ids before one.
+        """Return countable messages of other users, newest ids first, with ids below `before`.
 
         waiting: for each conversation a seq to start after, and the last seq.
         """
@@ -97,12 +97,12 @@ class MessageStore:
         reads = [
             self._mongo.find(
                 MESSAGES,
-                query | {"$or": places[i : i + _MOST_RANGES]},
+                query | {"$or": places[i : i + _MAX_RANGES]},
                 sort=[(MessageField.ID, -1)],
                 limit=limit,
                 hint=PLACE,
             )
-            for i in range(0, len(places), _MOST_RANGES)
+            for i in range(0, len(places), _MAX_RANGES)
         ]
         found = await self._mongo.gather(*reads) if reads else []
         rows = sorted((row for part in found for row in part), key=itemgetter(MessageField.ID), reverse=True)

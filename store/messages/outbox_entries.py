@@ -28,12 +28,12 @@ class OutboxField:
 
 
 def entry_values(fields: Any) -> dict[bytes, bytes]:
-    """Return an entry's fields by stored name, from either form in which Redis clients answer them."""
+    """Return an entry's fields by stored name. Redis clients return either a dict or a flat list."""
     return fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
 
 
 def reserved_message_from(entry: str, fields: Any) -> ReservedMessage:
-    """Return the message of an outbox entry. Its membership version is not known any more."""
+    """Return the message of an outbox entry. Its membership version is not known."""
     values = entry_values(fields)
     seq, n = int(values[OutboxField.SEQ.encode()]), int(values[OutboxField.N.encode()])
     message = message_from(orjson.loads(values[OutboxField.MESSAGE.encode()])).with_place(seq, n)

@@ -28,9 +28,9 @@ class Refusal(StrEnum):
     """Only an owner or admin may do this."""
     MENTION_NOT_A_MEMBER = "mention_not_a_member"
     BUSY = "busy"
-    """A group change is on its way that has to be durable first."""
+    """A pending group change has to be durable first."""
     ALREADY_RESERVED = "already_reserved"
-    """Another request reserved a place for this very message."""
+    """Another request has reserved a place for the same message."""
     OUTDATED = "outdated"
     """The membership has changed since the change was decided."""
 
@@ -88,20 +88,20 @@ class OutboxStore:
         )
 
     async def reserve_change(
-        self, message: Message, decided_on: str, change: ProposedChange, *, announced: bool
+        self, message: Message, expected_version: str, change: ProposedChange, *, announced: bool
     ) -> ReservedMessage | Refusal:
         """Change a group in the cache, give the SYSTEM message its place and put both into the outbox, in one step.
 
-        Refusal if the membership has another version by now, or if another change is on its way. One round trip.
+        Returns a Refusal if the membership has another version now, or if another change is pending. One round trip.
 
         Args:
             message: The SYSTEM message. It gets no place if the change is not announced.
-            decided_on: Version of the membership that the change was decided on.
+            expected_version: Version of the membership that the change was decided on.
             change: The change.
-            announced: Whether members see the message.
+            announced: True if members see the message.
         """
         args = (
-            decided_on,
+            expected_version,
             message.created_at_ms,
             message.to_json(),
             int(announced),

@@ -31,7 +31,7 @@ class RevisionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision in the outbox: not written yet, or written and not delivered to everybody.
+    """A revision in the outbox: not written yet, or not delivered to all users yet.
 
     `edits`: edits of the message after it. `age_ms`: by Redis's clock.
     """
@@ -44,9 +44,9 @@ class Revision:
     entry: str
     age_ms: int = 0
 
-    def is_done(self, present: Message) -> bool:
-        """Return whether the message as it is now includes the revision."""
-        return present.is_recalled if self.kind is RevisionKind.RECALL else present.edits >= self.edits
+    def is_applied_to(self, message: Message) -> bool:
+        """Return whether the present state of the message includes the revision."""
+        return message.is_recalled if self.kind is RevisionKind.RECALL else message.edits >= self.edits
 
 
 def revision_from(entry: str, fields: Any, now_ms: int = 0) -> Revision | None:
@@ -90,9 +90,9 @@ class RevisionStore:
         return Call("XDEL", (self._keys.conversation(revision.conversation)[2],), (revision.entry,))
 
     async def edit(self, message: Message, text: str, sender: UserId, at_ms: int) -> Message | None:
-        """Give a message of the sender another text. Return it as it is then.
+        """Change the text of a message of the sender. Return the message after the change.
 
-        None if that changes nothing, or if the message was recalled before.
+        None if the text is the same, or if the message was recalled before.
         """
         # Servers' clocks differ: the time of the last edit must not go back.
         update = {
@@ -103,7 +103,7 @@ class RevisionStore:
         return await self._revise(message, {MessageField.SENDER: sender, MessageField.TEXT: {"$ne": text}}, update)
 
     async def recall(self, message: Message, at_ms: int) -> Message | None:
-        """Withhold a message's content. Return it as it is then; None if it was recalled before."""
+        """Withhold a message's content. Return the message after the change; None if it was recalled before."""
         return await self._revise(message, {}, {"$set": {MessageField.RECALLED_AT: at_ms}})
 
     async def _revise(self, message: Message, condition: dict[str, Any], update: dict[str, Any]) -> Message | None:
@@ -119,7 +119,7 @@ class RevisionStore:
     async def move_head(self, message: Message, at_ms: int) -> bool:
         """Move the head's time if this is its newest message. Return whether it is.
 
-        Sessions that are loaded from MongoDB afterwards have moved at that time.
+        Sessions that are loaded from MongoDB after that have this time as their `active_ts` or a later one.
         """
         newest = {"_id": message.conversation, ConversationField.SEQ: message.seq}
         update = {"$max": {ConversationField.MOVED_AT: at_ms}}

@@ -1,7 +1,7 @@
 """MongoDB. This is the only module that calls its driver, so the driver can be a setting.
 
 Every write is acknowledged by a majority, with its journal. Every read comes from the primary and sees only what a
-majority has. When MongoDB has had no primary for some seconds, every call raises NotAttempted at once.
+majority has. If MongoDB has had no primary for some seconds, every call raises NotAttempted at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Document = dict[str, Any]
 Sort = Sequence[tuple[str, int]]
 
 _DOCUMENTS_PER_COMMAND = 100
-"""So many of the largest messages, with the most mentions, fit into one command."""
+"""This many messages of the largest size, with the most mentions, fit into one command."""
 
 _UPDATES_PER_COMMAND = 1_000
 _DUPLICATE_KEY = 11000
@@ -63,11 +63,11 @@ class Mongo:
         *,
         timeout_ms: int = 10_000,
     ) -> None:
-        """Connect to nothing yet.
+        """Create the client. The first call connects.
 
         Args:
             url: Address of MongoDB, with options.
-            database: Its name.
+            database: The database's name.
             driver: `pymongo` for PyMongo's async client.
             timeout_ms: Longest time of one call; half of it may pass until a primary is found.
         """
@@ -143,16 +143,16 @@ class Mongo:
         return results
 
     def refuse_calls(self) -> None:
-        """Make all calls raise NotAttempted from now on, because the data is not for this version of Confab."""
+        """Make all calls raise NotAttempted from now on, because the data needs a later version of Confab."""
         self._refuses_calls = True
 
     def require_primary(self) -> None:
         """Raise NotAttempted if any call would.
 
-        For callers that would have to undo something if nothing can be stored.
+        For callers that would otherwise have to undo something.
         """
         if self._refuses_calls:
-            raise NotAttempted("the data is not for this version of Confab")
+            raise NotAttempted("the data needs a later version of Confab")
         if self._primary.is_lost:
             raise NotAttempted("MongoDB has no primary")
 
@@ -209,7 +209,7 @@ class Mongo:
         return rows
 
     async def insert_many(self, collection: str, documents: Sequence[Document], session: Any = None) -> None:
-        """Insert documents. Raises BulkWriteError that names the duplicates; the others are inserted."""
+        """Insert documents. Raises a BulkWriteError that lists the duplicates; the others are inserted."""
         self._count()
         with _translate_outside(session):
             await self._database[collection].insert_many(list(documents), ordered=False, session=session)
@@ -221,7 +221,7 @@ class Mongo:
             await self._database[collection].insert_one(document, session=session)
 
     async def bulk_write(self, collection: str, operations: Sequence[Any], session: Any = None) -> int:
-        """Execute operations in any order. Returns how many documents they matched or inserted."""
+        """Execute operations in any order. Returns the number of documents that they matched or inserted."""
         self._count()
         with _translate_outside(session):
             result = await self._database[collection].bulk_write(list(operations), ordered=False, session=session)
@@ -273,7 +273,7 @@ class Mongo:
         await self.bulk_write(collection, operations)
 
     async def update_one(self, collection: str, query: Mapping[str, Any], update: Any, *, upsert: bool = False) -> int:
-        """Update one document. Returns how many matched: 0 or 1."""
+        """Update one document. Returns the number of matches: 0 or 1."""
         self._count()
         with translate_errors():
             result = await self._database[collection].update_one(query, update, upsert=upsert)
@@ -281,7 +281,7 @@ class Mongo:
         return matched
 
     async def delete_one(self, collection: str, query: Mapping[str, Any]) -> int:
-        """Delete one document. Returns how many matched: 0 or 1."""
+        """Delete one document. Returns the number of matches: 0 or 1."""
         self._count()
         with translate_errors():
             result = await self._database[collection].delete_one(query)
@@ -298,7 +298,7 @@ class Mongo:
         after: bool = False,
         session: Any = None,
     ) -> Document | None:
-        """Update one document and return it as it was before, or as it is after. None: there is none.
+        """Update one document and return its state before the update, or after it. None: it did not exist.
 
         Raises DuplicateKeyError if two upserts of one document collide.
         """
@@ -311,9 +311,9 @@ class Mongo:
         return found
 
     async def transaction(self, work: Callable[[Any], Awaitable[None]]) -> None:
-        """Run work in a transaction, and again if MongoDB asks for it, until the timeout of a call.
+        """Run `work` in a transaction. Repeat it if MongoDB asks for that, until the timeout of a call.
 
-        work: is given the driver's session, and has to pass it on as `session`.
+        work: gets the driver's session, and has to pass it on as `session`.
 
         Raises DuplicateKeyError and BulkWriteError as its statements do; nothing is stored then. Raises Unreachable.
         """

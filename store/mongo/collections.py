@@ -1,4 +1,4 @@
-"""Names of MongoDB's collections, the `_id`s that consist of several parts, and queries for them.
+"""Names of MongoDB's collections, `_id`s that consist of several parts, and queries for them.
 
 If a row belongs to two things, its `_id` contains the ids of both, the one it is looked up by first. The index on `_id`
 that every collection has then guarantees uniqueness, finds one row, lists all rows of one owner, and is the shard key.

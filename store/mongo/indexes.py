@@ -30,7 +30,7 @@ OPTIONAL = (
 )
 """Built in the background."""
 
-_PATIENCE_SECONDS = 5.0
+_MAX_WAIT_SECONDS = 5.0
 _RETRY_SECONDS = 30.0
 
 
@@ -41,7 +41,7 @@ async def ensure_indexes(mongo: Mongo) -> None:
 
 
 class Indexes:
-    """Creates the indexes from one process. If several processes ask for an index, MongoDB builds it once."""
+    """Creates the indexes from one process. If several processes create the same index, MongoDB builds it once."""
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
@@ -51,11 +51,11 @@ class Indexes:
     async def open(self) -> None:
         """Return when the required indexes exist; the optional ones are being built then.
 
-        Raises Unreachable after 5 s without the required ones. Their build continues; call this method again.
+        Raises Unreachable if the required ones do not exist after 5 s. Their build continues; call this method again.
         """
         if self._required_build is None:
             self._required_build = asyncio.create_task(self._build_required())
-        done, _ = await asyncio.wait({self._required_build}, timeout=_PATIENCE_SECONDS)
+        done, _ = await asyncio.wait({self._required_build}, timeout=_MAX_WAIT_SECONDS)
         if not done:
             raise Unreachable("the unique index of messages is being built")
         building, self._required_build = self._required_build, None
@@ -63,7 +63,7 @@ class Indexes:
         if self._optional_build is None:
             self._optional_build = asyncio.create_task(self._build_optional())
             # In a small deployment they exist at once.
-            await asyncio.wait({self._optional_build}, timeout=_PATIENCE_SECONDS)
+            await asyncio.wait({self._optional_build}, timeout=_MAX_WAIT_SECONDS)
 
     async def close(self) -> None:
         """Stop waiting. A build that MongoDB has begun continues."""

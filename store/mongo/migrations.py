@@ -4,7 +4,7 @@ Field of the row `deployment` {_id 1}:
     version  the highest version of which rows may exist; absent: 1
 
 Fields of a row of `migrations` {_id version}:
-    name   for people
+    name   description for operators
     at     where the next batch begins
     rows   number of rows processed so far
     owner  the process that runs the migration
@@ -33,7 +33,7 @@ _log = structlog.get_logger()
 COLLECTION = "migrations"
 
 FIRST_VERSION = 1
-"""The version of data that was never migrated."""
+"""The version of data before any migration."""
 
 LEASE_MS = 30_000
 """Other processes take over from one that has not continued for this time."""
@@ -79,13 +79,13 @@ MIGRATIONS: Sequence[Migration] = ()
 
 @dataclass(frozen=True, slots=True)
 class MigrationProgress:
-    """Progress of a migration. at_work: a process is running it."""
+    """Progress of a migration. is_running: a process is running it."""
 
     version: int
     name: str
     rows: int
     begun: bool
-    at_work: bool
+    is_running: bool
     done: bool
 
 
@@ -97,19 +97,19 @@ def known_version(migrations: Sequence[Migration] = MIGRATIONS) -> int:
 async def check_version(mongo: Mongo, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Raise NewerData if the data may contain rows of a later version.
 
-    To be called before anything is read or written.
+    Call it before anything is read or written.
     """
     row = await mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
     version, known = row.get("version", FIRST_VERSION), known_version(migrations)
     if version > known:
         raise NewerData(
-            f"The data is of version {version}, and this Confab knows versions up to {known}: start the version of "
+            f"The data has version {version}, but this Confab supports versions up to {known}. Start the version of "
             "Confab that migrated the data, or a later one."
         )
 
 
 class Migrator:
-    """Runs pending migrations: one process at a time, in small steps, continuing where the process before stopped."""
+    """Runs pending migrations: one process at a time, in small steps, continuing where the last process stopped."""
 
     def __init__(self, mongo: Mongo, migrations: Sequence[Migration] = MIGRATIONS, *, rest: float = REST) -> None:
         self._mongo = mongo
@@ -177,7 +177,7 @@ class Migrator:
 
         None: another process runs it.
         """
-        # Raised before the first row has the new form, so that no server starts that does not know it.
+        # Store the version before the first row has the new form, so that no server starts that does not know it.
         if not await self._mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$max": {"version": migration.version}}):
             raise Unreachable("the deployment was not opened yet")
         done = await self._mongo.find_one(COLLECTION, {"_id": migration.version, "done": {"$exists": True}})
@@ -209,5 +209,7 @@ class Migrator:
 def _progress(migration: Migration, row: Document | None) -> MigrationProgress:
     found = row or {}
     is_done = "done" in found
-    at_work = not is_done and found.get("until", 0) > found.get("now", 0)
-    return MigrationProgress(migration.version, migration.name, found.get("rows", 0), row is not None, at_work, is_done)
+    is_running = not is_done and found.get("until", 0) > found.get("now", 0)
+    return MigrationProgress(
+        migration.version, migration.name, found.get("rows", 0), row is not None, is_running, is_done
+    )

@@ -14,7 +14,7 @@ from pymongo.monitoring import (
 
 
 class PrimaryWatch(TopologyListener):
-    """Knows whether a primary has been missing for longer than an election may take."""
+    """Measures how long a primary has been missing, compared with the time that an election may take."""
 
     def __init__(self, grace_seconds: float) -> None:
         self._grace_seconds = grace_seconds

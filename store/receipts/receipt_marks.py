@@ -1,8 +1,8 @@
-"""Marks: one row an acknowledgement, however many messages it covers and however large the group.
+"""Marks: one row per acknowledgement, however many messages it covers and however large the group is.
 
 `receipts` {_id: "<conversation> <user> <R or D><seq>", at: ms}. A message reached a recipient at the time of the first
-mark at or past its seq, so this time never goes back. How far everybody has come is stored apart, so that a whole
-group is counted without reading marks: in `members`, and in `conversations` of private ones.
+mark at or past its seq, so this time never goes back. The positions of all members are stored separately, so that a
+group is counted without reading marks: in `members`, and for private conversations in `conversations`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def mark_updates(marks: Iterable[ReceiptMark], at_ms: int) -> list[UpdateOne]:
 
 
 def progress_updates(marks: Iterable[ReceiptMark]) -> list[Update]:
-    """Return the updates of group members who have read or received more."""
+    """Return the updates of the positions of group members."""
     updates = []
     for mark in marks:
         if parse_private(mark.conversation) is None:

@@ -1,4 +1,4 @@
-"""Receipts: how far each recipient has received and read, and when."""
+"""Receipts: the position up to which each recipient has received and read, and the times."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Recipient:
     read: int
 
     def status_of(self, seq: int) -> ReceiptKind | None:
-        """Return the status of the message at a seq for them; None: not delivered yet."""
+        """Return the status of the message at a seq for this recipient; None: not delivered yet."""
         if self.read >= seq:
             return ReceiptKind.READ
         return ReceiptKind.DELIVERED if self.delivered >= seq else None
@@ -99,7 +99,7 @@ class ReceiptStore:
         return seq_of_receipt(row["_id"]) if row else 0
 
     async def list_recipients(self, conversations: Sequence[ConversationId]) -> dict[ConversationId, list[Recipient]]:
-        """Return all who are or were in conversations: one round trip."""
+        """Return all current and former members of conversations: one round trip."""
         groups = [c for c in dict.fromkeys(conversations) if parse_private(c) is None]
         private = [c for c in conversations if parse_private(c) is not None]
         reads = [self._mongo.find(MEMBERS, members_of(c), projection=_PROGRESS) for c in groups]
@@ -119,9 +119,9 @@ class ReceiptStore:
         after: str,
         limit: int,
     ) -> list[Receipt]:
-        """Return a message's receipts, ordered by recipient's user id, after one of them: one round trip.
+        """Return a message's receipts, ordered by the recipient's user id: one round trip.
 
-        status: "READ", "DELIVERED", "SENT" (neither), or None: any.
+        status: "READ", "DELIVERED", "SENT" (neither), or None: any. after: a user id to continue after, or "".
         """
         if parse_private(conversation) is not None:
             found = await self._list_peer_receipts(conversation, seq, sender)

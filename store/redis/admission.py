@@ -1,4 +1,4 @@
-"""Checks of each new connection before it is used: which Redis is it, and does it know the scripts."""
+"""Checks each new connection before it is used: which Redis it leads to, and whether that Redis has the scripts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConnectionAdmission:
         self._scripts = list(scripts)
         self._is_cluster = is_cluster
         self._loaded_into: set[str] = set()
-        """Run ids of the nodes of a cluster that have been given the scripts."""
+        """Run ids of the nodes of a cluster that have loaded the scripts."""
 
     async def check(self, connection: AbstractConnection) -> None:
         """Return if the connection may be used. Raises RedisError, OSError, StoreError."""
@@ -48,10 +48,10 @@ class ConnectionAdmission:
             await self.admit(run_id, shard)
 
     async def _load_scripts(self, connection: AbstractConnection, run_id: str) -> None:
-        """Load all scripts into a node of a cluster when it is met.
+        """Load all scripts into a node of a cluster when the first connection to it is opened.
 
-        A node that lacks a script is found by the key of the call, but no key leads to a node that a call was
-        redirected to by ASK.
+        If a script is missing, it is loaded into the node that owns the key of the call. This does not work for a call
+        that ASK redirected, because its key leads to another node.
         """
         if run_id not in self._loaded_into:
             loads = [("SCRIPT", "LOAD", script.source) for script in self._scripts]

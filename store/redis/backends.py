@@ -58,7 +58,7 @@ class CacheBackend(Protocol):
         ...
 
     def turn(self, conversation: ConversationId) -> AbstractAsyncContextManager[Any]:
-        """Return a context that orders the senders to a conversation, as far as `reserve` does not do that."""
+        """Return a context that orders the senders of a conversation, if `reserve` does not order them."""
         ...
 
 
@@ -89,7 +89,7 @@ class SharedBackend:
 
 
 class FallbackBackend:
-    """A Redis of this process. Each request has its own keys, so nothing is shared and nothing can be stale.
+    """A Redis for this process alone. Each request has its own keys, so nothing is shared and nothing can be stale.
 
     A request loads what it needs from MongoDB, as with a cold cache. MongoDB also decides between concurrent writes: by
     the unique place of a message, fences and versions.
@@ -98,7 +98,7 @@ class FallbackBackend:
     is_shared = False
 
     def __init__(self, url: str, read_scripts: ReadScripts) -> None:
-        """Connect to nothing yet."""
+        """Create the client. The first call connects."""
         self._client = RedisClient(url, Keys(""), read_scripts)
         self._turns: WeakValueDictionary[ConversationId, asyncio.Lock] = WeakValueDictionary()
 
@@ -121,11 +121,11 @@ class FallbackBackend:
         return max(number, at_ms)
 
     def turn(self, conversation: ConversationId) -> AbstractAsyncContextManager[Any]:
-        """Return a lock of this process. Without it all its senders would reserve the same seq."""
+        """Return a lock of this process. Without it, all its senders would reserve the same seq."""
         return self._turns.setdefault(conversation, asyncio.Lock())
 
     async def clear(self) -> None:
-        """Remove everything. A failure is logged: the names of later requests are different ones."""
+        """Remove everything. A failure is only logged, because later requests use other key names."""
         try:
             results = await self._client.run([Call("FLUSHALL", ())])
             failures = [result for result in results if isinstance(result, Exception)]

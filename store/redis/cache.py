@@ -27,7 +27,7 @@ class Cache:
     """
 
     def __init__(self, url: str, read_scripts: ReadScripts, *, prefix: str = "") -> None:
-        """Connect to nothing yet. url: of a Redis or a cluster. prefix: of all key names."""
+        """Create the client; the first call connects. url: of a Redis or a cluster. prefix: of all key names."""
         self.keys = Keys(prefix)
         self._read_scripts = read_scripts
         self._redis = RedisClient(url, self.keys, read_scripts)
@@ -102,9 +102,9 @@ class Cache:
 
     @property
     def request_prefix(self) -> str:
-        """Key namespace of the current request; empty while Redis is shared.
+        """Key namespace of the current request; empty while the deployment's Redis is used.
 
-        Part of the identity of anything loaded.
+        Loads that requests share are identified by it too.
         """
         return self._backend.request_prefix
 
@@ -157,7 +157,7 @@ class Cache:
         if self._fallback is not None:
             await self._fallback.close()
 
-    def publish(self, channel: str, frame: bytes) -> Call:
+    def publish_call(self, channel: str, frame: bytes) -> Call:
         """Return the call that publishes a frame. In a cluster it goes to the node that owns the channel only."""
         return Call("SPUBLISH", (channel,), (frame,)) if self.is_cluster else Call("PUBLISH", (), (channel, frame))
 

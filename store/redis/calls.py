@@ -12,7 +12,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A Redis command, or a script by its name, with the keys it touches and then its arguments."""
+    """A Redis command, or a script by its name, with its keys and arguments."""
 
     name: str
     keys: tuple[str, ...]
@@ -29,11 +29,11 @@ class Script:
 
 
 ReadScripts = Callable[[bool], Mapping[str, Script]]
-"""Returns all scripts by name. The argument tells whether they are for a Redis Cluster."""
+"""Returns all scripts by name. The argument is True for a Redis Cluster."""
 
 
 def encode_command(words: tuple[Any, ...]) -> bytes:
-    """Return a command as Redis reads it. Raises TypeError for a word that Redis has no form for."""
+    """Return a command in the Redis protocol. Raises TypeError for a word that Redis cannot store."""
     try:
         encoded: bytes = hiredis.pack_command(words)
     except TypeError:
@@ -43,7 +43,7 @@ def encode_command(words: tuple[Any, ...]) -> bytes:
 
 
 def error_reply(text: str) -> ResponseError:
-    """Return the exception that stands for an error reply."""
+    """Return the exception for an error reply."""
     return NoScriptError(text) if text.startswith("NOSCRIPT") else ResponseError(text)
 
 

@@ -1,7 +1,7 @@
 """Redis, Valkey, or a Redis Cluster: runs commands and scripts in pipelines that concurrent callers share (ADR 17).
 
-The one module that knows which of the three it talks to. Nothing is repeated here after it may have been executed: only
-the caller knows whether that is safe.
+This is the only module that depends on which of the three is used. A call that may have been executed is not repeated
+here: only the caller knows whether that is safe.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RedisClient:
     """One Redis or one cluster."""
 
     def __init__(self, url: str, keys: Keys, read_scripts: ReadScripts) -> None:
-        """Connect to nothing yet. keys: names of the generation that may be sent."""
+        """Create the client; the first call connects. keys: only names of their generation are sent."""
         cluster_url = parse_cluster_url(url)
         self.url = url
         self.is_cluster = cluster_url is not None
@@ -66,7 +66,7 @@ class RedisClient:
         missing = [i for i, result in enumerate(results) if isinstance(result, NoScriptError)]
         if missing:
             # Redis was restarted. It executed nothing of a call that it refused with NOSCRIPT.
-            # In a cluster, the keys lead to the node that has to learn the script.
+            # In a cluster, the keys lead to the node that has to load the script.
             names = {(calls[i].name, calls[i].keys if self.is_cluster else ()) for i in missing}
             loads = [Call("SCRIPT", keys, ("LOAD", self._scripts[name].source)) for name, keys in names]
             raise_first_error(await self._send(loads))
@@ -91,7 +91,7 @@ class RedisClient:
                 await client.aclose()
 
     async def load_scripts(self) -> None:
-        """Load all scripts. Nodes of a cluster are given them when they are met."""
+        """Load all scripts. Nodes of a cluster get them when the first connection to a node is opened."""
         if self.is_cluster:
             await self.ping()
             return
@@ -120,7 +120,7 @@ class RedisClient:
         return RedisNode(url, self._encode, self.admission.check)
 
     def _encode(self, calls: Sequence[Call]) -> bytes:
-        """Raise RedisConnectionError if a key belongs to a former generation."""
+        """Return the calls in the Redis protocol. Raises RedisConnectionError if a key is of a former generation."""
         space = self._keys.namespace
         parts = []
         for call in calls:

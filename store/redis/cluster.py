@@ -3,7 +3,7 @@
 The calls of one caller go to all nodes concerned at the same time, and the replies come back in the order of the calls.
 A node executes nothing of a call that it refuses because it does not own the key (MOVED, ASK) or cannot answer now
 (TRYAGAIN, CLUSTERDOWN). Such calls, and calls for which no connection could be opened, are repeated until the timeout.
-All other failures are the caller's to handle.
+All other failures are raised to the caller.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from store.redis.slot_map import SlotMap
 
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.2
-"""Pauses before calls are repeated that a node cannot answer now."""
+"""Pauses before a repetition of calls that a node cannot answer now."""
 
 _MAX_IMMEDIATE_REDIRECTS = 3
-"""Redirected calls are repeated so often without a pause."""
+"""Number of times that redirected calls are repeated without a pause."""
 
 _ASKING = Call("ASKING", ())
 """Lets a node answer the next call although the slot is still being moved to it."""
@@ -38,7 +38,7 @@ class ClusterNodes:
     """The nodes of one cluster."""
 
     def __init__(self, url: ClusterUrl, connect: Callable[[str], RedisNode]) -> None:
-        """Connect to nothing yet. connect: returns the node at a URL."""
+        """Open no connection yet. connect: returns the node at a URL."""
         self._url = url
         self._connect = connect
         self._nodes: dict[Address, RedisNode] = {}
@@ -93,7 +93,7 @@ class ClusterNodes:
             if not remaining or loop.time() + pause >= deadline:
                 break
             if any(isinstance(replies[i], OSError | RedisConnectionError) for i in remaining):
-                # Raises where no node answers at all: a pause would not help then.
+                # Raises if no node answers at all. Then a pause would not help.
                 await self._slots.refresh()
             if needs_pause or attempt > _MAX_IMMEDIATE_REDIRECTS:
                 await asyncio.sleep(pause)
@@ -161,12 +161,12 @@ class ClusterNodes:
         return sent
 
     def _handle_refusal(self, i: int, text: str, redirected: dict[int, Address]) -> tuple[bool, bool]:
-        """Follow an error reply of a node. Returns whether the call may be repeated, and whether after a pause."""
+        """Handle an error reply of a node. Returns whether the call may be repeated, and whether after a pause."""
         match text.split(" "):
             case ["MOVED", slot, address, *_]:
                 former = self._slots.move(int(slot), address)
                 self._slots.refresh_soon()
-                # Redirected to the node that has just refused: the nodes do not agree yet.
+                # The call was redirected to the node that has just refused it: the nodes do not agree yet.
                 return True, former == address
             case ["ASK", _, address, *_]:
                 redirected[i] = address
@@ -204,7 +204,7 @@ class ClusterNodes:
 
 
 def _may_recover(error: Exception) -> bool:
-    """Return whether repeating may help. It does not with a wrong password."""
+    """Return whether a repetition may help. It does not help with a wrong password."""
     return isinstance(error, OSError | RedisConnectionError) and type(error).__name__ != "AuthenticationError"
 
 

@@ -17,10 +17,10 @@ class Keys:
     """
 
     def __init__(self, prefix: str) -> None:
-        """Begin without a generation."""
+        """Start without a generation."""
         self.prefix = prefix
         self.namespace = prefix
-        """Begins all names except those of channels."""
+        """The beginning of all names except those of channels."""
 
     def enter(self, generation: int) -> None:
         """Use the names of a generation from now on."""
@@ -29,21 +29,21 @@ class Keys:
 
     @property
     def epoch(self) -> str:
-        """Key that changes its value when Redis loses its contents."""
+        """Key whose value changes when Redis loses its contents."""
         return f"{self.namespace}epoch"
 
     @property
     def sweeper_lock(self) -> str:
-        """Key that names the server that looks for incomplete deliveries in the outboxes."""
+        """Key of the lock of the server that looks for incomplete deliveries in the outboxes."""
         return f"{self.namespace}sweeper"
 
     @property
     def loss_recovery_lock(self) -> str:
-        """Key that names the server that looks for incomplete deliveries in MongoDB after a loss of Redis."""
+        """Key of the lock of the server that looks for incomplete deliveries in MongoDB after a loss of Redis."""
         return f"{self.namespace}mender"
 
     def user(self, user: UserId) -> tuple[str, ...]:
-        """Return the key that a script on a user's keys is given: the first of USER_KEYS.
+        """Return the key that scripts on a user's keys get: the first of USER_KEYS.
 
         The script derives the others from it, under the same hash tag.
         """
@@ -81,7 +81,7 @@ class Keys:
         return f"{self.namespace}{{p:{partition}}}:outbox"
 
     def event_stream(self, token: str, name: str) -> str:
-        """Return one of the keys about an event stream."""
+        """Return one of the keys of an event stream."""
         return f"{self.namespace}{{s:{token}}}:{name}"
 
     def channel(self, server: str) -> str:

@@ -15,7 +15,7 @@ from store.redis.pipeline_connection import Encode, PendingCalls
 from store.redis.pipeline_pool import PipelinePool
 
 TIMEOUT_SECONDS = 5.0
-"""For opening a connection, for an idle connection, and for a reply."""
+"""Longest wait for the opening of a connection, for an idle connection, and for a reply."""
 
 _MAX_SHARED_CALLS = 16
 """A caller with more calls gets a connection of its own: others would have to wait for all its replies."""
@@ -30,7 +30,7 @@ class RedisNode:
     """One Redis, with shared pipelines for callers of few calls and dedicated ones for callers of many."""
 
     def __init__(self, url: str, encode: Encode, admit: Callable[[AbstractConnection], Awaitable[None]]) -> None:
-        """Open nothing yet. encode, admit: as in `PipelinePool`."""
+        """Open no connection yet. encode, admit: see `PipelinePool`."""
         connections = ConnectionPool.from_url(
             url,
             protocol=2,

@@ -1,7 +1,7 @@
 """One connection to Redis with at most one pipeline in flight, written and read directly at its transport.
 
-redis-py opens the connection (address, TLS, password, database). After that its own layers are left out, since each of
-them costs as much as the command itself: hiredis encodes commands and parses replies (ADR 17, ADR 32).
+redis-py opens the connection (address, TLS, password, database). After that its own layers are bypassed, because each
+of them costs as much as the command itself: hiredis encodes commands and parses replies (ADR 17, ADR 32).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PipelineConnection(asyncio.Protocol):
         Args:
             connection: Opened and authenticated by redis-py.
             encode: Turns calls into bytes.
-            timeout_seconds: The connection ends when Redis sends nothing for so long while replies are missing.
+            timeout_seconds: The connection ends if Redis sends nothing for this time while replies are missing.
             on_idle: Called when all replies of a pipeline have arrived.
             on_lost: Called when the connection has ended.
         """

@@ -24,7 +24,7 @@ _MAX_SHARED_COMMANDS = 256
 
 
 class PipelinePool:
-    """Up to a number of connections, opened when they are needed.
+    """A limited number of connections, opened when they are needed.
 
     No caller waits for others to join a pipeline. Calls made while all connections are idle go out at once. While some
     are busy, all calls made within one turn of the event loop go out together; while all are busy, all calls made until
@@ -44,11 +44,11 @@ class PipelinePool:
         encode: Encode,
         admit: Callable[[AbstractConnection], Awaitable[None]],
     ) -> None:
-        """Open nothing yet.
+        """Open no connection yet.
 
         Args:
-            connections: Makes connections of redis-py.
-            max_connections: At most so many are open at a time.
+            connections: Creates connections of redis-py.
+            max_connections: Largest number of open connections.
             timeout_seconds: How long a caller waits for an idle connection, and then without any data from Redis.
             shared: If false, each caller's calls are a pipeline of their own.
             encode: Turns calls into bytes at the moment of sending.

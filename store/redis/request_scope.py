@@ -1,4 +1,4 @@
-"""The key namespace that each request has in the Redis fallback, where it begins with an empty cache (ADR 20)."""
+"""The key namespace of each request in the Redis fallback, where a request begins with an empty cache (ADR 20)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RequestScope:
     _token: Token[_Namespace | None]
 
     def __enter__(self) -> None:
-        """Begin with an empty cache, should the fallback be used."""
+        """Begin with an empty cache in case the fallback is used."""
         self._token = _namespace.set(_Namespace())
 
     def __exit__(self, *_: object) -> None:

@@ -18,15 +18,15 @@ _LONGEST_PAUSE_SECONDS = 0.1
 
 
 class SingleFlight:
-    """Runs at most one piece of work per key in this process. All callers meanwhile get its outcome."""
+    """Runs at most one task per key in this process. Callers that ask while it runs get its outcome."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the outcome of work that is running already or is started now.
+        """Return the outcome of the running task, or of `work`, which is started if none is running.
 
-        A caller that is cancelled does not stop it for the others.
+        Cancelling a caller does not stop the task for the others.
         """
         task = self._running.get(key)
         if task is None:

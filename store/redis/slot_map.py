@@ -36,10 +36,10 @@ class SlotMap:
         node: Callable[[Address], RedisNode],
         on_refresh: Callable[[Collection[Address]], None],
     ) -> None:
-        """Know no owner yet.
+        """Start with an empty map.
 
         Args:
-            known_addresses: Nodes that may be asked for the map.
+            known_addresses: Nodes that can report the map.
             node: Returns the node at an address.
             on_refresh: Called with the owners of all slots after each refresh.
         """

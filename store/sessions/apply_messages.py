@@ -1,7 +1,7 @@
-"""Applies messages to users' cached states: as few calls as possible, and what they return.
+"""Applies messages to users' cached states with as few calls as possible, and parses the answers.
 
 Messages that are applied at the same time reach a user in one call, which costs little more than one message. For
-nearly all recipients the answer is only the place in their chain of events, and for most of those it is empty.
+nearly all recipients the answer is only the event's position in their chain, and for most of these it is empty.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from store.redis.keys import Keys
 from store.sessions.apply_results import ApplyResult, parse_result, parse_results
 from store.sessions.session_rows import Tick
 
-MessageKind = Literal["own", "mention"]
+MessageRelation = Literal["own", "mention"]
 """Relation of a countable message to a user: their own, or one that mentions them."""
 
-Place = tuple[UserId, str, int, int]
-"""A user, and an event's place in the user's chain: epoch, tick, tick before."""
+EventRecipient = tuple[UserId, str, int, int]
+"""A user, and the event's position in that user's chain: epoch, tick, tick before."""
 
-_NOTHING_TO_PUBLISH: tuple[Any, ...] = (1, [b"cold"])
+_NOTHING_TO_PUBLISH: tuple[Any, ...] = (1, [b"not_cached"])
 """Answers of users without connections: applied, with the message's time as the tick; not cached."""
 
 
@@ -31,8 +31,8 @@ class MessageDelta:
     """A message and the users whose sessions it changes.
 
     Attributes:
-        entry: Its entry in their logs.
-        kinds: Its kind for users for which it is not just a message of another user.
+        entry: Its entry in the users' logs.
+        relations: Its relation to the users who wrote it or whom it mentions; it is absent for all others.
     """
 
     conversation: ConversationId
@@ -42,11 +42,11 @@ class MessageDelta:
     at_ms: int
     entry: str
     users: Sequence[UserId]
-    kinds: Mapping[UserId, MessageKind]
+    relations: Mapping[UserId, MessageRelation]
 
     @property
     def text(self) -> str:
-        """The form that scripts take: see MESSAGE_PATTERN in `script_constants.py`."""
+        """The form that scripts parse: see MESSAGE_PATTERN in `script_constants.py`."""
         return f"{self.conversation} {self.seq} {self.n} {int(self.countable)} {self.at_ms} {self.entry}"
 
 
@@ -60,20 +60,20 @@ class FanoutResult:
         others: Full results, for the users whose answer has more than that.
     """
 
-    places: dict[str, list[Place]] = field(default_factory=dict)
+    places: dict[str, list[EventRecipient]] = field(default_factory=dict)
     ticks: list[Tick] = field(default_factory=list)
     others: list[tuple[UserId, ApplyResult]] = field(default_factory=list)
 
-    def add_place(self, server: str, place: Place) -> None:
+    def add_recipient(self, server: str, place: EventRecipient) -> None:
         """Add a place for a server to deliver."""
-        places = self.places.get(server)
+        places = self.recipients.get(server)
         if places is None:
-            self.places[server] = [place]
+            self.recipients[server] = [place]
         else:
             places.append(place)
 
 
-class ApplyMessages:
+class MessageApplier:
     """Applies messages of one conversation, in the order of their seqs."""
 
     def __init__(self, keys: Keys, now_ms: int, deltas: Sequence[MessageDelta]) -> None:
@@ -86,12 +86,12 @@ class ApplyMessages:
 
     @property
     def size(self) -> int:
-        """The number of calls."""
+        """Number of calls."""
         return len(self._called)
 
     def calls(self) -> list[Call]:
-        """Return the calls, to be made in this order. `read` reads their answers."""
-        separate_users = set().union(*(delta.kinds for delta in self._deltas))
+        """Return the calls, to be made in this order. `read` parses their answers."""
+        separate_users = set().union(*(delta.relations for delta in self._deltas))
         self._called = []
         shared: dict[UserId, tuple[int, ...]] = {}
         for number, delta in enumerate(self._deltas):
@@ -103,7 +103,7 @@ class ApplyMessages:
         texts = [delta.text for delta in self._deltas]
         calls = []
         for user, (number,) in self._called:
-            kind = self._deltas[number].kinds.get(user, "message")
+            kind = self._deltas[number].relations.get(user, "message")
             calls.append(Call("apply", self._keys.user(user), (self._now_ms, "", kind, texts[number])))
         args_by_messages: dict[tuple[int, ...], tuple[Any, ...]] = {}
         for user, numbers in shared.items():
@@ -141,7 +141,7 @@ class ApplyMessages:
                 server = self._servers.get(route)
                 if server is None:
                     server = self._servers[route] = route.decode()
-                result.add_place(server, (user, epoch, tick, previous))
+                result.add_recipient(server, (user, epoch, tick, previous))
             if tick != delta.at_ms:
                 result.ticks.append(Tick(user, delta.conversation, tick))
             previous = tick

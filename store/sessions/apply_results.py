@@ -1,4 +1,4 @@
-"""The answer of the script `apply`: what changes did to a user's cached state."""
+"""Results of the script `apply`: the effects of changes on a user's cached state."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class ApplyResult:
     """The effect of a change on a user's cached state.
 
     Attributes:
-        changed: False if it had been applied before or changes nothing (`sessions` has the session then), or if the
-            state is not cached (`sessions` is empty then).
+        changed: False if the change was applied before or changes nothing (then `sessions` has the session), or if the
+            state is not cached (then `sessions` is empty).
         epoch: The cached state's epoch.
         routes: The servers that hold connections of the user.
         sessions: All sessions that moved, gateways last.
         tick: The event's position on the user's clock.
         previous: The tick before it in the user's chain of events.
         total_unread: The user's total afterwards.
-        old_read_seq: Read position before; -1 where the change does not move it.
-        old_unread: Messages that were unread before; -1 if some that came late may be the user's own.
+        old_read_seq: Read position before; -1 if the change does not move it.
+        old_unread: Messages that were unread before; -1 if some that are not applied yet may be the user's own.
     """
 
     changed: bool

@@ -1,7 +1,7 @@
-"""Typed changes of a user's sessions: how each changes the row in MongoDB, and what the script `apply` is given for it.
+"""Typed changes of a user's sessions: the update of the row in MongoDB, and the input of the script `apply`.
 
-`_changes.lua` holds the other half: what each does to the cached record. Messages are not here, since they come by the
-thousand: see `apply_messages.py`.
+`_changes.lua` holds the other half: the change of the cached record. Messages have their own, faster form: see
+`apply_messages.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Change(Protocol):
     """Name of the function in `_changes.lua`."""
 
     def script_fields(self, at: int) -> dict[str, Any]:
-        """Return what that function takes, apart from the time and the log entry."""
+        """Return the fields that this function takes, without the time and the log entry."""
 
 
 class RowChange(Change, Protocol):
@@ -49,14 +49,14 @@ class RowChange(Change, Protocol):
 
 
 class LoggedChange(NamedTuple):
-    """A change with its time and its log entry, as the script `apply` is given it. One serves any number of users."""
+    """A change with its time and its log entry, in the form that the script `apply` takes. Many users may share it."""
 
     kind: str
     at: int
     text: bytes
 
 
-def logged(change: Change, at: int, event: str) -> LoggedChange:
+def logged_change(change: Change, at: int, event: str) -> LoggedChange:
     """Return a change at a time (ms) of the user's clock, with its entry in the user's log."""
     return LoggedChange(change.kind, at, orjson.dumps(change.script_fields(at) | {"at": at, "e": event}))
 
@@ -71,7 +71,7 @@ class SetFields:
     moves_write_ts: bool = False
 
     def is_needed(self, session: Session) -> bool:
-        """Return True if it changes a field, or takes away the mark of being unread, as every change does."""
+        """Return whether it changes a field, or removes the session's unread mark, as every change does."""
         return session.unread_status or any(field.of(session) != value for field, value in self.values.items())
 
     def row_update(self, at: int) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def deletion(session: Session, *, hard: bool) -> SetFields:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Everything up to `seq` is read; `n`: countable messages up to there. Takes the mark of being unread away."""
+    """Everything up to `seq` is read; `n`: countable messages up to there. Removes the unread mark."""
 
     kind: ClassVar[str] = "read"
     conversation: ConversationId
@@ -184,7 +184,7 @@ class ReceiptReceived:
 
 @dataclass(frozen=True, slots=True)
 class Revise:
-    """A message was edited or recalled. `may_repeat`: another server may have applied the same."""
+    """A message was edited or recalled. `may_repeat`: another server may have applied the same revision."""
 
     kind: ClassVar[str] = "revise"
     conversation: ConversationId
@@ -226,7 +226,7 @@ class Join:
             received_seq=self.seq,
             active_ts=at,
             write_ts=at,
-            # The message itself is read, and still to come to the user's devices.
+            # The message itself is read, but it is not applied yet: the user's devices have to get it.
             gaps=[self.seq, self.seq] if self.seq else None,
             sub_biz=self.sub_biz,
         )
@@ -248,11 +248,11 @@ class Leave:
     written_ms: int
 
     def row_update(self, at: int) -> list[dict[str, Any]]:
-        """Return the update of the row: it stays as it is, up to the last message."""
+        """Return the update of the row, which keeps its state up to the last readable message."""
         active, write = Session.active_ts.stored, Session.write_ts.stored
-        # What was written before they joined, and became durable afterwards, is not theirs.
-        is_theirs = {"$gt": [self.n, {"$ifNull": [f"${JOINED_N}", -1]}]}
-        written = {"$cond": [is_theirs, self.written_ms, 0]}
+        # A message that was written before the user joined does not count, even if it became durable afterwards.
+        is_visible = {"$gt": [self.n, {"$ifNull": [f"${JOINED_N}", -1]}]}
+        written = {"$cond": [is_visible, self.written_ms, 0]}
         return [
             {
                 "$set": {
@@ -283,7 +283,7 @@ class Dissolve:
 
 @dataclass(frozen=True, slots=True)
 class Invalidate:
-    """MongoDB may hold more than the cached state. `unless_cached`: it does not if the state has this session."""
+    """MongoDB may have newer data than the cached state. `unless_cached`: not if the state has this session."""
 
     kind: ClassVar[str] = "invalidate"
     unless_cached: ConversationId | None = None
@@ -293,7 +293,7 @@ class Invalidate:
         return {"c": self.unless_cached} if self.unless_cached is not None else {}
 
 
-INVALIDATE = logged(Invalidate(), 0, "")
+INVALIDATE = logged_change(Invalidate(), 0, "")
 
 
 def new_row(at: int) -> dict[str, Any]:

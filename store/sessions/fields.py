@@ -1,14 +1,14 @@
-"""The table of a session's fields: the one place that knows how they are stored and what resets them.
+"""The table of a session's fields: how they are stored and what resets them, in one place.
 
 A session is stored twice: as a row of MongoDB's collection `sessions` (`_id`: "<user> <conversation>"), which is
-durable, and as a record in Redis, a JSON object made of the row and of the conversation's head. Names are short
-because there are many of both. A field that has its default is left out, unless it is `fixed`.
+durable, and as a record in Redis, a JSON object built from the row and the conversation's head. Stored names are short,
+because there are many rows and records. A field that has its default is left out, unless it is `fixed`.
 
-A new message writes neither the rows of its readers nor, in a private conversation, that of its sender: `write_seq`,
-`n` and there how far the sender has read come from the head. The gateway of a subBiz has a row once something was set
-on it.
+A new message does not write the rows of its readers. In a private conversation it does not write the sender's row
+either. So `write_seq` and `n` come from the head, and in private conversations the sender's read position too. The
+gateway of a subBiz has a row once a setting was changed on it.
 
-`store/sessions/script_constants.py` hands the lists below to the Lua scripts.
+`store/sessions/script_constants.py` passes the lists below to the Lua scripts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Kept(Enum):
     REMINDER = "row and record; reset when the user joins again, and by every other change"
     POSITION = "row and record; the record has the later of the row's and the head's value"
     HEAD = "record only; from the conversation's head"
-    MEMBERSHIP = "record only; from the row's own names for it, see below"
+    MEMBERSHIP = "record only; the row has it under other names, see LAST_READABLE_SEQ below"
     CACHE = "record only; lost with the cached state, which is safe"
     GATEWAY = "record of a gateway only; computed from the sessions in its subBiz"
 
@@ -39,18 +39,18 @@ _IN_ROW = (Kept.SETTING, Kept.STATE, Kept.REMINDER)
 
 
 class Field(property, Generic[T]):
-    """One field of a session. It is the property of `Session` that reads it.
+    """One field of a session, and the property of `Session` that reads it.
 
     Args:
         kind: Turns the stored value into the Python value.
         stored: The name in rows and records.
         kept: Where it is stored, and what resets it.
         doc: Its meaning.
-        default: The value where none is stored.
-        fixed: Every record has it, and those that are fixed come first, in the order of this table.
-        text: Records keep the number as text: Lua's JSON keeps 14 digits.
-        lists: It decides in which lists the session is, or how it counts. The fast path for messages leaves sessions
-            that have it to the general code.
+        default: The value if none is stored.
+        fixed: Every record has the field. Fixed fields come first, in the order of this table.
+        text: Records store the number as text, because Lua's JSON keeps only 14 digits.
+        lists: The field decides in which lists the session is, or how it counts. The fast path for messages leaves
+            sessions that have it to the general code.
     """
 
     def __init__(
@@ -179,12 +179,12 @@ class SessionFields:
         tuple,
         "g",
         Kept.CACHE,
-        "Seqs up to `write_seq` that may still come: first and last of each stretch.",
+        "Seqs up to `write_seq` that are not applied yet: first and last of each range.",
         default=(),
     )
 
     own_write_ts = Field(
-        int, "ow", Kept.GATEWAY, "`write_ts` of the gateway itself, without what is inside.", default=0
+        int, "ow", Kept.GATEWAY, "`write_ts` of the gateway itself, without the sessions inside.", default=0
     )
     valid_inside = Field(int, "gn", Kept.GATEWAY, "Valid sessions inside.", default=0)
     unread_inside = Field(int, "gu", Kept.GATEWAY, "Unread messages inside, without muted sessions.", default=0)
@@ -195,7 +195,7 @@ class SessionFields:
 
 
 class SyncReason(StrEnum):
-    """Reasons for changes of sessions, as logs store them and devices get them. CATCH_UP is never stored."""
+    """Reasons for changes of sessions, stored in logs and sent to devices. CATCH_UP is never stored."""
 
     READ = "READ"
     DELIVERED = "DELIVERED"
@@ -238,15 +238,15 @@ RESET_BY_CHANGES = tuple(f for f in FIELDS if f.kept is Kept.REMINDER)
 DEFAULT_SETTINGS: Mapping[Field[Any], Any] = {f: f.default for f in SETTINGS}
 """The values after a hard delete."""
 
-MOST_MENTIONS = 1_000
-"""Unread messages that mention a user, or everybody, which a conversation keeps count of. Older ones are dropped."""
+MAX_UNREAD_MENTIONS = 1_000
+"""Unread mentions of a user, or of everybody, that are counted per conversation. Older ones are dropped."""
 
 
 _FIXED = {field.stored: field.default for field in FIELDS if field.fixed}
 
 
 def record_of(**values: Any) -> dict[str, Any]:
-    """Return the record with these values of fields, by their Python names; None: the field is left out."""
+    """Return a record with these values of fields, by Python name; None: the field is left out."""
     record = dict(_FIXED)
     for name, value in values.items():
         if value is not None:

@@ -13,16 +13,16 @@ from store.sessions.fields import (
     JOINED_N,
     LAST_READABLE_N,
     LAST_READABLE_SEQ,
-    MOST_MENTIONS,
+    MAX_UNREAD_MENTIONS,
     record_of,
 )
 from store.sessions.session import Session
 
 LATE_MS = 60_000
-"""Time after the start of its commit in which a message may still be on its way to the cached states of its readers."""
+"""Longest time from the start of a message's commit until it is applied to the cached states of its readers."""
 
 LATE_SEQS = 500
-"""Number of a conversation's newest messages that may be on their way."""
+"""Number of a conversation's newest messages that may not be applied yet."""
 
 HEAD_PROJECTION = dict.fromkeys(
     (
@@ -48,7 +48,7 @@ def record_from(
     if last_readable_seq is not None:
         head = _head_for_former_member(head, row, active_ts)
     write_seq, n = head[Head.SEQ], head[Head.N]
-    # A writer that died half way may have left positions past the newest message.
+    # A server that died during a write may have left positions past the newest message.
     read_seq, read_n, delivered_seq = min(row[_R], write_seq), min(row[_RN], n), min(row[_D], write_seq)
     people = parse_private(conversation)
     peer_read_seq = peer_delivered_seq = None
@@ -61,7 +61,7 @@ def record_from(
             read_seq, read_n = head[Head.WROTE_SEQ[side]], head[Head.WROTE_N[side]]
             delivered_seq = max(delivered_seq, read_seq)
     committed_at = head.get(Head.MOVED_AT, 0)
-    # Not what was written before the user joined, even if it became durable after that.
+    # A message that was written before the user joined does not count, even if it became durable afterwards.
     written_at = head.get(Head.WRITTEN_AT, 0) if n > row.get(JOINED_N, -1) else 0
     mentions = sorted(
         seq for seq in {*row.get(_MENTIONS, ()), *head.get(Head.MENTIONS_ALL, ())} if read_seq < seq <= write_seq
@@ -76,11 +76,11 @@ def record_from(
         write_ts=max(row.get(_W, 0), written_at),
         peer_read_seq=peer_read_seq,
         peer_delivered_seq=peer_delivered_seq,
-        mentions=mentions[-MOST_MENTIONS:] or None,
+        mentions=mentions[-MAX_UNREAD_MENTIONS:] or None,
         sub_biz=people[2] if people is not None else head.get(Head.SUB_BIZ),
         dissolved=1 if Head.ENDED_AT_MS in head else None,
         last_readable_seq=last_readable_seq,
-        # Some of the newest messages may be durable and not applied yet: applying them is news to the user.
+        # Some of the newest messages may be durable but not applied yet. Applying them must count as a change.
         gaps=[max(1, write_seq - LATE_SEQS + 1), write_seq] if committed_at > now_ms - LATE_MS else None,
     )
     return record | settings
@@ -100,7 +100,7 @@ def _head_for_former_member(head: Document, row: Document, active_ts: int) -> Do
 
 
 def _settings_from(row: Document, now_ms: int) -> tuple[dict[str, Any], int]:
-    """Return what the record has from the row alone, and the row's `active_ts`.
+    """Return the fields of the record that come from the row alone, and the row's `active_ts`.
 
     A mute that has ended meanwhile moved the session when it ended.
     """
@@ -132,15 +132,15 @@ def gateway_records(records: Records, rows: Mapping[ConversationId, Document], n
     return gateways
 
 
-def delay_recent(records: Records, now_ms: int) -> None:
-    """Move sessions that changed a moment ago to new ticks: they may have had later ones than MongoDB knows yet."""
+def renew_recent_ticks(records: Records, now_ms: int) -> None:
+    """Give sessions that changed a moment ago new ticks: their last ones may be later than those stored in MongoDB."""
     latest = max([now_ms, *(record[_A] for _, record in records)])
     recent = [record for _, record in records if record[_A] > now_ms - LATE_MS]
     for offset, record in enumerate(sorted(recent, key=lambda record: int(record[_A]))):
         record[_A] = latest + 1 + offset
 
 
-def separate(records: Records) -> None:
+def make_ticks_unique(records: Records) -> None:
     """Sort sessions by tick, and give those that moved in the same millisecond different ticks."""
     records.sort(key=lambda pair: (pair[1][_A], pair[0]))
     last = 0

@@ -1,4 +1,4 @@
-"""Writes to session rows that follow from messages. All may be repeated."""
+"""Updates of session rows that messages cause. All may be repeated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.base.ids import parse_private
 from store.messages.message import Message, MessageField, ReservedMessage
 from store.mongo.client import Document, Update
 from store.mongo.collections import session_row_id
-from store.sessions.fields import MOST_MENTIONS, SessionFields
+from store.sessions.fields import MAX_UNREAD_MENTIONS, SessionFields
 
 _READ_SEQ = SessionFields.acknowledged_seq.stored
 _READ_N = SessionFields.read_n.stored
@@ -20,16 +20,16 @@ _MENTIONS = SessionFields.mentions.stored
 
 
 def message_updates(reserved: ReservedMessage) -> list[Update]:
-    """Return the updates that a message makes: of its sender's row, and of the mentioned users' rows.
+    """Return the updates that a message causes: of its sender's row, and of the mentioned users' rows.
 
-    In a private conversation the head says that the sender has read. The sender's row is written there only if it may
-    have mentions, which sending reads.
+    In a private conversation the head has the sender's read position. The sender's row is written there only if it may
+    have unread mentions, which sending marks as read.
     """
     m = reserved.message
     updates = []
     if m.kind.countable:
         if reserved.reads_mentions or parse_private(m.conversation) is None:
-            # Sending reads. Guarded, so that a repetition does not undo what was set since.
+            # Sending reads. The condition prevents a repetition from undoing later changes.
             query = {"_id": session_row_id(m.sender, m.conversation), _READ_SEQ: {"$lt": m.seq}}
             progress = {_READ_SEQ: m.seq, _READ_N: m.n, _DELIVERED_SEQ: m.seq}
             updates.append(Update(query, {"$max": progress, "$pull": {_MENTIONS: {"$lte": m.seq}}}))
@@ -40,7 +40,9 @@ def message_updates(reserved: ReservedMessage) -> list[Update]:
                     _READ_SEQ: {"$lt": m.seq},
                     _MENTIONS: {"$ne": m.seq},
                 }
-                updates.append(Update(query, {"$push": {_MENTIONS: {"$each": [m.seq], "$slice": -MOST_MENTIONS}}}))
+                updates.append(
+                    Update(query, {"$push": {_MENTIONS: {"$each": [m.seq], "$slice": -MAX_UNREAD_MENTIONS}}})
+                )
     return updates
 
 

@@ -1,12 +1,12 @@
-"""Constants that the Lua scripts of this package take from Python: names and lists of fields, limits, whole frames.
+"""Constants that the Lua scripts of this package take from Python: names and lists of fields, limits, frames.
 
-All of them are numbers, strings or functions: a script pays for a table each time it runs. What the fast path does not
-need comes after it.
+All of them are numbers, strings or functions, because a table costs time each time a script runs. Constants that the
+fast path does not need come after it.
 """
 
 from __future__ import annotations
 
-from store.sessions.fields import FIELDS, MOST_MENTIONS, NAMES, SETTINGS
+from store.sessions.fields import FIELDS, MAX_UNREAD_MENTIONS, NAMES, SETTINGS
 from store.sessions.session import Session
 
 LOG_LENGTH = 1_200
@@ -16,13 +16,13 @@ IDLE_MS = 24 * 3600 * 1000
 """Time after its last use at which a cached state is dropped."""
 
 TOUCH_INTERVAL_MS = 3600 * 1000
-"""Interval at which a cached state in use gets more time to live."""
+"""Interval at which a cached state that is read or changed gets more time to live."""
 
 PENDING_MS = 60_000
-"""Time that changes wait for the end of a load."""
+"""Longest time that changes wait for the end of a load."""
 
 QUEUE_MS = 15_000
-"""Time after which a queue for a lock is dropped that nobody has joined."""
+"""A queue for a lock is dropped if no waiter has joined it for this time."""
 
 PRIORITY_WEIGHT = 1 << 42
 """Distance of two priorities in a list: more than any `write_ts`."""
@@ -31,17 +31,17 @@ MESSAGE_PATTERN = r"^(%S+) (%d+) (%d+) ([01]) (%d+) (.*)$"
 """A message as `MessageDelta.text` writes it."""
 
 WAKE_UP_FRAME = '{"events":[[null,[["%s","",0,0]]]]}'
-"""The frame that makes hubs compare a user's position with Redis, and read the log if they are behind."""
+"""The frame that makes hubs compare a user's position with Redis, and read the log if events are missing."""
 
 LOCK_GRANTED_FRAME = '{"granted":"%s"}'
-"""The frame that tells a server that the waiter it names has the lock now."""
+"""The frame that notifies a server that one of its waiters has the lock now."""
 
 MUTE_ENDED_ENTRY = '{"k":"s","r":"UNMUTE","c":%s}'
 """The log entry of mutes that ended, with the list of conversations: `SessionChanged.log_entry` writes the same."""
 
 
 def fast_path_constants() -> str:
-    """Return Lua text for the fast path and all that comes after it: the form of records, and shared limits."""
+    """Return Lua text for the fast path and for everything after it: the form of records, and shared limits."""
     fixed = [field.stored for field in FIELDS if field.fixed]
     form = ",".join(f'"{name}":%.0f' for name in fixed)
     pattern = ",".join(f'"{name}":(%d+)' for name in fixed)
@@ -75,7 +75,7 @@ def script_constants() -> str:
 {names}
 local FIXED_FIELDS = '{" ".join(field.stored for field in fixed)}'
 local SETTINGS = '{" ".join(field.stored for field in SETTINGS)}'
-local MOST_MENTIONS, PENDING_MS, QUEUE_MS = {MOST_MENTIONS}, {PENDING_MS}, {QUEUE_MS}
+local MAX_UNREAD_MENTIONS, PENDING_MS, QUEUE_MS = {MAX_UNREAD_MENTIONS}, {PENDING_MS}, {QUEUE_MS}
 local WAKE_UP_FRAME = '{WAKE_UP_FRAME}'
 local LOCK_GRANTED_FRAME = '{LOCK_GRANTED_FRAME}'
 local MUTE_ENDED_ENTRY = '{MUTE_ENDED_ENTRY}'

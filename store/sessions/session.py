@@ -14,7 +14,7 @@ from store.sessions.fields import SessionFields
 
 @dataclass(frozen=True, slots=True)
 class Session(SessionFields):
-    """One user's state in one conversation, or in a subBiz (its gateway), with what follows from the stored fields.
+    """One user's state in one conversation, or in a subBiz (its gateway), with values derived from the stored fields.
 
     The scripts compute `valid`, `unread_count` and `unread_mention_count` too, for lists and totals (`_sessions.lua`);
     `tests/store/test_session_fields.py` compares both.
@@ -31,15 +31,15 @@ class Session(SessionFields):
 
     @property
     def exists(self) -> bool:
-        """True unless it is of a private conversation without a message."""
+        """False for a session of a private conversation without a message."""
         return self.write_seq > 0 or not self.conversation.startswith("p_")
 
     @property
     def valid(self) -> bool:
         """True while it is in lists.
 
-        A deleted session is valid again once a countable message comes; one of a group that has ended never is. A
-        gateway is valid while a session inside is.
+        A deleted session is valid again after the next countable message; a session of a group that has ended is never
+        valid. A gateway is valid while a session inside is valid.
         """
         if self.is_gateway:
             return self.valid_inside > 0
@@ -49,12 +49,12 @@ class Session(SessionFields):
 
     @property
     def frozen(self) -> bool:
-        """True for a former member: messages do not reach the session any more."""
+        """True for a former member, whose session receives no further messages."""
         return self.last_readable_seq is not None
 
     @property
     def read_seq(self) -> int:
-        """Position up to which the user has nothing left to read: read, deleted, or in a group that has ended."""
+        """Position up to which nothing is left to read: it was read or deleted, or the group has ended."""
         return max(self.acknowledged_seq, self._ended_seq)
 
     @property
@@ -82,7 +82,7 @@ class Session(SessionFields):
 
     @property
     def unread_status(self) -> bool:
-        """True if marked unread, and not read since: reading further, also by sending, takes the mark away."""
+        """True if marked unread and not read since. Reading further, also by sending, removes the mark."""
         return self.unread_mark is not None and self.acknowledged_seq <= self.unread_mark
 
 

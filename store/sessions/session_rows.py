@@ -14,7 +14,14 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id, sessions_of
 from store.sessions.fields import FENCE
-from store.sessions.records import HEAD_PROJECTION, Records, delay_recent, gateway_records, record_from, separate
+from store.sessions.records import (
+    HEAD_PROJECTION,
+    Records,
+    gateway_records,
+    make_ticks_unique,
+    record_from,
+    renew_recent_ticks,
+)
 from store.sessions.session import Session
 
 _HEADS_PER_QUERY = 2_000
@@ -44,7 +51,7 @@ class SessionRows:
     async def read(self, user: UserId) -> Records:
         """Return a user's whole state: the record of each session and gateway.
 
-        No two have the same `active_ts`, and none has an earlier one than it ever had.
+        No two records have the same `active_ts`, and the `active_ts` of a session never goes back.
         """
         now = self._clock.now_ms()
         start = len(user) + 1
@@ -59,11 +66,11 @@ class SessionRows:
         records = [(c, record_from(user, c, rows[c], heads[c], now)) for c in names if c in heads]
         active_ts = Session.active_ts.stored
         known = {conversation: record[active_ts] for conversation, record in records}
-        delay_recent(records, now)
+        renew_recent_ticks(records, now)
         gateways = gateway_records(records, rows, now)
         known |= {conversation: record[active_ts] for conversation, record in gateways}
         records += gateways
-        separate(records)
+        make_ticks_unique(records)
         moved = [Tick(user, c, record[active_ts]) for c, record in records if record[active_ts] != known[c]]
         if moved:
             await self._mongo.bulk_write(SESSIONS, [_tick_update(tick) for tick in moved])
@@ -88,7 +95,7 @@ class SessionRows:
             try:
                 matched = await self._mongo.bulk_write(SESSIONS, operations)
             except BulkWriteError as error:
-                # The upsert of a gateway's row found that of a later holder.
+                # The upsert of a gateway's row found the row of a later holder.
                 raise Fenced(f"a later holder of the lock has changed {user}") from error
             if matched < len(operations):
                 raise Fenced(f"a later holder of the lock has changed {user}")
@@ -96,7 +103,7 @@ class SessionRows:
         try:
             await self._mongo.gather(write_rows(), *also)
         except BulkWriteError as error:
-            # Two upserts of one mark met. Repeating is safe.
+            # Two upserts of one mark collided. Repeating is safe.
             raise Unreachable("marks of one reader collided") from error
 
     async def keep_ticks(self, ticks: Sequence[Tick]) -> None:
@@ -123,7 +130,7 @@ def _tick_update(tick: Tick) -> UpdateOne:
 
 
 def _update_row(row: Mapping[str, Any], conversation: ConversationId, update: Mapping[str, Any]) -> UpdateOne:
-    """Return the update of a row. That of a gateway is made by the first change."""
+    """Return the update of a row. The row of a gateway is created by its first change."""
     if not _is_gateway(conversation):
         return UpdateOne(row, update)
     return UpdateOne(row, {**update, "$setOnInsert": _NOTHING_READ}, upsert=True)

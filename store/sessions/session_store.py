@@ -1,4 +1,4 @@
-"""Reads of sessions. A user's whole state is in Redis while it is in use, loaded from MongoDB on a miss."""
+"""Reads of sessions. A user's whole state is in Redis for a day after its last use, loaded from MongoDB on a miss."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from store.sessions.session_rows import SessionRows
 from store.sessions.state_loader import StateLoader
 
 _NAMES_PER_CALL = 1_000
-"""Sessions that a script is asked for by name at a time: Lua takes no more than some thousand values at once."""
+"""Sessions that one call asks for by name: Lua takes no more than some thousand values at once."""
 
 _LOADS = 10
-"""Times that a state is loaded which is gone again before it was read."""
+"""Attempts to load a state that Redis evicts before it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A category in use.
+    """A category that has sessions.
 
     Attributes:
         name: Its name.
@@ -64,14 +64,14 @@ def list_name(sub_biz: str | None, category: str | None) -> str:
 
 
 class SessionStore:
-    """Reads sessions from Redis, and makes the calls that change them there."""
+    """Reads sessions from Redis, and builds the calls that change them there."""
 
     def __init__(self, rows: SessionRows, cache: Cache, keys: Keys, clock: Clock) -> None:
         self._cache = cache
         self._keys = keys
         self._clock = clock
         self._loader = StateLoader(rows, cache, keys, clock)
-        self.looked = HitCounter()
+        self.lookups = HitCounter()
         """Hits and misses of cached states."""
 
     async def list_page(self, user: UserId, name: str, limit: int, after: tuple[int, str] | None) -> Snapshot:
@@ -80,72 +80,77 @@ class SessionStore:
         One round trip if the state is cached.
         """
         position, conversation = after or ("", "")
-        answer = await self._warm(user, "list_page", (name, limit, position, conversation))
+        answer = await self._run_on_state(user, "list_page", (name, limit, position, conversation))
         rows = answer[3:]
-        sessions = tuple(session_from(user, _c(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3))
+        sessions = tuple(session_from(user, _conversation_id(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3))
         positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
 
     async def list_names(self, user: UserId, name: str) -> list[ConversationId]:
         """Return the conversations of a list, all at one moment."""
-        return [_c(conversation) for conversation in (await self._warm(user, "list_names", (name,)))[1:]]
+        return [
+            _conversation_id(conversation)
+            for conversation in (await self._run_on_state(user, "list_names", (name,)))[1:]
+        ]
 
     async def list_undelivered(self, user: UserId) -> list[Session]:
         """Return the valid sessions with messages that are not delivered, at one moment, in no particular order."""
-        rows = (await self._warm(user, "list_undelivered", ()))[1:]
-        return [session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
+        rows = (await self._run_on_state(user, "list_undelivered", ()))[1:]
+        return [session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
 
     async def list_changed(self, user: UserId, after: int, limit: int, *, valid_until: int) -> Snapshot:
-        """Return sessions whose `active_ts` is past a position, oldest change first. No two have the same.
+        """Return sessions whose `active_ts` is past a position, oldest change first. No two have the same `active_ts`.
 
         valid_until: Position up to which only valid sessions are returned.
         """
-        answer = await self._warm(user, "list_changed", (after, limit, valid_until))
+        answer = await self._run_on_state(user, "list_changed", (after, limit, valid_until))
         rows = answer[3:]
-        sessions = tuple(session_from(user, _c(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
+        sessions = tuple(session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
 
     async def list_categories(self, user: UserId) -> list[Category]:
-        """Return the categories in use, the one with the newest message first."""
-        rows = (await self._warm(user, "list_categories", ()))[3:]
+        """Return the categories that have sessions, the one with the newest message first."""
+        rows = (await self._run_on_state(user, "list_categories", ()))[3:]
         categories = [
-            Category(rows[i].decode(), int(rows[i + 1]), int(rows[i + 2]), _c(rows[i + 3]), int(rows[i + 4]))
+            Category(
+                rows[i].decode(), int(rows[i + 1]), int(rows[i + 2]), _conversation_id(rows[i + 3]), int(rows[i + 4])
+            )
             for i in range(0, len(rows), 5)
         ]
         return sorted(categories, key=lambda category: (-category.write_ts, category.name))
 
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
-        """Return the user's sessions of some conversations, deleted ones too. Those that don't exist are left out."""
+        """Return the user's sessions of some conversations, including deleted ones. Missing ones are left out."""
         sessions: list[Session] = []
         for start in range(0, len(conversations) or 1, _NAMES_PER_CALL):
             part = conversations[start : start + _NAMES_PER_CALL]
-            answer = await self._warm(user, "get_sessions", tuple(part) or ("",))
+            answer = await self._run_on_state(user, "get_sessions", tuple(part) or ("",))
             sessions += [session_from(user, c, text) for c, text in zip(part, answer[3:], strict=False) if text]
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], tuple(sessions))
 
     async def find(self, user: UserId, conversation: ConversationId) -> Session | None:
-        """Return one session, a deleted one too, or None."""
+        """Return one session, even if it is deleted, or None."""
         return next(iter((await self.find_many(user, (conversation,))).sessions), None)
 
     async def list_groups(self, user: UserId) -> list[ConversationId]:
         """Return the groups that the user is a member of, by id."""
-        return sorted(_c(name) for name in (await self._warm(user, "get_sessions", ()))[3:])
+        return sorted(_conversation_id(name) for name in (await self._run_on_state(user, "get_sessions", ()))[3:])
 
     async def attach(self, user: UserId, server: str, until_ms: int) -> tuple[str, int, int | None]:
         """Register that a server holds connections of the user until a time (ms).
 
-        Returns epoch and clock, after which all events reach that server, and the end of the next mute, if there is
-        one: the first call on the state from then on ends it.
+        Returns the epoch, the clock (all later events reach that server), and the end of the next mute, if there is
+        one. The first call on the state after that time ends the mute.
         """
         self._cache.require_shared()
-        return _attached(await self._warm(user, "attach", (server, until_ms)))
+        return _attached(await self._run_on_state(user, "attach", (server, until_ms)))
 
     async def attach_again(
         self, users: Sequence[UserId], server: str, until_ms: int
     ) -> list[tuple[str, int, int | None] | None]:
         """Like `attach` for many users in one round trip.
 
-        None: not registered, since the state is not cached or Redis did not answer.
+        None: not registered, because the state is not cached or Redis did not answer.
         """
         self._cache.require_shared()
         args = (self._clock.now_ms(), server, until_ms)
@@ -155,13 +160,13 @@ class SessionStore:
     async def read_log(self, user: UserId, epoch: str, since: int, limit: int) -> list[tuple[int, int, bytes]] | None:
         """Return the events after a position as (tick, tick before, log entry), or None if the log lacks some."""
         self._cache.require_shared()
-        answer = await self._warm(user, "read_log", (since, epoch, limit))
+        answer = await self._run_on_state(user, "read_log", (since, epoch, limit))
         if not answer[2]:
             return None
         rows = answer[3:]
         return [(int(rows[i]), int(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3)]
 
-    def apply(self, user: UserId, *changes: LoggedChange, token: str = "") -> Call:
+    def apply_call(self, user: UserId, *changes: LoggedChange, token: str = "") -> Call:
         """Return the call that applies changes to the user's cached state in one step.
 
         `parse_results` reads its answer. token: of the user's lock, which the same step releases.
@@ -170,17 +175,17 @@ class SessionStore:
         flat = [part for change in changes for part in (change.kind, change.text)]
         return Call("apply", self._keys.user(user), (now, token, *flat))
 
-    async def _warm(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
+    async def _run_on_state(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
         """Return a script's answer on the user's state, which is loaded first if it is not cached."""
         for _ in range(_LOADS):
             call = Call(script, self._keys.user(user), (self._clock.now_ms(), *args))
             answer: list[Any] = await self._cache.one(call)
             if answer:
-                self.looked.hits += 1
+                self.lookups.hits += 1
                 return answer
-            self.looked.misses += 1
+            self.lookups.misses += 1
             await self.load(user)
-        raise Unreachable("Redis drops what is stored in it")
+        raise Unreachable("Redis evicts sessions as soon as they are loaded: give it more memory")
 
     async def load(self, user: UserId) -> None:
         """Make the user's state cached. Does nothing if it is."""
@@ -192,5 +197,5 @@ def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:
     return epoch.decode(), int(clock), int(due) if due else None
 
 
-def _c(name: bytes) -> ConversationId:
+def _conversation_id(name: bytes) -> ConversationId:
     return ConversationId(name.decode())

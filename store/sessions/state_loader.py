@@ -16,13 +16,13 @@ from store.sessions.session import Session
 from store.sessions.session_rows import SessionRows, Tick
 
 _SESSIONS_PER_CALL = 250
-"""Sessions that are put into Redis at a time: it does nothing else meanwhile."""
+"""Sessions that one call puts into Redis, which executes nothing else at the same time."""
 
 
 class StateLoader:
-    """Loads each state once, however many ask for it: in this process and, by a claim in Redis, in all others.
+    """Loads each state once for all concurrent requests: of this process and, with a claim in Redis, of all others.
 
-    Changes that come during a load wait in Redis, and are applied at its end.
+    Changes that are made during a load wait in Redis, and are applied at its end.
     """
 
     def __init__(self, rows: SessionRows, cache: Cache, keys: Keys, clock: Clock) -> None:

@@ -24,30 +24,30 @@ from store.sessions.session_store import SessionStore
 _log = structlog.get_logger()
 
 LOCK_MS = 6_000
-"""Time after which the lock of a holder that died ends by itself."""
+"""Time after which the lock of a holder that died expires."""
 
-PATIENCE_SECONDS = 8.0
-"""Time that a change waits for the lock."""
+MAX_WAIT_SECONDS = 8.0
+"""Longest time that a change waits for the lock."""
 
 _POLL_SECONDS = 1.0
-"""Interval at which a waiter asks again: the word that it has the lock may be lost, or the holder dead."""
+"""Interval at which a waiter tries again: the frame that grants the lock may be lost, or the holder may be dead."""
 
 
 class _State(Enum):
     UNCHANGED = "the holder has written nothing"
-    CHANGING = "MongoDB may hold more than the cached state"
+    CHANGING = "MongoDB may have newer data than the cached state"
     RELEASED = "the script that applied the change has released the lock"
 
 
 @dataclass(slots=True)
 class UserLock:
-    """The lock while it is held, and the sessions as they were when it was taken.
+    """The lock while it is held, and the sessions at the time when it was taken.
 
     Attributes:
         fence: Grows with every holder: a write guarded by it is refused once a later holder has written.
         token: Proves to scripts that the lock is this holder's.
         at: Time of a change made now, ms: later than anything on the user's clock.
-        sessions: Those of the sessions asked for that exist.
+        sessions: The requested sessions that exist.
     """
 
     fence: int
@@ -108,8 +108,8 @@ class UserLocks:
         self._local: WeakValueDictionary[UserId, asyncio.Lock] = WeakValueDictionary()
         self._grants: dict[str, asyncio.Event] = {}
 
-    def granted(self, owner: str) -> None:
-        """Wake the waiter that was handed a lock."""
+    def wake_waiter(self, owner: str) -> None:
+        """Wake the waiter that has got a lock."""
         grant = self._grants.get(owner)
         if grant is not None:
             grant.set()
@@ -117,7 +117,7 @@ class UserLocks:
     @asynccontextmanager
     async def hold(self, user: UserId, conversations: Sequence[ConversationId]) -> AsyncIterator[UserLock]:
         """Hold the user's lock for the time of the block. Raises LockTimeout, Unreachable."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        deadline = asyncio.get_running_loop().time() + MAX_WAIT_SECONDS
         local = self._local.setdefault(user, asyncio.Lock())
         try:
             async with asyncio.timeout_at(deadline):
@@ -186,7 +186,7 @@ class UserLocks:
         except StoreError as error:
             if drop_state:
                 self._invalidate_later(user)
-            # The lock ends by itself, and the state is not used from then on, unless Redis is another one by then.
+            # The lock expires, and after that the state is not used, unless another Redis has taken over by then.
             _log.warning("lock_release_failed", user=user, reason=str(error))
 
 

@@ -15,7 +15,7 @@ from store.base.ids import ConversationId, UserId
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
 from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_results
-from store.sessions.changes import RowChange, logged
+from store.sessions.changes import RowChange, logged_change
 from store.sessions.session import Session
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
@@ -28,7 +28,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed transaction: a result for each change, and the time of each session's change in MongoDB, ms."""
+    """A committed transaction: a result for each change, and the time (ms) of each session's change in MongoDB."""
 
     results: list[ApplyResult]
     times: dict[ConversationId, int]
@@ -46,7 +46,7 @@ class UserTransaction:
 
     @property
     def sessions(self) -> Mapping[ConversationId, Session]:
-        """The sessions that were asked for and exist, as they are while the lock is held."""
+        """The requested sessions that exist, at the time when the lock was taken."""
         return self._lock.sessions
 
     @property
@@ -57,7 +57,7 @@ class UserTransaction:
     async def commit(self, changes: Sequence[tuple[RowChange, str]], also: Sequence[Awaitable[Any]] = ()) -> Committed:
         """Write changes to MongoDB, then apply them to the cached state and release the lock in one step.
 
-        One waited round trip each. Call it once, last.
+        One awaited round trip each. Call it once, last.
 
         Args:
             changes: Each with its entry in the user's log. Each session takes the next tick.
@@ -71,7 +71,7 @@ class UserTransaction:
         updates: dict[ConversationId, dict[str, Any]] = {}
         entries = []
         for change, event in changes:
-            entries.append(logged(change, self.at + len(times), event))
+            entries.append(logged_change(change, self.at + len(times), event))
             for conversation in change.conversations:
                 times[conversation] = at = self.at + len(times)
                 updates[conversation] = change.row_update(at)
@@ -100,11 +100,11 @@ class UserTransactions:
         conversations: Sequence[ConversationId],
         work: Callable[[UserTransaction], Awaitable[T]],
     ) -> T:
-        """Run work on some of a user's sessions under their lock, again if the lock was lost on the way.
+        """Run work on some of a user's sessions under their lock. Repeat it if the lock was lost meanwhile.
 
         Raises LockTimeout, Unreachable, Fenced.
         """
-        # Found out later, it would cost the user's cached state.
+        # If this failed later, the user's cached state would have to be dropped.
         self._mongo.require_primary()
         attempt = 1
         while True:

@@ -1,10 +1,10 @@
 """Rate limits: how often each user may do something, over all servers.
 
-A user may do N things a minute, half of them at once (the generic cell rate algorithm). The state of a rate is one
-number: the time at which the user's budget is full again. Each server decides on the number it knows, without a round
-trip, and then counts what it allowed in Redis, several actions at a time. Redis's answer includes what other servers
-allowed. So no request waits for a limit, and a refused request was never begun. In the long run a user gets their rate
-however many servers they use. While Redis is away, each server limits alone (ADR 23).
+A user may take N actions per minute, half of them at once (the generic cell rate algorithm). The state of a rate is one
+number: the time at which the user's budget is full again. Each server decides with the number it has, without a round
+trip, and then counts the allowed actions in Redis, several at a time. Redis's answer includes the actions that other
+servers allowed. So no request waits for a limit, and a refused request was never begun. In the long run a user gets
+their rate however many servers they use. While Redis is away, each server limits alone (ADR 23).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from store.base.ids import UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
-_MOST_USERS = 50_000
+_MAX_USERS = 50_000
 """Users that a server remembers for each rate. Forgotten users begin with a full budget until Redis answers."""
 
-_MOST_COUNTED_AT_ONCE = 16
-"""Actions of a user that one server allows at most before the others can know of them."""
+_MAX_COUNTED_AT_ONCE = 16
+"""Largest number of a user's actions that one server allows before it counts them in Redis."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class RateLimit:
         self._clock = clock
         self._cost_seconds = 60.0 / per_minute if per_minute else 0.0
         self._burst = max(1, per_minute // 2)
-        self._counted_at_once = max(1, min(_MOST_COUNTED_AT_ONCE, self._burst // 16))
+        self._counted_at_once = max(1, min(_MAX_COUNTED_AT_ONCE, self._burst // 16))
         self._budgets: OrderedDict[UserId, _Budget] = OrderedDict()
         self._counting: set[asyncio.Task[None]] = set()
 
@@ -62,7 +62,7 @@ class RateLimit:
         budget = self._budgets.get(user)
         if budget is None:
             budget = self._budgets[user] = _Budget(now)
-            if len(self._budgets) > _MOST_USERS:
+            if len(self._budgets) > _MAX_USERS:
                 self._budgets.popitem(last=False)
         else:
             self._budgets.move_to_end(user)
@@ -90,7 +90,7 @@ class RateLimit:
         try:
             (ahead_us,) = await self._cache.run_in_background([call])
         except StoreError:
-            # The server's own number stays in force.
+            # The server's own number remains valid.
             return
         budget.full_at = max(budget.full_at, self._clock() + ahead_us / 1e6)
 

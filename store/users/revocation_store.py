@@ -26,6 +26,6 @@ class RevocationStore:
         await self._mongo.update_one(REVOCATIONS, {"_id": user}, {"$max": {"at": at_ms}}, upsert=True)
 
     async def list_since(self, at_ms: int) -> Revoked:
-        """Return the revocations made for a time or later."""
+        """Return the revocations whose time is `at_ms` or later."""
         rows = await self._mongo.find(REVOCATIONS, {"at": {"$gte": at_ms}})
         return {UserId(row["_id"]): row["at"] for row in rows}

@@ -12,7 +12,7 @@ from store.mongo.client import Mongo
 from store.mongo.collections import USERS
 from store.users.user import User
 
-_MOST_CACHED = 100_000
+_MAX_CACHED = 100_000
 
 
 def _user_from(row: dict[str, Any]) -> User:
@@ -43,7 +43,7 @@ class UserStore:
             before = self._invalidations
             for row in await self._mongo.find(USERS, {"_id": {"$in": missing}}):
                 user = found[UserId(row["_id"])] = _user_from(row)
-                # A profile that changed meanwhile may have been read as it was before.
+                # If profiles changed during the read, this one may be out of date.
                 if before == self._invalidations:
                     self._remember(user)
         return found
@@ -95,6 +95,6 @@ class UserStore:
             self._cached.pop(user, None)
 
     def _remember(self, user: User) -> None:
-        if len(self._cached) >= _MOST_CACHED:
+        if len(self._cached) >= _MAX_CACHED:
             self._cached.pop(next(iter(self._cached)))
         self._cached[user.id] = user

@@ -1,6 +1,6 @@
 """The batch window: a commit waits a moment for messages that are being reserved.
 
-They then share one write. About half as many writes go out, and none of them later for it.
+These messages then share one write. This halves the number of writes, and delays none of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class BatchWindow:
         self._count += 1
 
     def __exit__(self, *_: object) -> None:
-        """Count one less, whatever came of it."""
+        """Count one less, even if the reservation failed."""
         self._count -= 1
         if not self._count:
             self._empty.set()

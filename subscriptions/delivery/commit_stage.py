@@ -23,11 +23,11 @@ _log = structlog.get_logger()
 T = TypeVar("T")
 
 BATCH = 500
-"""Messages that share one write at most."""
+"""Largest number of messages that share one write."""
 
 _COMMIT_SECONDS = 15.0
 _SLOW_SECONDS = 1.0
-"""After this long the next batch is written too: a locked row holds up only its own batch."""
+"""After this time the next batch is written too, so that a locked row delays only its own batch."""
 
 _RETRY_SECONDS = (0.05, 1.0)
 
@@ -73,13 +73,13 @@ class CommitStage:
         # Messages of one batch get their timestamps, and are fanned out, in the order of history.
         batch.sort(key=lambda message: message.reserved.message.seq)
         store = self._store
-        # A server that died may have stored them, or Redis may have given a place that is taken.
-        careful = store.deployment.may_redis_lag or any(message.recovered for message in batch)
+        # A server that died may have stored them, or Redis may have assigned a place that is taken.
+        messages_first = store.deployment.may_redis_lag or any(message.recovered for message in batch)
 
-        async def write(again: bool) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
+        async def write(is_retry: bool) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
             reserved = [message.reserved for message in batch]
             return await store.commits.commit(
-                reserved, self._timestamps.take(len(batch)), messages_first=careful or again
+                reserved, self._timestamps.take(len(batch)), messages_first=messages_first or is_retry
             )
 
         try:
@@ -88,7 +88,7 @@ class CommitStage:
             await self._commit_each(batch, error)
             return
         if written is not None:
-            self._sort_out(batch, *written)
+            self._hand_over(batch, *written)
 
     async def _commit_each(self, batch: list[InFlightMessage], error: Exception) -> None:
         """Write each message alone, so that one that cannot be stored does not fail the others."""
@@ -99,13 +99,13 @@ class CommitStage:
         _log.exception("message_not_stored", message=batch[0].reserved.message.id, exc_info=error)
         self._in_flight.give_up(batch[0], Unreachable(str(error)))
 
-    def _sort_out(
+    def _hand_over(
         self,
         batch: Sequence[InFlightMessage],
         durable: Sequence[CommittedMessage],
         displaced: Sequence[ReservedMessage],
     ) -> None:
-        """Hand durable messages on, and reserve another seq for those whose seq was taken."""
+        """Pass durable messages to the next stage, and reserve another place for displaced ones."""
         by_id = {message.reserved.message.id: message for message in batch}
         ready = []
         for committed in durable:
@@ -121,7 +121,7 @@ class CommitStage:
         store, reserved = self._store, message.reserved
         (timestamp,) = self._timestamps.take(1)
 
-        async def write(_again: bool) -> tuple[int | None]:
+        async def write(_is_retry: bool) -> tuple[int | None]:
             return (await store.groups.commit(reserved, timestamp),)
 
         try:
@@ -136,7 +136,7 @@ class CommitStage:
             # Redis was behind MongoDB, so the decision was based on an old group. The caller decides again.
             await store.cache.run([store.outbox.clear_call(reserved)])
             await store.conversations.drop(reserved.message.conversation)
-            self._in_flight.give_up(message, Superseded("the group was changed meanwhile"))
+            self._in_flight.give_up(message, Superseded("the group changed after the decision"))
         except Exception as error:
             if not isinstance(error, StoreError):
                 _log.exception("group_change_failed", group=reserved.message.conversation)
@@ -147,22 +147,22 @@ class CommitStage:
     ) -> T | None:
         """Return what `write` returns; None if the batch was given up at the deadline.
 
-        The argument of `write` says whether it is a retry.
+        The argument of `write` is True for a retry.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _COMMIT_SECONDS
         pause, longest = _RETRY_SECONDS
-        again = False
+        is_retry = False
         while True:
             try:
-                return await write(again)
+                return await write(is_retry)
             except StoreError as error:
                 if isinstance(error, NotAttempted) or loop.time() + pause > deadline:
                     for message in batch:
                         self._in_flight.give_up(message, error)
                     return None
                 _log.warning("commit_not_confirmed_yet", messages=len(batch), reason=str(error))
-                again = True
+                is_retry = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
 
@@ -177,7 +177,7 @@ class CommitStage:
                 reserved = await store.outbox.reserve(old.message.with_place(0, 0), replaces_taken_place=True)
             if isinstance(reserved, Refusal):
                 if reserved is not Refusal.NOT_LOADED:
-                    # The group has ended: no server is to try again.
+                    # The group has ended, so no server should try again.
                     await store.cache.one(store.outbox.clear_call(old))
                 raise Unreachable(f"no place for a message: {reserved.value}")
             await store.cache.one(store.outbox.clear_call(old))

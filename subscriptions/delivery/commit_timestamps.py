@@ -8,9 +8,9 @@ _LONGEST_LEAD_MS = 50
 
 
 class CommitTimestamps:
-    """The timestamps of one process. They grow strictly, while they are less than 50 ms ahead of its clock.
+    """The timestamps of one process. They grow strictly, as long as they are less than 50 ms ahead of its clock.
 
-    A tick that equals a message's timestamp need not be stored: it can be derived from MongoDB.
+    A tick that equals a message's timestamp is not stored, because it can be derived from MongoDB.
     """
 
     def __init__(self, clock: Clock) -> None:

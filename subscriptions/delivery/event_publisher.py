@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from store.base.ids import UserId
 from store.sessions.apply_results import parse_result
-from store.sessions.changes import Change, Notice, logged
+from store.sessions.changes import Change, Notice, logged_change
 from store.store import Store
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import ConversationEvent
@@ -29,10 +29,10 @@ class EventPublisher:
         Args:
             event: The event.
             users: The recipients, in any order.
-            change: The change of their sessions; by default they do not change.
+            change: The change of their sessions; None: they do not change.
 
         Raises:
-            StoreError: Some of them may have got it.
+            StoreError: Some of the users may have got the event.
         """
         if not users:
             return
@@ -41,8 +41,8 @@ class EventPublisher:
             for user in users:
                 store.stale_caches.add_user(user)
             return
-        call = logged(change or Notice(event.conversation), store.clock.now_ms(), event.log_entry())
-        answers = await store.cache.run_in_background([store.sessions.apply(user, call) for user in users])
+        call = logged_change(change or Notice(event.conversation), store.clock.now_ms(), event.log_entry())
+        answers = await store.cache.run_in_background([store.sessions.apply_call(user, call) for user in users])
         outgoing = OutgoingEvents()
         outgoing.add(event, [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)])
         self._bus.send(outgoing)

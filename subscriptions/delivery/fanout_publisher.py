@@ -30,7 +30,7 @@ class FanoutPublisher:
         self._bus.send(outgoing, [self._store.outbox.clear_call(message.reserved) for message in complete])
 
     def leave_incomplete(self, message: InFlightMessage) -> None:
-        """Leave a durable message to the outbox, or to the stale caches if the outbox was lost."""
+        """Leave the rest of the delivery to the outbox, or to the stale caches if the outbox was lost."""
         self._in_flight.remove(message)
         self._store.stale_caches.add_conversation(message.reserved.message.conversation)
 
@@ -45,14 +45,14 @@ def add_fanout(
     """Add the events of one slice of recipients.
 
     Args:
-        outgoing: Gets the events.
+        outgoing: The events are added to it.
         message: The message.
         recipients: The slice.
         answers: Redis's answers to the slice's membership updates.
-        result: What the message changed.
+        result: The result of the message.
 
     Returns:
-        What the message changed for its sender; NOT_CACHED if the sender is not in the slice.
+        The result for the message's sender; NOT_CACHED if the sender is not in the slice.
     """
     at_ms = recipients.committed.at_ms
     outcomes: list[tuple[UserId, ApplyResult]] = []

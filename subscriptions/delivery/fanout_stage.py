@@ -23,14 +23,14 @@ from subscriptions.realtime.outgoing_events import OutgoingEvents
 _log = structlog.get_logger()
 
 BATCH = 500
-"""Messages that are fanned out together at most."""
+"""Largest number of messages that are fanned out together."""
 
 FIRST_RECIPIENTS = 200
 """Recipients that are served before the sender is answered, the sender included."""
 
 
 class FanoutStage:
-    """Fans messages out in the order of their commit timestamps: one round trip to Redis for all that wait."""
+    """Fans messages out in the order of their commit timestamps: one round trip to Redis for all waiting messages."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class FanoutStage:
         return calls
 
     async def _first_slice(self, message: InFlightMessage) -> RecipientSlice:
-        """Return the first recipients. The others become the message's remaining ones."""
+        """Return the first recipients. The others become the message's `remaining`."""
         committed = message.committed
         assert committed is not None
         message.event = MessageCreated(committed.reserved.message)
@@ -115,4 +115,4 @@ class FanoutStage:
         changes = [message.reserved.change for message in overtaken]
         users = [user for change in changes if change is not None for user in change.joined]
         if users:
-            await self._store.cache.run([self._store.sessions.apply(user, INVALIDATE) for user in users])
+            await self._store.cache.run([self._store.sessions.apply_call(user, INVALIDATE) for user in users])

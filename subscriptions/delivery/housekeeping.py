@@ -1,7 +1,7 @@
 """Periodic work of a server.
 
-It finishes deliveries that dead servers left, holds the server's worker number, notices a lost Redis, and renews
-routes.
+It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
+lost, and renews routes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from subscriptions.realtime.hub import Hub
 _log = structlog.get_logger()
 
 TAKEOVER_MS = 5_000
-"""Age of an outbox entry at which any server, and not only its own, finishes it."""
+"""Age of an outbox entry from which on any server may finish it."""
 
 _SLICES = 4
 """Parts of the outbox's partitions, of which one is swept each second."""
@@ -73,7 +73,7 @@ class Housekeeper:
         await end_tasks(self._tasks)
 
     async def check_redis(self) -> None:
-        """Have all feeds of this process check their position if Redis was lost, and invalidate stale caches."""
+        """Check whether Redis was lost; if so, resync all feeds of this process. Then invalidate stale caches."""
         await self._store.deployment.check_redis()
         # Other tasks check too, and may have noticed it first: compare with the epoch that this one saw last.
         epoch, self._epoch = self._epoch, self._store.deployment.redis_epoch
@@ -85,7 +85,7 @@ class Housekeeper:
     async def sweep(self, partitions: range, idle_ms: int) -> int:
         """Finish outbox entries of partitions that are older than `idle_ms`.
 
-        Returns how many messages and revisions were finished. A message that fails stays in the outbox.
+        Returns the number of finished messages and revisions. A message that fails stays in the outbox.
         """
         found = await self._store.outbox.list_waiting(partitions, idle_ms, _ENTRIES)
         reservations = [entry for entry in found if isinstance(entry, ReservedMessage)]
@@ -115,7 +115,7 @@ class Housekeeper:
         await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)
 
     async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do some work every so many seconds. Of failures in a row only the first is logged."""
+        """Run periodic work at an interval. Of consecutive failures only the first is logged."""
         is_failing = False
         while not self._closing:
             await asyncio.sleep(seconds)

@@ -16,7 +16,7 @@ from subscriptions.realtime.events.messages import MessageCreated
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A durable message, and the change of its sender's session (NOT_CACHED: that was not in Redis)."""
+    """A durable message, and the change of its sender's session (NOT_CACHED: the session is not in Redis)."""
 
     message: Message
     sender: ApplyResult
@@ -30,7 +30,7 @@ class InFlightMessage:
     sent: asyncio.Future[Sent]
     """Set when the sender may be answered."""
     recovered: bool
-    """Another server began to deliver it, and may have done a part of that."""
+    """True if another server began the delivery, and may have done a part of it."""
     committed: CommittedMessage | None = None
     event: MessageCreated | None = None
     remaining: list[UserId] = field(default_factory=list)
@@ -50,7 +50,7 @@ class InFlightMessages:
         self._by_id: dict[int, InFlightMessage] = {}
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of messages."""
         return len(self._by_id)
 
     def __iter__(self) -> Iterator[InFlightMessage]:
@@ -62,7 +62,7 @@ class InFlightMessages:
         return self._by_id.get(message)
 
     def add(self, reserved: ReservedMessage, *, recovered: bool) -> InFlightMessage:
-        """Add a message that begins its delivery."""
+        """Add a message whose delivery begins."""
         message = InFlightMessage(reserved, asyncio.get_running_loop().create_future(), recovered)
         self._by_id[reserved.message.id] = message
         return message
@@ -77,7 +77,7 @@ class InFlightMessages:
             message.sent.set_result(Sent(message.reserved.message, sender))
 
     def give_up(self, message: InFlightMessage, error: StoreError) -> None:
-        """Tell the sender that the outcome is unknown. The message stays in the outbox."""
+        """Raise an error to the sender: the outcome is unknown. The message stays in the outbox."""
         self.remove(message)
         if not message.sent.done():
             known = isinstance(error, Unreachable | Superseded)
@@ -94,7 +94,7 @@ class StageQueue:
         self._filled = asyncio.Event()
 
     def __len__(self) -> int:
-        """Return how many wait."""
+        """Return the number of waiting messages."""
         return len(self._messages)
 
     def push(self, messages: Sequence[InFlightMessage]) -> None:
@@ -102,20 +102,20 @@ class StageQueue:
         self._messages.extend(messages)
         self._filled.set()
 
-    async def take(self, most: int) -> list[InFlightMessage]:
-        """Wait for messages, then remove and return up to `most` of them."""
+    async def take(self, limit: int) -> list[InFlightMessage]:
+        """Wait for messages, then remove and return up to `limit` of them."""
         while not self._messages:
             self._filled.clear()
             await self._filled.wait()
-        return self.take_waiting(most)
+        return self.take_waiting(limit)
 
-    def take_waiting(self, most: int) -> list[InFlightMessage]:
-        """Remove and return up to `most` messages, without waiting."""
-        return [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
+    def take_waiting(self, limit: int) -> list[InFlightMessage]:
+        """Remove and return up to `limit` messages, without waiting."""
+        return [self._messages.popleft() for _ in range(min(limit, len(self._messages)))]
 
-    def take_conversation(self, conversation: str, most: int) -> list[InFlightMessage]:
-        """Remove and return up to `most` messages of a conversation, without waiting."""
-        found = [m for m in self._messages if m.reserved.message.conversation == conversation][:most]
+    def take_conversation(self, conversation: str, limit: int) -> list[InFlightMessage]:
+        """Remove and return up to `limit` messages of a conversation, without waiting."""
+        found = [m for m in self._messages if m.reserved.message.conversation == conversation][:limit]
         for message in found:
             self._messages.remove(message)
         return found

@@ -18,7 +18,7 @@ _log = structlog.get_logger()
 
 _SLICE = 500
 _MESSAGES = 32
-"""Messages of one group that are fanned out together at most."""
+"""Largest number of messages of one group that are fanned out together."""
 
 
 class LargeGroupStage:
@@ -33,7 +33,7 @@ class LargeGroupStage:
         self.queue = StageQueue()
 
     async def run(self) -> None:
-        """Fan out what waits, group after group."""
+        """Fan out waiting messages, one group after the other."""
         while True:
             (first,) = await self.queue.take(1)
             conversation = first.reserved.message.conversation

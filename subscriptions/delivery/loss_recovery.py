@@ -1,6 +1,6 @@
 """Loss recovery: finds messages that were stored but not fanned out when Redis was lost, and delivers them.
 
-It is needed where the servers that were delivering them died too.
+It is needed if the servers that were delivering these messages died too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LossRecovery:
         self._delivery = delivery
 
     async def recover(self) -> None:
-        """Recover if Redis was lost and no other server does it. Raises StoreError; the next call tries again."""
+        """Recover if Redis was lost and no other server recovers. Raises StoreError; the next call tries again."""
         store = self._store
         from_ms = store.deployment.generations.recover_from_ms
         if from_ms is None:
@@ -47,7 +47,7 @@ class LossRecovery:
             _log.warning("incomplete_deliveries_finished", messages=delivered)
 
     async def _deliver_from(self, from_ms: int) -> int:
-        """Deliver all incomplete messages from a time on. Return how many there were."""
+        """Deliver all incomplete messages from a time on. Return their number."""
         delivered = 0
         after: MessageId | None = None
         while page := await self._store.incomplete_deliveries.list_page(from_ms, after, _PAGE):
@@ -58,7 +58,7 @@ class LossRecovery:
         return delivered
 
     async def _deliver(self, page: Sequence[Message]) -> int:
-        # Origins are written together with the message, and may be missing: then its id does not lead to it.
+        # Origins are written together with the message. If one is missing, the message is not found by its id.
         await asyncio.gather(*self._store.messages.origins.prepare_writes(page))
         incomplete = await self._store.incomplete_deliveries.select_incomplete(page)
         messages = [message for message in incomplete if self._delivery.find(message.id) is None]
@@ -66,6 +66,6 @@ class LossRecovery:
         return len(messages)
 
     def _lock(self, *condition: str) -> Call:
-        """Return the call that takes the lock, or holds it for longer."""
+        """Return the call that takes or renews the lock."""
         key = self._store.keys.loss_recovery_lock
         return Call("SET", (key,), (self._store.deployment.owner, *condition, "PX", _LOCK_MS))

@@ -1,4 +1,4 @@
-"""The delivery of a message after its reservation: group commit, fan-out, publish.
+"""The delivery of a message after its reservation: group commit, fan-out, publishing.
 
 Each stage takes all messages that wait for it.
 
@@ -41,7 +41,7 @@ class QueueDepths(NamedTuple):
 
 
 class MessageDelivery:
-    """Delivers the messages of one process. `open` before use; `close` finishes what is under way."""
+    """Delivers the messages of one process. Call `open` before use; `close` finishes running deliveries."""
 
     def __init__(self, store: Store, bus: Bus, receipts: ReceiptNotifier) -> None:
         self.in_flight = InFlightMessages()
@@ -59,10 +59,10 @@ class MessageDelivery:
         self._tasks = [asyncio.create_task(stage.run()) for stage in stages]
 
     async def close(self) -> None:
-        """Wait up to five seconds for what is under way, then stop. Other processes finish the rest from the outbox."""
+        """Wait up to five seconds for running deliveries, then stop. Other servers finish the rest from the outbox."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _CLOSING_SECONDS
-        # An asyncio.Event would cost every message something, and serve only the stopping.
+        # An asyncio.Event would cost time for every message, and would only be used here.
         while self.in_flight and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         self._closed = True
@@ -73,22 +73,22 @@ class MessageDelivery:
 
     @property
     def batch_window(self) -> BatchWindow:
-        """Entered while a message is being reserved: a commit waits a moment for it."""
+        """The batch window, to be entered while a message is being reserved."""
         return self.commit_stage.batch_window
 
     async def send(self, reserved: ReservedMessage, *, recovered: bool = False) -> Sent:
-        """Make a reserved message durable and deliver it. A caller that is cancelled does not stop that.
+        """Make a reserved message durable and deliver it. Cancelling the caller does not stop the delivery.
 
         Args:
             reserved: The message.
-            recovered: Whether another server began its delivery.
+            recovered: True if another server began its delivery.
 
         Returns:
             The message, and the sender's session after it.
 
         Raises:
-            Unreachable: It was not confirmed in time. The message may be durable, and may be delivered later.
-            Superseded: The message belongs to a change of a group that was decided on an old state. Nothing was stored.
+            Unreachable: The commit was not confirmed in time. The message may be durable, and may be delivered later.
+            Superseded: The message belongs to a group change that was decided on an old state. Nothing was stored.
         """
         if self._closed:
             raise Unreachable("the server is stopping")
@@ -102,14 +102,14 @@ class MessageDelivery:
             discard_request_cache()
 
     async def deliver_stored(self, message: Message) -> Sent:
-        """Deliver a stored message whose delivery may be incomplete. What was done of it is not done again.
+        """Deliver a stored message whose delivery may be incomplete. Steps that were done before have no effect.
 
         Its outbox entry, if there is one, is left to the housekeeper. Raises Unreachable.
         """
         return await self.send(ReservedMessage(message, membership_version="", outbox_entry=_NO_ENTRY), recovered=True)
 
     @property
-    def depths(self) -> QueueDepths:
+    def queue_depths(self) -> QueueDepths:
         """The length of each stage's queue."""
         return QueueDepths(
             len(self.commit_stage.queue),

@@ -1,4 +1,4 @@
-"""Receipts: tells senders that their messages were received or read."""
+"""Receipts: notifies senders that their messages were received or read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AT_ONCE = 16
 _RETRY_SECONDS = (0.2, 6.0)
 _NOTIFY_SECONDS = 8.0
 _STORE_SECONDS = 120.0
-"""Time for a receipt whose mark is not stored yet."""
+"""Longest time of retries for a receipt whose mark is not stored yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,17 @@ class _Acknowledgement:
 
     receipt: ReceiptAdvanced
     after: int | None
-    """None: not known. It is read from the marks."""
+    """None: not known, to be read from the marks."""
     store_mark: bool = False
     covers_unread: bool = False
-    """It covers a message that was unread, and that somebody else wrote."""
+    """True if it covers an unread message of another user."""
 
 
 class ReceiptNotifier:
     """Sends receipts after the request that caused them was answered.
 
     Receipts of one user in one conversation are sent in order. Failures are retried for a few seconds; after that
-    senders find the receipt by querying.
+    senders find the receipt with a query.
     """
 
     def __init__(self, store: Store, publisher: EventPublisher) -> None:
@@ -59,34 +59,34 @@ class ReceiptNotifier:
         self._closing = asyncio.Event()
 
     def notify(self, receipt: ReceiptAdvanced, after: int, *, store_mark: bool = False) -> None:
-        """Tell the senders of messages after a seq, up to the receipt's. Returns at once.
+        """Notify the senders of messages after a seq, up to the receipt's. Returns at once.
 
         store_mark: the receipt's mark may not be stored yet, and is stored first.
         """
         self._start(_Acknowledgement(receipt, after, store_mark))
 
     def notify_of_sending(self, reserved: ReservedMessage, sender: ApplyResult) -> None:
-        """Tell senders that the sender of a durable message has read theirs, since sending reads. Returns at once.
+        """Notify other senders that the sender of a durable message has read theirs. Returns at once.
 
-        sender: what the message changed in its sender's session. The sender gets no event.
+        sender: the result of the message for its sender's session. The sender gets no event.
         """
         message = reserved.message
         if not (message.kind.countable and reserved.reads_unread):
             return
         receipt = ReceiptAdvanced(message.conversation, message.sender, ReceiptKind.READ, message.seq)
         if not sender.changed or sender.old_read_seq >= message.seq:
-            # The session is not cached, or contains the message already: it does not tell what was unread before.
+            # The session is not cached, or includes the message already, so the old read position is not known.
             self._start(_Acknowledgement(receipt, None))
         elif sender.old_unread:
             self._start(_Acknowledgement(receipt, sender.old_read_seq, covers_unread=sender.old_unread > 0))
 
     @property
-    def under_way(self) -> int:
+    def pending_receipts(self) -> int:
         """The number of receipts that are not sent yet."""
         return len(self._tasks)
 
     async def close(self) -> None:
-        """Finish. A receipt that fails is tried once more."""
+        """Finish the pending receipts. A receipt that fails is tried once more."""
         self._closing.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -121,7 +121,7 @@ class ReceiptNotifier:
                 return
             except StoreError as error:
                 if is_last or loop.time() + pause > deadline:
-                    # Queries find the mark. In private conversations the sender's state has it too: it is loaded again.
+                    # Queries find the mark. In private conversations the sender's state has it too: load it again.
                     if _is_private(conversation):
                         self._store.stale_caches.add_conversation(conversation)
                     _log.warning("receipt_not_sent", conversation=conversation, reason=str(error))
@@ -161,12 +161,12 @@ class ReceiptNotifier:
         return sorted(senders)
 
     async def _find_last_read(self, receipt: ReceiptAdvanced) -> int:
-        """Return how far the user had read before, by the marks."""
+        """Return the user's read position before the receipt, from the marks."""
         store, conversation = self._store, receipt.conversation
         marked = await store.receipts.find_last_read(conversation, receipt.user, receipt.seq)
         if _is_private(conversation):
             return marked
-        # Joining reads what was there, and stores no mark.
+        # Joining reads all earlier messages, and stores no mark.
         members = await store.conversations.list_members(conversation)
         return max([marked, *(m.intervals[-1][0] - 1 for m in members if m.user == receipt.user)])
 

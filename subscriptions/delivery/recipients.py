@@ -1,4 +1,4 @@
-"""The recipients of a durable message: their order, and what the message changes in their sessions."""
+"""The recipients of a durable message: their order, and the changes of their sessions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from store.base.ids import ConversationId, UserId
 from store.messages.message import CommittedMessage
 from store.redis.cache import Call
-from store.sessions.apply_messages import MessageDelta, MessageKind
+from store.sessions.apply_messages import MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult
-from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, logged
+from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, logged_change
 from store.sessions.fields import SyncReason
 from store.store import Store
 from subscriptions.realtime.events.messages import MessageCreated
@@ -28,17 +28,17 @@ class MembershipUpdate:
 
     def call(self, store: Store) -> Call:
         """Return the call that applies it to the user's cached state."""
-        return store.sessions.apply(self.user, self.change)
+        return store.sessions.apply_call(self.user, self.change)
 
     def session_event(self, outcome: ApplyResult) -> SessionChanged:
         """Return the event for the user's devices."""
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
-async def list_recipients(store: Store, committed: CommittedMessage, most: int) -> tuple[list[UserId], list[UserId]]:
-    """Return up to `most` recipients to be served first, and the others.
+async def list_recipients(store: Store, committed: CommittedMessage, limit: int) -> tuple[list[UserId], list[UserId]]:
+    """Return up to `limit` first recipients, and the others.
 
-    Recipients are the members when the message was reserved; everybody who was ever a member if the group ends with it.
+    Recipients are the members at the message's reservation, or all current and former members if the group ends.
     The sender is first. The order of the others does not depend on the sender, so that each of them gets the messages
     of a conversation in order.
     """
@@ -52,7 +52,7 @@ async def list_recipients(store: Store, committed: CommittedMessage, most: int) 
         members = [member.user for member in await store.conversations.list_members(message.conversation)]
     else:
         members = []
-    count = most if len(members) <= most else most - 1
+    count = limit if len(members) <= limit else limit - 1
     first, rest = list(members[:count]), list(members[count:])
     for part in (first, rest):
         if message.sender in part:
@@ -69,8 +69,8 @@ def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
         return []
     conversation = message.conversation
     event = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
-    join = logged(Join(conversation, message.seq, message.n, change.sub_biz), at_ms, event)
-    leave = logged(Leave(conversation, message.seq - 1, message.n, change.written_at_ms), at_ms, event)
+    join = logged_change(Join(conversation, message.seq, message.n, change.sub_biz), at_ms, event)
+    leave = logged_change(Leave(conversation, message.seq - 1, message.n, change.written_at_ms), at_ms, event)
     joins = [MembershipUpdate(user, join) for user in change.joined]
     return joins + [MembershipUpdate(user, leave) for user in change.left]
 
@@ -91,10 +91,10 @@ class RecipientSlice:
     def message_delta(self) -> MessageDelta:
         """Return the message as it is applied to the users' sessions."""
         message = self.committed.reserved.message
-        kinds: dict[UserId, MessageKind] = {}
+        relations: dict[UserId, MessageRelation] = {}
         if message.kind.countable:
-            kinds = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
-            kinds[message.sender] = "own"
+            relations = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
+            relations[message.sender] = "own"
         return MessageDelta(
             message.conversation,
             message.seq,
@@ -103,14 +103,14 @@ class RecipientSlice:
             self.committed.at_ms,
             MessageCreated.log_entry(message),
             self.users,
-            kinds,
+            relations,
         )
 
 
 def slice_recipients(
     committed: CommittedMessage, users: Sequence[UserId], updates: Sequence[MembershipUpdate] = ()
 ) -> RecipientSlice:
-    """Return a slice of recipients. If the group ends with the message, they get the end of the group instead of it."""
+    """Return a slice of recipients. If the group ends, they get an event about its end instead of the message."""
     change = committed.reserved.change
     if change is not None and not change.announced:
         return RecipientSlice(committed, [*updates, *_end_updates(committed, users)], ())
@@ -121,5 +121,5 @@ def _end_updates(committed: CommittedMessage, users: Sequence[UserId]) -> list[M
     """Return the updates for former and present members of a group that ends with a message."""
     conversation = committed.reserved.message.conversation
     event = SessionChanged.log_entry(SyncReason.DELETE, [conversation])
-    dissolve = logged(Dissolve(conversation), committed.at_ms, event)
+    dissolve = logged_change(Dissolve(conversation), committed.at_ms, event)
     return [MembershipUpdate(user, dissolve, SyncReason.DELETE, ends_group=True) for user in users]

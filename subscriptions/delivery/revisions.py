@@ -1,6 +1,6 @@
-"""Revisions: edits and recalls are stored, then published to everybody who can read the message.
+"""Revisions: edits and recalls are stored, then published to all users who can read the message.
 
-Everybody gets the creation of a message before its revisions, and its last state last (docs/adr/0011-revisions.md).
+Each user gets the creation of a message before its revisions, and its last state last (docs/adr/0011-revisions.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from store.messages.revision_store import Revision, RevisionKind
 from store.redis.cache import Call
 from store.redis.single_flight import retry_until_true
 from store.sessions.apply_results import parse_result
-from store.sessions.changes import Revise, logged
+from store.sessions.changes import Revise, logged_change
 from store.store import Store
 from subscriptions.delivery.fanout_stage import FIRST_RECIPIENTS
 from subscriptions.delivery.message_delivery import MessageDelivery
@@ -35,15 +35,15 @@ ListViewers = Callable[[ConversationId, int], Awaitable[Sequence[UserId]]]
 """Returns the current members of a conversation who can read the message at a seq."""
 
 Check = Callable[[], Awaitable[object]]
-"""Raises if the caller may not revise the message, or no longer."""
+"""Raises if the caller may not revise the message now."""
 
 _SLICE = 500
 _CLOSING_SECONDS = 5.0
 _SHARED_AFTER_SECONDS = 4.0
-"""After this long another server may have begun to publish the same revision."""
+"""After this time another server may have begun to publish the same revision."""
 
-_FORGOTTEN_MS = 60_000
-"""A revision that was not written within this time will not be: the server that announced it died before."""
+_ABANDONED_MS = 60_000
+"""If a revision was not written within this time, the server that announced it has died before the write."""
 
 
 @dataclass(slots=True)
@@ -54,16 +54,16 @@ class _Publication:
     revision: Revision
     at_ms: int
     stored_at: int
-    """at_ms if MongoDB has it as the time at which sessions moved; else 0."""
+    """`at_ms` if MongoDB has stored it as the time at which sessions moved; else 0."""
     began: float
     """On the event loop's clock."""
     recovered: bool = False
-    """A server that is gone began to publish it."""
+    """True if a server that has died began to publish it."""
     remaining: list[UserId] = field(default_factory=list)
 
 
 class Revisions:
-    """Changes of stored messages. `close` waits for what is under way."""
+    """Changes of stored messages. `close` waits for running revisions."""
 
     def __init__(self, store: Store, bus: Bus, delivery: MessageDelivery, list_viewers: ListViewers) -> None:
         self._store = store
@@ -71,20 +71,20 @@ class Revisions:
         self._delivery = delivery
         self._list_viewers = list_viewers
         self._one_slice_at_a_time = asyncio.Lock()
-        self._under_way: set[tuple[ConversationId, str]] = set()
+        self._unfinished: set[tuple[ConversationId, str]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def edit(self, message: Message, text: str, sender: UserId, check: Check) -> Message:
-        """Change the text of one of the sender's messages. A caller that is cancelled does not stop it.
+        """Change the text of one of the sender's messages. Cancelling the caller does not stop the edit.
 
-        A message that is still being delivered is waited for; then `check` is called again.
+        If the message is still being delivered, this waits for the end of its delivery, then calls `check` again.
 
         Returns:
-            The message after it. It is unchanged if it has that text already, or was recalled meanwhile.
+            The message after the edit. It is unchanged if it has that text already, or was recalled meanwhile.
 
         Raises:
-            Unreachable: It may have been stored, and is then published.
+            Unreachable: The edit may have been stored. Then it will be published.
         """
         write = partial(self._store.revisions.edit, message, text, sender)
         return await self._start(self._revise(message, RevisionKind.EDIT, write, sender, check))
@@ -99,27 +99,27 @@ class Revisions:
 
         Returns whether it was stored and is published now. Users who have its event do not get it again.
         """
-        if _key(revision) in self._under_way:
+        if _key(revision) in self._unfinished:
             return False
-        self._under_way.add(_key(revision))
+        self._unfinished.add(_key(revision))
         try:
             present = await self._find(revision)
-            if present is not None and revision.is_done(present):
+            if present is not None and revision.is_applied_to(present):
                 _log.warning("abandoned_revision_found", message=present.id)
                 publication = await self._begin(present, revision, self._now(), recovered=True)
                 await self._publish_first(publication, None)
                 await self._publish_remaining(publication)
                 return True
-            if revision.age_ms > _FORGOTTEN_MS:
+            if revision.age_ms > _ABANDONED_MS:
                 await self._store.cache.one(self._store.revisions.clear_call(revision))
         except StoreError as error:
             _log.warning("revision_not_published_yet", message=revision.message, reason=str(error))
         finally:
-            self._under_way.discard(_key(revision))
+            self._unfinished.discard(_key(revision))
         return False
 
     async def close(self) -> None:
-        """Wait up to five seconds for what is under way. Other servers finish the rest from the outbox."""
+        """Wait up to five seconds for running revisions. Other servers finish the rest from the outbox."""
         self._closed = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSING_SECONDS)
@@ -146,7 +146,7 @@ class Revisions:
     def _untrack(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            # A caller that is still there got the exception. One that nobody retrieves would be logged.
+            # The caller got the exception. Retrieve it here too, because the caller may have been cancelled.
             task.exception()
 
     async def _revise(
@@ -161,9 +161,9 @@ class Revisions:
             await retry_until_true(partial(self._is_delivered, message), "a message is still being delivered")
             await check()
         store, began = self._store, self._now()
-        # The outbox gets it first: if this server dies after the write, another one publishes it.
+        # The revision goes into the outbox first: if this server dies after the write, another one publishes it.
         revision = await store.revisions.announce(message, kind)
-        self._under_way.add(_key(revision))
+        self._unfinished.add(_key(revision))
         publication: _Publication | None = None
         try:
             written = await write(store.clock.now_ms())
@@ -175,14 +175,14 @@ class Revisions:
             return written
         finally:
             if publication is None or not publication.remaining:
-                self._under_way.discard(_key(revision))
+                self._unfinished.discard(_key(revision))
 
     async def _publish_written(
         self, written: Message, revision: Revision, began: float, by: UserId
     ) -> _Publication | None:
-        """Publish a revision to the first viewers, and begin with the others.
+        """Publish a revision to the first viewers, and start publishing it to the others.
 
-        Returns None if it is left to the next load of the cache: then the deployment's Redis is away.
+        Returns None while the deployment's Redis is away: users see the revision when their state is loaded again.
         """
         store = self._store
         try:
@@ -199,7 +199,7 @@ class Revisions:
         return publication
 
     async def _is_delivered(self, message: Message) -> bool:
-        """Return whether the message's creation is applied to everybody's state, so that no revision overtakes it."""
+        """Return whether the message's creation is applied to all recipients' states, so that no revision overtakes it."""
         if self._delivery.find(message.id) is not None:
             return False
         return not await self._store.outbox.contains(message.conversation, message.id)
@@ -212,7 +212,7 @@ class Revisions:
         return _Publication(message, revision, at_ms, at_ms if is_newest else 0, began, recovered)
 
     async def _publish_first(self, publication: _Publication, by: UserId | None) -> None:
-        """Apply a revision to the conversation's head and the first viewers. The one who asked for it comes first."""
+        """Apply a revision to the conversation's head and to the first viewers, beginning with the user who made it."""
         message = publication.message
         viewers = await self._list_viewers(message.conversation, message.seq)
         users = sorted(viewers, key=lambda user: user != by)
@@ -234,7 +234,7 @@ class Revisions:
         except Exception:
             _log.exception("revision_incomplete", message=message.id)
         finally:
-            self._under_way.discard(_key(publication.revision))
+            self._unfinished.discard(_key(publication.revision))
 
     async def _publish_remaining(self, publication: _Publication) -> None:
         """Apply a revision to the other viewers, in slices. One slice of one revision at a time: others wait."""
@@ -247,8 +247,8 @@ class Revisions:
     def _changes(self, publication: _Publication, users: Sequence[UserId]) -> list[Call]:
         message = publication.message
         revise = Revise(message.conversation, message.seq, may_repeat=self._is_shared(publication))
-        change = logged(revise, publication.at_ms, REVISION_EVENTS[publication.revision.kind].log_entry(message))
-        return [self._store.sessions.apply(user, change) for user in users]
+        change = logged_change(revise, publication.at_ms, REVISION_EVENTS[publication.revision.kind].log_entry(message))
+        return [self._store.sessions.apply_call(user, change) for user in users]
 
     def _is_shared(self, publication: _Publication) -> bool:
         """Return whether another server may be publishing the same revision."""
@@ -258,7 +258,7 @@ class Revisions:
         return asyncio.get_running_loop().time()
 
     async def _publish(self, publication: _Publication, users: Sequence[UserId], answers: Sequence[list[Any]]) -> None:
-        """Send one event to all users who took a tick, with the message as it is at present, not as it was written.
+        """Send one event to all users whose clock took a tick, with the present state of the message.
 
         The ticks of two concurrent revisions may be in another order than their writes. Both writes came before both
         ticks, so a message that is read after the ticks shows the newest of both in either event. An edit that a recall

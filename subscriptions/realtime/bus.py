@@ -2,7 +2,7 @@
 
 A frame is a JSON object with one field: `events`, each event once with its recipients; `users`, whose profiles changed;
 `granted`, the owner who gets a lock next; or a kind that another module handles (`Bus.on_frame`). Scripts publish some
-of them. The hub makes up for lost frames of events.
+frames too. If frames with events get lost, the hub reads the events from the log.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before listening again."""
 
 ALL_SERVERS = "*"
-"""Stands for all servers where one is named."""
+"""Names all servers, in place of the name of one."""
 
 
 class Bus:
@@ -56,14 +56,14 @@ class Bus:
         rows: SessionRows,
         hub: Hub,
         forget_users: Callable[[Iterable[UserId] | None], None],
-        granted: Callable[[str], None],
+        wake_waiter: Callable[[str], None],
     ) -> None:
         self._cache = cache
         self._keys = keys
         self._rows = rows
         self._hub = hub
         self._forget_users = forget_users
-        self._granted = granted
+        self._wake_waiter = wake_waiter
         self._handlers: dict[str, Callable[[Any], None]] = {}
         self._on_subscribed: list[Callable[[], None]] = []
         self.calls = ServerCalls(hub.server, self._publish)
@@ -74,15 +74,15 @@ class Bus:
         self._sending: set[asyncio.Task[None]] = set()
 
     def on_frame(self, kind: str, handle: Callable[[Any], None]) -> None:
-        """Have `handle` called with the body of each frame of a kind. It must not block."""
+        """Call `handle` with the body of each frame of a kind. It must not block."""
         self._handlers[kind] = handle
 
     def on_subscribed(self, call: Callable[[], None]) -> None:
-        """Have `call` made each time that this server begins to listen: earlier frames are lost. It must not block."""
+        """Make `call` each time that this server begins to listen: earlier frames are lost. It must not block."""
         self._on_subscribed.append(call)
 
     async def open(self) -> None:
-        """Begin to listen. Return when Redis has confirmed it, or after a second; then it goes on trying."""
+        """Begin to listen. Return when Redis has confirmed it, or after a second. Retries continue in the background."""
         self._task = asyncio.create_task(self._listen())
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
@@ -100,7 +100,7 @@ class Bus:
     def send(self, outgoing: OutgoingEvents, calls: Sequence[Call] = ()) -> None:
         """Deliver events to this process at once, and publish one frame for each other server after this returned.
 
-        Ticks are stored in the same step. Then `calls` are made, in one round trip with the frames where no ticks are
+        Ticks are stored in the same step. Then `calls` are made, in one round trip with the frames if no ticks are
         stored.
         """
         frames = self._deliver(outgoing)
@@ -110,14 +110,14 @@ class Bus:
             task.add_done_callback(self._sending.discard)
 
     @property
-    def under_way(self) -> int:
+    def pending_sends(self) -> int:
         """The number of sends that are not complete."""
         return len(self._sending)
 
     def send_frames(self, kind: str, bodies: Mapping[str, Any]) -> None:
         """Send a frame of a kind to each named server, or to ALL_SERVERS. At most once: failures are not retried.
 
-        This server's own frame is handled at once, unless it is for all servers. The others are sent after this
+        This server's own frame is handled at once, unless it is for all servers. The others are sent after this has
         returned.
         """
         frames = []
@@ -129,7 +129,7 @@ class Bus:
         self.send(OutgoingEvents(), frames)
 
     async def announce_users(self, users: Iterable[UserId]) -> None:
-        """Tell every server that the profiles of users changed. Raises Unreachable."""
+        """Notify all servers that the profiles of users changed. Raises Unreachable."""
         await self._cache.one(self._frame(ALL_SERVERS, orjson.dumps({"users": list(users)})))
 
     async def _send(self, frames: Sequence[Call], ticks: Sequence[Tick], calls: Sequence[Call]) -> None:
@@ -141,7 +141,7 @@ class Bus:
             if frames or calls:
                 await self._cache.run_in_background([*frames, *calls])
         except StoreError as error:
-            # Hubs find what did not arrive; entries that stay in the outbox are finished later.
+            # Hubs find events that did not arrive; entries that stay in the outbox are finished later.
             _log.warning("bus_send_failed", reason=str(error))
 
     def _deliver(self, outgoing: OutgoingEvents) -> list[Call]:
@@ -160,7 +160,7 @@ class Bus:
     def _frame(self, server: str, frame: bytes) -> Call:
         if server == ALL_SERVERS:
             return Call("PUBLISH", (), (self._keys.broadcast(), frame))
-        return self._cache.publish(self._keys.channel(server), frame)
+        return self._cache.publish_call(self._keys.channel(server), frame)
 
     async def _publish(self, server: str, frame: dict[str, Any]) -> int:
         return int(await self._cache.one(self._frame(server, orjson.dumps(frame))))
@@ -227,7 +227,7 @@ class Bus:
                 case {"users": users}:
                     self._forget_users([UserId(user) for user in users])
                 case {"granted": owner}:
-                    self._granted(owner)
+                    self._wake_waiter(owner)
                 case {"events": events}:
                     for fields, recipients in events:
                         event = self._decode(fields) if fields else None
@@ -237,7 +237,7 @@ class Bus:
                     for kind in frame.keys() & self._handlers.keys():
                         self._handlers[kind](frame[kind])
         except Exception:
-            # Of any kind: it would end the listening for good.
+            # Catch everything: an exception would end the listening for ever.
             _log.exception("bus_frame_failed")
 
     def _decode(self, fields: Fields) -> Event:

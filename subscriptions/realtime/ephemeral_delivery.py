@@ -23,14 +23,14 @@ from subscriptions.realtime.recent_keys import RecentKeys
 
 _log = structlog.get_logger()
 
-MOST_NAMED = 200
-"""In conversations with up to so many other members, each server gets a frame that names the members connected to it.
+MAX_NAMED = 200
+"""Largest number of other members that frames list by name: each server gets the members that are connected to it.
 
-In larger ones all servers get one frame with the version of the membership, and pick the members that they know.
+In larger conversations all servers get one frame with the version of the membership, and look the members up.
 """
 
 _ANY_SEQ = 1 << 53
-"""Later than any message: the membership is asked for as it is at present."""
+"""Later than any message, to get the present membership."""
 
 
 class EphemeralDelivery:
@@ -51,7 +51,7 @@ class EphemeralDelivery:
         await end_tasks(self._tasks)
 
     async def list_others(self, event: EphemeralEvent, version: str) -> list[UserId]:
-        """Return the members of the event's conversation but its user.
+        """Return the members of the event's conversation without its user.
 
         `version`: of the membership; "" for a private conversation. No round trip if this process knows that version.
         Raises Unreachable.
@@ -61,19 +61,19 @@ class EphemeralDelivery:
 
     def is_large(self, others: Sequence[UserId]) -> bool:
         """Return whether there are too many members to name them."""
-        return len(others) > MOST_NAMED
+        return len(others) > MAX_NAMED
 
     async def has_listeners(self, event: EphemeralEvent, others: Sequence[UserId]) -> bool:
         """Return whether any of many members is connected to any server. Raises Unreachable.
 
-        That none is connected is remembered for WINDOW_MS, since finding it out takes the routes of all members.
+        If none is connected, this is remembered for WINDOW_MS, because the check needs the routes of all members.
         """
         if any(map(self._hub.has_mailbox, others)):
             return True
         if self._without_listeners.contains(event.conversation, event.at_ms):
             return False
-        for start in range(0, len(others), MOST_NAMED):
-            members = others[start : start + MOST_NAMED]
+        for start in range(0, len(others), MAX_NAMED):
+            members = others[start : start + MAX_NAMED]
             if self._group_by_server(members, await self._store.typing.find_routes(members)):
                 return True
         self._without_listeners.add(event.conversation, event.at_ms)
@@ -90,7 +90,7 @@ class EphemeralDelivery:
         self._bus.send_frames(event.frame, {ALL_SERVERS: _body(event, None, version)})
 
     def _group_by_server(self, others: Sequence[UserId], routes: Routes) -> dict[str, list[UserId]]:
-        """Return the connected members by server. For this server the hub knows better than the routes."""
+        """Return the connected members by server. For this server the hub is asked instead of the routes."""
         by_server: defaultdict[str, list[UserId]] = defaultdict(list)
         for other in others:
             for server in routes.get(other, ()):
@@ -112,7 +112,7 @@ class EphemeralDelivery:
 
     async def _deliver_to_members(self, event: EphemeralEvent, version: str) -> None:
         try:
-            # One after the other: the first reads a membership that is not known yet, the others find it.
+            # One after the other, so that only the first one reads a membership that is not known yet.
             async with self._one_at_a_time:
                 others = await self.list_others(event, version)
         except StoreError as error:

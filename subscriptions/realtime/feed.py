@@ -12,19 +12,29 @@ from subscriptions.realtime.mailboxes import Lagged, Mailbox, MailboxEvent, Posi
 class Feed:
     """The position of a user's subscriptions, their mailboxes, and the events that wait for an earlier one."""
 
-    __slots__ = ("attaching", "early", "lock", "mailboxes", "mute_ends", "position", "repair", "suspect", "user")
+    __slots__ = (
+        "attaching",
+        "early",
+        "lock",
+        "mailboxes",
+        "may_miss_events",
+        "mute_ends",
+        "position",
+        "repair",
+        "user",
+    )
 
     def __init__(self, user: UserId) -> None:
         self.user = user
         self.position: Position | None = None
         self.mailboxes: set[Mailbox] = set()
         self.early: dict[int, tuple[int, Event | None]] = {}
-        """Events that came before their turn: tick and event by the tick before."""
+        """Events that arrived before an earlier event: tick and event by the tick before."""
         self.lock = asyncio.Lock()
         self.attaching = 0
         self.mute_ends: int | None = None
-        self.suspect = False
-        """Events may be missing that the chain does not show."""
+        self.may_miss_events = False
+        """True if events may be missing although the chain shows no gap."""
         self.repair: asyncio.Task[None] | None = None
 
     def deliver(self, position: Position, event: Event | None) -> None:
@@ -37,14 +47,14 @@ class Feed:
                 mailbox.put(item)
 
     def lag(self, position: Position) -> None:
-        """Put Lagged into all mailboxes and go on from a position."""
+        """Put Lagged into all mailboxes and continue from a position."""
         self.position = position
         self.early.clear()
         for mailbox in tuple(self.mailboxes):
             mailbox.put(Lagged(position))
 
     def deliver_early(self) -> None:
-        """Deliver the events that came early and are next."""
+        """Deliver the early events that are next in the chain."""
         assert self.position is not None
         while self.early:
             tick = self.position.tick

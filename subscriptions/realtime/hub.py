@@ -1,8 +1,8 @@
 """The hub: one per process. It delivers the events of users to the subscriptions of this process.
 
-The events of a user form a chain: each names the tick before it. Frames from other servers may come late, out of order,
-twice or never. The chain shows this, so that a feed delivers every event once and in order. It reads missing events
-from the user's log. If the log cannot tell either, subscribers get Lagged.
+The events of a user form a chain: each names the tick before it. Frames from other servers may arrive late, out of
+order, twice or never. The chain shows this, so that a feed delivers every event once and in order. It reads missing
+events from the user's log. If the log does not have them either, subscribers get Lagged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROUTE_MS = 90_000
 _REPAIR_DELAY_SECONDS = 0.05
 _LONGEST_REPAIR_DELAY_SECONDS = 2.0
 _ROUTES_AT_ONCE = 64
-_MOST_EARLY = 1_000
+_MAX_EARLY = 1_000
 """Events of one user that wait for an earlier event. Further ones are read from the log."""
 
 
@@ -61,7 +61,7 @@ class Hub:
                     feed.position = await self._register(feed)
             mailbox = Mailbox(user, feed.position, budget)
             feed.mailboxes.add(mailbox)
-            if feed.early or feed.suspect:
+            if feed.early or feed.may_miss_events:
                 self._start_repair(feed)
             return mailbox
         finally:
@@ -89,7 +89,7 @@ class Hub:
     def receive(self, user: UserId, epoch: str, tick: int, previous: int, event: Event | None) -> None:
         """Take an event of a user from any server, in any order, any number of times.
 
-        Without an event: the user's clock stands at the tick, and there is nothing to see.
+        Without an event, only the user's clock moves to the tick.
         """
         feed = self._feeds.get(user)
         if feed is None:
@@ -100,19 +100,19 @@ class Hub:
         position = feed.position
         if position is None:
             # The feed's epoch is not known yet, so the event cannot be placed. The log has it.
-            feed.suspect = True
+            feed.may_miss_events = True
         elif epoch != position.epoch:
-            self._mark_suspect(feed)
+            self._check_for_missed(feed)
         elif tick <= position.tick:
             return
         elif previous <= position.tick:
             feed.deliver(Position(epoch, tick), event)
             feed.deliver_early()
         else:
-            if len(feed.early) < _MOST_EARLY:
+            if len(feed.early) < _MAX_EARLY:
                 feed.early[previous] = (tick, event)
             else:
-                feed.suspect = True
+                feed.may_miss_events = True
             self._start_repair(feed)
 
     def deliver_ephemeral(self, users: Iterable[UserId], event: EphemeralEvent) -> None:
@@ -124,14 +124,14 @@ class Hub:
                     mailbox.put(event)
 
     def resync(self) -> None:
-        """Have all feeds compare their position with the users' clocks. Called when frames may have been lost."""
+        """Compare the position of all feeds with the users' clocks. Called when frames may have been lost."""
         for feed in self._feeds.values():
-            self._mark_suspect(feed)
+            self._check_for_missed(feed)
 
     async def renew_routes(self) -> None:
         """Renew the routes of all users with connections here, and find those whose state is no longer cached.
 
-        Raises StoreError if it failed for one of them, after all were tried.
+        Raises StoreError if it failed for one of them, after all were attempted.
         """
         failures: list[StoreError] = []
         feeds = [feed for feed in self._feeds.values() if feed.position is not None]
@@ -146,13 +146,13 @@ class Hub:
     async def _renew(self, feeds: Sequence[Feed]) -> None:
         until = self._clock.now_ms() + ROUTE_MS
         answers = await self._sessions.attach_again([feed.user for feed in feeds], self.server, until)
-        cold = []
+        not_cached = []
         for feed, answer in zip(feeds, answers, strict=True):
             if answer is None:
-                cold.append(feed)
+                not_cached.append(feed)
             else:
                 self._compare(feed, self._position_from(feed, answer))
-        outcomes = await asyncio.gather(*(self._check_clock(feed) for feed in cold), return_exceptions=True)
+        outcomes = await asyncio.gather(*(self._check_clock(feed) for feed in not_cached), return_exceptions=True)
         for failure in filter(None, outcomes):
             raise failure
 
@@ -161,7 +161,7 @@ class Hub:
 
     def _compare(self, feed: Feed, clock: Position) -> None:
         if feed.position is not None and feed.position != clock:
-            self._mark_suspect(feed)
+            self._check_for_missed(feed)
 
     async def end_mutes(self) -> None:
         """End due mutes of users with connections here. Loading a user's state ends them and publishes the event."""
@@ -179,7 +179,7 @@ class Hub:
         try:
             await self._check_clock(feed)
         except StoreError:
-            self._mark_suspect(feed)
+            self._check_for_missed(feed)
 
     def _schedule_mute_end(self, feed: Feed, ends: int) -> None:
         # Later ends are found when the routes are renewed.
@@ -200,8 +200,8 @@ class Hub:
             self._schedule_mute_end(feed, mute_ends)
         return Position(epoch, clock)
 
-    def _mark_suspect(self, feed: Feed) -> None:
-        feed.suspect = True
+    def _check_for_missed(self, feed: Feed) -> None:
+        feed.may_miss_events = True
         self._start_repair(feed)
 
     def _start_repair(self, feed: Feed) -> None:
@@ -215,7 +215,7 @@ class Hub:
         try:
             while feed.mailboxes:
                 await asyncio.sleep(pause)
-                if not feed.early and not feed.suspect:
+                if not feed.early and not feed.may_miss_events:
                     return
                 try:
                     await self._read_log(feed)
@@ -232,16 +232,16 @@ class Hub:
 
     async def _read_log(self, feed: Feed) -> None:
         try:
-            # Frames that come during this may set it again.
-            feed.suspect = False
+            # Frames that arrive during this may set it again.
+            feed.may_miss_events = False
             clock = await self._register(feed)
             assert feed.position is not None
             missed = await self._replay(feed.user, feed.position)
         except StoreError:
-            feed.suspect = True
+            feed.may_miss_events = True
             raise
         if missed is None:
-            # Events may have been delivered meanwhile: never go back behind them.
+            # Events may have been delivered meanwhile: the position must not go back before them.
             is_later = feed.position.epoch == clock.epoch and feed.position.tick > clock.tick
             feed.lag(feed.position if is_later else clock)
             return

@@ -18,8 +18,8 @@ _log = structlog.get_logger()
 class Position(NamedTuple):
     """A position on a user's clock. Ticks are comparable within one epoch.
 
-    `ahead`: later ticks whose events were delivered too. `began`: where the clock stood when a client began to page
-    through all of its sessions; set until it has the last page.
+    `ahead`: later ticks whose events were delivered too. `began`: the clock's tick when a client began to page through
+    all of its sessions; set until it has the last page.
     """
 
     epoch: str
@@ -53,7 +53,7 @@ class QueueBudget:
         self.limit = limit
         self.used = 0
         self.behind_since: float | None = None
-        """The event loop's time of the first dropped event; None once the connection has taken all that waited."""
+        """The event loop's time of the first dropped event; None once the connection has taken all waiting events."""
 
     def reserve(self) -> bool:
         """Count one more event. Return False if the budget is used up."""
@@ -68,13 +68,13 @@ class QueueBudget:
             self.behind_since = asyncio.get_running_loop().time()
 
     def release(self, count: int) -> None:
-        """Count so many events less: they were taken."""
+        """Release the budget of events that were taken."""
         self.used -= count
         if self.used == 0:
             self.behind_since = None
 
     def release_dropped(self, count: int) -> None:
-        """Count so many events less: they were dropped. The connection stays behind."""
+        """Release the budget of events that were dropped. The connection stays behind."""
         self.used -= count
 
 
@@ -95,13 +95,13 @@ class Mailbox:
         self._closed = False
 
     def on_ready(self, call: Callable[[], None]) -> None:
-        """Have `call` made after each item that is put."""
+        """Make `call` after each item that is put."""
         self._ready = call
 
     def put(self, item: Item) -> None:
         """Add an item. Never blocks or raises. Ephemeral events are dropped if the budget is used up."""
         if self._closed:
-            # It was closed while the item was delivered to other mailboxes. An item now would never be released.
+            # It was closed while the item was delivered to other mailboxes. The item would never be released.
             return
         if isinstance(item, Lagged):
             self._replace_all(item)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from store.base.ids import ConversationId, UserId
-from store.sessions.apply_messages import FanoutResult, Place
+from store.sessions.apply_messages import EventRecipient, FanoutResult
 from store.sessions.apply_results import ApplyResult
 from store.sessions.session_rows import Tick
 from subscriptions.realtime.events.base import Event
@@ -17,7 +17,7 @@ class OutgoingEvents:
     """Collects events, and the ticks that MongoDB has to store. `Bus.send` takes both."""
 
     def __init__(self) -> None:
-        self._by_server: defaultdict[str, list[tuple[Event | None, list[Place]]]] = defaultdict(list)
+        self._by_server: defaultdict[str, list[tuple[Event | None, list[EventRecipient]]]] = defaultdict(list)
         self.ticks: list[Tick] = []
 
     def add(
@@ -32,13 +32,13 @@ class OutgoingEvents:
 
         Args:
             event: None if there is nothing to see; then only the users' clocks move.
-            outcomes: The users and what became of the change. Unchanged ones are skipped.
-            stored_at: The times of the change that MongoDB has (ms). Other ticks are stored too, so that a lost cache
-                cannot turn clocks back.
-            has_own_write_ts: Whether writeTs is one of these times.
+            outcomes: The users and the results of the change. Unchanged ones are skipped.
+            stored_at: The times (ms) of the change that MongoDB has. Other ticks are stored too, so that clocks do not
+                go back if the cache is lost.
+            has_own_write_ts: True if writeTs is one of these times.
         """
         changed = [pair for pair in outcomes if pair[1].changed]
-        self._add_places(event, changed)
+        self._add_recipients(event, changed)
         for user, applied in changed:
             self.ticks += _ticks_to_store(user, applied, stored_at, has_own_write_ts)
 
@@ -47,25 +47,25 @@ class OutgoingEvents:
         for user, outcome in result.others:
             if outcome.changed:
                 for server in outcome.routes:
-                    result.add_place(server, (user, outcome.epoch, outcome.tick, outcome.previous))
+                    result.add_recipient(server, (user, outcome.epoch, outcome.tick, outcome.previous))
                 self.ticks += _ticks_to_store(user, outcome, at_ms, False)
         self.ticks += result.ticks
-        for server, places in result.places.items():
+        for server, places in result.recipients.items():
             self._by_server[server].append((event, places))
 
     def add_positions(self, outcomes: Iterable[tuple[UserId, ApplyResult]]) -> None:
-        """Add where users' clocks stand, so that their hubs find events that they missed."""
-        self._add_places(None, outcomes)
+        """Add the positions of users' clocks, so that hubs find missed events."""
+        self._add_recipients(None, outcomes)
 
-    def _add_places(self, event: Event | None, outcomes: Iterable[tuple[UserId, ApplyResult]]) -> None:
-        by_server: defaultdict[str, list[Place]] = defaultdict(list)
+    def _add_recipients(self, event: Event | None, outcomes: Iterable[tuple[UserId, ApplyResult]]) -> None:
+        by_server: defaultdict[str, list[EventRecipient]] = defaultdict(list)
         for user, applied in outcomes:
             for server in applied.routes:
                 by_server[server].append((user, applied.epoch, applied.tick, applied.previous))
         for server, places in by_server.items():
             self._by_server[server].append((event, places))
 
-    def items(self) -> Iterable[tuple[str, list[tuple[Event | None, list[Place]]]]]:
+    def items(self) -> Iterable[tuple[str, list[tuple[Event | None, list[EventRecipient]]]]]:
         """Return the events for each server, each with its recipients."""
         return self._by_server.items()
 
@@ -73,7 +73,7 @@ class OutgoingEvents:
 def _ticks_to_store(
     user: UserId, applied: ApplyResult, stored_at: int | Mapping[ConversationId, int], has_own_write_ts: bool
 ) -> Iterable[Tick]:
-    """Yield the ticks that MongoDB could not derive from the times it has."""
+    """Yield the ticks that cannot be derived from the times in MongoDB."""
     newest_inside: dict[str | None, int] = {}
     for session in applied.sessions:
         at = session.active_ts
@@ -85,7 +85,7 @@ def _ticks_to_store(
             continue
         stored = stored_at if isinstance(stored_at, int) else stored_at.get(session.conversation)
         if session.frozen or (has_own_write_ts and session.write_ts != stored):
-            # Loading the state would take the conversation's times, which go on without this session.
+            # Loading the state would use the conversation's times, which may be later than this session's.
             yield Tick(user, session.conversation, at, session.write_ts)
         elif at != stored:
             yield Tick(user, session.conversation, at)

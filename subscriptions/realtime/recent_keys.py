@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-_MOST = 10_000
+_MAX_KEYS = 10_000
 
 
 class RecentKeys(Generic[K]):
-    """Remembers keys for `window_ms`, and at most 10,000 of them: then the oldest go first."""
+    """Remembers keys for `window_ms`, and at most 10,000 of them. If there are more, the oldest are dropped."""
 
     def __init__(self, window_ms: int) -> None:
         self._window_ms = window_ms
@@ -21,7 +21,7 @@ class RecentKeys(Generic[K]):
         """Return whether a key was added less than a window ago."""
         while self._added:
             oldest = next(iter(self._added))
-            if abs(now_ms - self._added[oldest]) < self._window_ms and len(self._added) <= _MOST:
+            if abs(now_ms - self._added[oldest]) < self._window_ms and len(self._added) <= _MAX_KEYS:
                 break
             del self._added[oldest]
         return key in self._added

@@ -1,4 +1,4 @@
-"""Replay: reads the events that a user missed from their log, with the content that the log entries refer to."""
+"""Replay: reads missed events from a user's log, with the content that the log entries refer to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from subscriptions.realtime.mailboxes import MailboxEvent, Position
 ListReadable = Callable[[UserId, Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
 """Returns the messages that a user may read at present."""
 
-MOST_AHEAD = 40
-"""Ticks that a cursor holds besides its own at most."""
+MAX_AHEAD = 40
+"""Largest number of additional ticks in a cursor."""
 
 LONGEST_REPLAY = 5_000
-"""Events that are replayed one by one at most. The log holds fewer."""
+"""Largest number of events in one replay. The log holds fewer."""
 
 
 class Replayer:
@@ -34,8 +34,8 @@ class Replayer:
     async def since(self, user: UserId, position: Position) -> list[MailboxEvent] | None:
         """Return every event after a position, in the order of the user's clock; None if some of them are not known.
 
-        Events show the present state, and only what the user may read at present: a group may be gone since, or hide
-        what came before the user joined.
+        Events show the present state, and only messages that the user may read now: a group may have ended since, or
+        may hide messages from before the user joined.
         """
         rows = await self._sessions.read_log(user, position.epoch, position.tick, LONGEST_REPLAY)
         if rows is None or len(rows) >= LONGEST_REPLAY:
@@ -46,7 +46,7 @@ class Replayer:
         return [MailboxEvent(at, event) for at, event in replayed if event is not None]
 
     async def _read_content(self, user: UserId, entries: Sequence[LogEntry]) -> ReplayContent:
-        """Read all that the entries refer to, once."""
+        """Read the content that the entries refer to, each part once."""
         places = {place for entry in entries for place in entry.message_places}
         messages = await self._messages.find_many(await self._list_readable(user, places))
         conversations = {name for entry in entries for name in entry.session_conversations}
@@ -69,14 +69,14 @@ class Replayer:
 
 
 def sort_replay(start: Position, logged: list[MailboxEvent]) -> list[MailboxEvent]:
-    """Return logged events in the order in which a client sees them, without those that it saw ahead of the start.
+    """Return logged events in the order for a client, without those that it received ahead of the start.
 
-    Messages of one conversation come in order of seq. No event about a message comes before its creation. Each event
-    has the position to resume from: a client that has applied it has everything before that position, and what is
-    `ahead` of it.
+    Messages of one conversation are in the order of seq. No event about a message is before its creation. Each event
+    has the position to resume from: a client that has applied the event has everything up to that position, and the
+    events `ahead` of it.
 
     Where two servers logged messages out of order, that position is before the event's own tick. With more than
-    MOST_AHEAD such events, resuming there repeats some and skips none.
+    MAX_AHEAD such events, resuming there repeats some and skips none.
     """
     ahead = set(start.ahead)
     missed = [item for item in logged if item.position.tick not in ahead]
@@ -84,7 +84,7 @@ def sort_replay(start: Position, logged: list[MailboxEvent]) -> list[MailboxEven
 
 
 def _sort_creations(items: Sequence[MailboxEvent]) -> list[MailboxEvent]:
-    """Sort the creations of each conversation by seq, in the places that they have together."""
+    """Sort the creations of each conversation by seq. Other events keep their indexes."""
     creations: defaultdict[ConversationId, list[tuple[int, int]]] = defaultdict(list)
     for index, item in enumerate(items):
         message = item.event.created_message
@@ -99,7 +99,7 @@ def _sort_creations(items: Sequence[MailboxEvent]) -> list[MailboxEvent]:
 
 
 def _creations_first(items: Sequence[MailboxEvent]) -> list[MailboxEvent]:
-    """Move events that stand before the creation of the message they are about behind it."""
+    """Move events about a message behind the message's creation."""
     created = (item.event.created_message for item in items)
     to_come = {message.id for message in created if message is not None}
     waiting: defaultdict[MessageId, list[MailboxEvent]] = defaultdict(list)
@@ -128,6 +128,6 @@ def _with_positions(
             tick = logged[passed].position.tick
             ahead.remove(tick)
             passed += 1
-        position = Position(start.epoch, tick, tuple(sorted(ahead)[:MOST_AHEAD]))
+        position = Position(start.epoch, tick, tuple(sorted(ahead)[:MAX_AHEAD]))
         placed.append(MailboxEvent(position, item.event))
     return placed

@@ -1,6 +1,6 @@
-"""Revoked tokens, in memory: each request asks for them, and reads nothing.
+"""Revoked tokens, kept in memory, because every request checks them.
 
-Servers learn of revocations over the bus at once. The bus may lose frames, so they are also read from MongoDB: at the
+The bus notifies servers of revocations at once. It may lose frames, so revocations are also read from MongoDB: at the
 start, each time that this process begins to listen, and every CHECK_SECONDS.
 """
 
@@ -24,16 +24,16 @@ from subscriptions.realtime.bus import Bus
 _log = structlog.get_logger()
 
 CHECK_SECONDS = 30.0
-"""Longest time until a server that missed the frame learns of a revocation."""
+"""Longest time until a server that missed the frame applies a revocation."""
 
 _FRAME = "revoked"
 _PAUSE_SECONDS = (0.1, 2.0)
 _MARGIN_MS = 24 * 3600 * 1000
-"""Servers' clocks differ by less. Revocations up to this much older than the newest known one are read again."""
+"""More than the difference of servers' clocks. Revocations that are older than the newest by up to this are read again."""
 
 
 class Revocations:
-    """The revocations that this process knows. Before `is_known`, it knows none."""
+    """The revocations that this process has read. Empty until `is_known`."""
 
     def __init__(self, rows: RevocationStore, bus: Bus) -> None:
         self._rows = rows
@@ -56,11 +56,11 @@ class Revocations:
         return since is not None and (issued_at is None or issued_at * 1000 < since)
 
     def on_change(self, call: Callable[[], None]) -> None:
-        """Have `call` made each time that more tokens were revoked. It must not block."""
+        """Make `call` each time that more tokens were revoked. It must not block."""
         self._on_change.append(call)
 
     async def open(self) -> None:
-        """Begin to follow revocations. Return when they are known: it tries until MongoDB answers."""
+        """Begin to read revocations. Return after the first read, which is repeated until MongoDB answers."""
         self._task = asyncio.create_task(self._follow())
         await self._known.wait()
 
@@ -100,6 +100,6 @@ class Revocations:
 
 
 async def announce_revocations(cache: Cache, revoked: Revoked) -> None:
-    """Tell all servers of stored revocations. Raises Unreachable."""
+    """Notify all servers of stored revocations. Raises Unreachable."""
     frame = orjson.dumps({_FRAME: list(revoked.items())})
     await cache.one(Call("PUBLISH", (), (cache.keys.broadcast(), frame)))

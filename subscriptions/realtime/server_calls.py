@@ -18,7 +18,7 @@ _TIMEOUT_SECONDS = 5.0
 
 Json = dict[str, Any]
 Publish = Callable[[str, Json], Awaitable[int]]
-"""Sends a frame to a server. Returns how many servers received it."""
+"""Sends a frame to a server. Returns the number of servers that received it."""
 
 
 class ServerCalls:
@@ -36,7 +36,7 @@ class ServerCalls:
         self._answer: Callable[[Json], Awaitable[Json]] | None = None
 
     def answer_with(self, answer: Callable[[Json], Awaitable[Json]]) -> None:
-        """Have calls of other servers answered by `answer`. If it raises, the caller gets no answer."""
+        """Set the function that answers calls of other servers. If it raises, the caller gets no answer."""
         self._answer = answer
 
     async def ask(self, server: str, question: Json) -> Json:

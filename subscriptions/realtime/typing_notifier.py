@@ -1,4 +1,4 @@
-"""Typing: at most one event in WINDOW_MS for each user and conversation, however many servers are asked."""
+"""Typing: at most one event in WINDOW_MS for each user and conversation, over all servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from subscriptions.realtime.recent_keys import RecentKeys
 
 
 class TypingNotifier:
-    """Tells the connected members of a conversation that somebody is typing."""
+    """Notifies the connected members of a conversation that a user is typing."""
 
     def __init__(self, store: Store, bus: Bus, ephemeral: EphemeralDelivery) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class TypingNotifier:
             return False
         if self._ephemeral.send(event, others, routes):
             return True
-        # Nobody saw it: somebody who connects within the window is to see the next one.
+        # No device received the event. A member who connects within the window should receive the next one.
         self._bus.send(OutgoingEvents(), [self._store.typing.release_window_call(event.user, event.conversation)])
         return False
 

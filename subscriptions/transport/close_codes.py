@@ -1,6 +1,6 @@
 """The codes with which this server closes a WebSocket, their reasons, and how clients react.
 
-`retryable` is what clients of graphql-transport-ws make of the code. After a terminal code they give up for good, so a
+`retryable`: clients of graphql-transport-ws reconnect after the code. After a terminal code they never reconnect, so a
 terminal code is right only if the same client would be refused again.
 
 | code | meaning                                                                       | clients |

@@ -108,7 +108,7 @@ class Connection:
         except (TimeoutError, PeerGone):
             pass
         except asyncio.CancelledError:
-            # The server does not wait any longer.
+            # The server has stopped waiting.
             self._close_frame = self._close_frame or self._shutdown_close or close_codes.SERVICE_RESTART
             raise
         except Exception:

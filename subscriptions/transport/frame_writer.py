@@ -1,7 +1,7 @@
 """Writes the frames of a connection in order, with bounded memory.
 
-A frame goes to the server's transport at once, unless the peer is slow: then whatever has frames to send waits. So a
-peer that does not read occupies at most one transport buffer, and the events in its queue budget
+A frame goes to the server's transport at once. If the peer is slow, operations with frames to send wait. So a peer that
+does not read occupies at most one transport buffer, and the events in its queue budget
 (`subscriptions.realtime.mailboxes.QueueBudget`).
 """
 
@@ -103,7 +103,7 @@ class FrameWriter:
 
     @property
     def is_closed(self) -> bool:
-        """True if nothing can be sent any more."""
+        """True after the end, when nothing can be sent."""
         return self._is_closed or not self._socket.is_open
 
     def write_now(self, *frame: bytes) -> None:
@@ -118,8 +118,8 @@ class FrameWriter:
     def cancel_call(self, call: Callable[[], None]) -> None:
         """Remove a call from the queue.
 
-        Whatever has nothing to write any more must do so. Otherwise operations that begin and end while the peer does
-        not read would fill the queue.
+        An operation that has nothing left to write must do this. Otherwise operations that begin and end while the peer
+        does not read would fill the queue.
         """
         self._waiting_calls.pop(call, None)
 

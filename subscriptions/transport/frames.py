@@ -1,4 +1,4 @@
-"""The messages of graphql-transport-ws: parses those of clients, and encodes those of the server."""
+"""The messages of graphql-transport-ws: parses clients' messages, and encodes the server's."""
 
 from __future__ import annotations
 

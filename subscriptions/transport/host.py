@@ -16,7 +16,7 @@ UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class TransportLimits:
-    """Limits of connections, each and together."""
+    """Limits of each connection, and of all connections of a process."""
 
     max_connections: int = 20_000
     """Open sockets of this process."""

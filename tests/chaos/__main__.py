@@ -31,7 +31,7 @@ SCENARIOS = ("calm", "cache", "faults")
 
 CACHE_RUN_SECONDS = 40.0
 
-_MOST_EXTRA_SECONDS = LATEST_END + 15.0
+_MAX_EXTRA_SECONDS = LATEST_END + 15.0
 """The most seconds that a run takes in addition to its load."""
 
 
@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
     bad, seed = 0, arguments.seed
     scenario = arguments.scenario or ("faults" if arguments.once else "cache")
     while True:
-        seconds = min(arguments.seconds, ends - time.monotonic() - _MOST_EXTRA_SECONDS)
+        seconds = min(arguments.seconds, ends - time.monotonic() - _MAX_EXTRA_SECONDS)
         if seconds < 20:
             return bad
         report = _run(plan_of(scenario, seconds, seed, arguments), arguments.keep)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-_MOST_PROBLEMS = 500
+_MAX_PROBLEMS = 500
 
 
 @dataclass
@@ -27,7 +27,7 @@ class RunTally:
     def problem(self, sentence: str) -> None:
         """Note something that must not happen."""
         self.problem_count += 1
-        if len(self.problems) < _MOST_PROBLEMS:
+        if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(sentence[:3000])
 
     def note_duration(self, activity: str, seconds: float) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from store.base.ids import ConversationId, UserId
 from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
-from store.sessions.apply_messages import ApplyMessages, FanoutResult, MessageDelta, MessageKind
+from store.sessions.apply_messages import FanoutResult, MessageApplier, MessageDelta, MessageRelation
 from store.store import Store
 
 NOW = 1_900_000_000_000
@@ -161,7 +161,7 @@ async def test_a_plain_message_returns_only_the_servers_that_listen(store: Store
     """Every other result comes from the long path."""
     group = ConversationId("g_1")
     users = [await _loaded(store, {group: PLAIN | extra}, has_listener=has_listener) for has_listener in (False, True)]
-    application = ApplyMessages(store.keys, LATER, [MessageDelta(group, 4, 4, True, LATER, "an event", users, {})])
+    application = MessageApplier(store.keys, LATER, [MessageDelta(group, 4, 4, True, LATER, "an event", users, {})])
     silent, notified = await store.cache.run(application.calls())
     assert (silent, notified) == (1, [b"routed", b"epoch", NOW + 10, LATER, b"server"])
     assert application.read([silent, notified]) == [FanoutResult({"server": [(users[1], "epoch", LATER, NOW + 10)]})]
@@ -177,11 +177,11 @@ async def test_messages_applied_together_keep_their_order_in_the_events(store: S
     plain, writer, late, ahead, silent = users
 
     def shows(*seqs: int, to: Sequence[UserId] = users) -> list[MessageDelta]:
-        kinds: dict[UserId, MessageKind] = {writer: "own"}
+        kinds: dict[UserId, MessageRelation] = {writer: "own"}
         return [MessageDelta(group, s, s, True, LATER + s, str(s), to, kinds if s == 5 else {}) for s in seqs]
 
     async def do(these: list[MessageDelta]) -> list[FanoutResult]:
-        application = ApplyMessages(store.keys, LATER, these)
+        application = MessageApplier(store.keys, LATER, these)
         return application.read(await store.cache.run(application.calls()))
 
     await do(shows(4, to=[ahead]))
@@ -189,7 +189,7 @@ async def test_messages_applied_together_keep_their_order_in_the_events(store: S
     ticks = {4: LATER + 4, 5: LATER + 5, 6: LATER + 6}
 
     def ticks_of(result: FanoutResult) -> dict[UserId, tuple[int, int]]:
-        places = {user: (tick, previous) for user, _, tick, previous in result.places.get("server", ())}
+        places = {user: (tick, previous) for user, _, tick, previous in result.recipients.get("server", ())}
         return places | {user: (o.tick, o.previous) for user, o in result.others if o.changed}
 
     assert ticks_of(four) == dict.fromkeys((plain, writer), (ticks[4], NOW + 10))
@@ -240,7 +240,7 @@ async def test_a_state_that_only_receives_messages_lives_longer(store: Store) ->
     for seq, at, all_of_it in ((4, LATER, False), (5, NOW + hour + 1, True)):
         await store.cache.run([Call("PEXPIRE", (key,), (hour,)) for key in keys])
         await store.cache.run(
-            ApplyMessages(store.keys, at, [MessageDelta(group, seq, seq, True, at, "an event", [user], {})]).calls()
+            MessageApplier(store.keys, at, [MessageDelta(group, seq, seq, True, at, "an event", [user], {})]).calls()
         )
         lives = await store.cache.run([Call("PTTL", (key,)) for key in keys])
         assert all(life > hour for life in lives) is all_of_it

@@ -78,7 +78,7 @@ async def test_a_migration_resumes_where_the_last_one_died(mongo: Mongo) -> None
     assert await twos(mongo) == ROWS
     assert await other.run() and len(steps) == 4
     (progress,) = await other.list_progress()
-    assert (progress.done, progress.at_work, progress.rows) == (True, False, ROWS)
+    assert (progress.done, progress.is_running, progress.rows) == (True, False, ROWS)
 
 
 async def test_one_process_at_a_time_migrates(mongo: Mongo) -> None:
@@ -94,7 +94,7 @@ async def test_one_process_at_a_time_migrates(mongo: Mongo) -> None:
     await asyncio.wait_for(at_work.wait(), 5)
     second = Migrator(mongo, migrations, rest=0)
     assert not await second.run()
-    assert [progress.at_work for progress in await second.list_progress()] == [True]
+    assert [progress.is_running for progress in await second.list_progress()] == [True]
     # It is taken over in the middle of a step of the first one, which notices it and stops.
     await mongo.update_one("migrations", {"_id": 2}, {"$set": {"owner": "somebody", "until": 1 << 52}})
     gate.set()
@@ -108,7 +108,7 @@ async def test_data_of_a_newer_version_is_refused_and_left_untouched(mongo: Mong
     with pytest.raises(Unreachable):
         await Migrator(mongo, [Migration(2, "to two", never)]).run()
     await check_version(mongo, [TO_TWO])
-    with pytest.raises(NewerData, match="of version 2, and this Confab knows versions up to 1"):
+    with pytest.raises(NewerData, match="has version 2, but this Confab supports versions up to 1"):
         await check_version(mongo)
     before = await mongo.find("deployment", {}, projection={"time": 0})
     with pytest.raises(NewerData):

@@ -53,7 +53,7 @@ async def settle(services: Services) -> None:
     """Wait until all messages have reached all members."""
     app = services.app
     async with asyncio.timeout(5):
-        while app.delivery.in_flight or app.bus.under_way:  # noqa: ASYNC110
+        while app.delivery.in_flight or app.bus.pending_sends:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

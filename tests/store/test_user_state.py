@@ -13,10 +13,10 @@ from store.base.ids import ConversationId, UserId, private_id
 from store.mongo.collections import SESSIONS, session_row_id
 from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
-from store.sessions.apply_messages import ApplyMessages, FanoutResult, MessageDelta, MessageKind
+from store.sessions.apply_messages import FanoutResult, MessageApplier, MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult, parse_result
-from store.sessions.changes import Change, Join, Read, SetFields, logged
-from store.sessions.fields import MOST_MENTIONS, Field
+from store.sessions.changes import Change, Join, Read, SetFields, logged_change
+from store.sessions.fields import MAX_UNREAD_MENTIONS, Field
 from store.sessions.session import Session
 from store.sessions.session_rows import Tick
 from store.store import Store
@@ -37,7 +37,7 @@ async def _member_of(store: Store, *groups: ConversationId) -> UserId:
 
 
 async def _apply(store: Store, user: UserId, change: Change, at: int) -> ApplyResult:
-    call = store.sessions.apply(user, logged(change, at, "{}"))
+    call = store.sessions.apply_call(user, logged_change(change, at, "{}"))
     return parse_result(user, await store.cache.one(call))
 
 
@@ -46,7 +46,7 @@ def _message(seq: int, n: int, *, countable: bool = True) -> dict[str, Any]:
 
 
 async def _apply_message(
-    store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageKind | None = None
+    store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageRelation | None = None
 ) -> FanoutResult:
     application = _application(store, user, group, change, kind)
     (result,) = application.read(await store.cache.run(application.calls()))
@@ -54,11 +54,11 @@ async def _apply_message(
 
 
 def _application(
-    store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageKind | None = None
-) -> ApplyMessages:
-    kinds: dict[UserId, MessageKind] = {user: kind} if kind else {}
+    store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageRelation | None = None
+) -> MessageApplier:
+    kinds: dict[UserId, MessageRelation] = {user: kind} if kind else {}
     show = MessageDelta(group, change["s"], change["n"], change["k"] == 1, change["at"], change["e"], [user], kinds)
-    return ApplyMessages(store.keys, store.clock.now_ms(), [show])
+    return MessageApplier(store.keys, store.clock.now_ms(), [show])
 
 
 async def test_messages_in_any_order_count_once_and_are_logged_once(store: Store) -> None:
@@ -68,7 +68,7 @@ async def test_messages_in_any_order_count_once_and_are_logged_once(store: Store
         for seq in order + order:
             result = await _apply_message(store, user, GROUP, _message(seq, seq))
             places = [(o.epoch, o.tick, o.previous) for _, o in result.others if o.changed]
-            for place in places + [place[1:] for place in result.places.get("server", ())]:
+            for place in places + [place[1:] for place in result.recipients.get("server", ())]:
                 assert place == (epoch, place[1], clock)
                 assert place[1] > clock
                 clock = place[1]
@@ -110,16 +110,16 @@ async def test_a_repeated_membership_update_removes_nothing(store: Store) -> Non
 
 async def test_mentions_are_counted_up_to_the_stored_limit(store: Store) -> None:
     user = await _member_of(store, GROUP)
-    seqs = range(1, MOST_MENTIONS + 6)
+    seqs = range(1, MAX_UNREAD_MENTIONS + 6)
     calls = [_application(store, user, GROUP, _message(seq, seq), "mention").calls() for seq in seqs]
     answer = (await store.cache.run([call for (call,) in calls]))[-1]
     session = parse_result(user, answer).session
     assert session is not None
-    assert (session.unread_count, session.unread_mention_count) == (len(seqs), MOST_MENTIONS)
+    assert (session.unread_count, session.unread_mention_count) == (len(seqs), MAX_UNREAD_MENTIONS)
     # The newest ones stay.
     await _apply(store, user, Read(GROUP, 105, 105), START + 20)
     session = await store.sessions.find(user, GROUP)
-    assert session is not None and session.unread_mention_count == MOST_MENTIONS - 100
+    assert session is not None and session.unread_mention_count == MAX_UNREAD_MENTIONS - 100
 
 
 async def test_every_loaded_part_of_a_state_extends_the_loaders_claim(store: Store) -> None:

@@ -9,7 +9,7 @@ from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
 from store.redis.cache import Call
 from store.redis.keys import Keys
-from store.sessions.changes import Leave, LoggedChange, logged
+from store.sessions.changes import Leave, LoggedChange, logged_change
 from store.store import Store
 from subscriptions.delivery.fanout_batch import FanoutBatch
 from subscriptions.delivery.recipients import MembershipUpdate, RecipientSlice
@@ -52,13 +52,13 @@ def test_messages_of_a_conversation_are_batched_except_for_their_senders() -> No
     ]
     one, other, two = batch.read([1, [b"pending"], [b"routed", b"e", 5, NOW, NOW + 1, b"s"], 1, 1])
     assert [user for _, result in (one, other, two) for user, _ in result.others] == [ANN]
-    assert one[1].places == {"s": [(BEN, "e", NOW, 5)]}
-    assert two[1].places == {"s": [(BEN, "e", NOW + 1, NOW)]}
+    assert one[1].recipients == {"s": [(BEN, "e", NOW, 5)]}
+    assert two[1].recipients == {"s": [(BEN, "e", NOW + 1, NOW)]}
     assert [(tick.user, tick.at) for tick in two[1].ticks] == [(BEN, NOW + 1)]
 
 
 def test_a_group_change_is_applied_between_the_messages_around_it() -> None:
-    leaves = MembershipUpdate(CAT, logged(Leave(ConversationId("g_1"), 1, 1, NOW), NOW, ""))
+    leaves = MembershipUpdate(CAT, logged_change(Leave(ConversationId("g_1"), 1, 1, NOW), NOW, ""))
     parts = [_part("g_1", 1, BEN, CAT), _part("g_1", 2, BEN, updates=(leaves,)), _part("g_1", 3, BEN)]
     batch = FanoutBatch(_store(), parts)
     assert [_read(call) for call in batch.calls] == [
@@ -68,8 +68,8 @@ def test_a_group_change_is_applied_between_the_messages_around_it() -> None:
         ("ben", ["message 2"]),
         ("ben", ["message 3"]),
     ]
-    answers = [1, 1, [b"cold"], 1, 1]
-    assert [effects for effects, _ in batch.read(answers)] == [[], [[b"cold"]], []]
+    answers = [1, 1, [b"not_cached"], 1, 1]
+    assert [effects for effects, _ in batch.read(answers)] == [[], [[b"not_cached"]], []]
 
 
 def test_no_call_delays_others_for_more_than_a_few_messages() -> None:

@@ -19,7 +19,7 @@ from store.base.errors import Unreachable
 from store.base.ids import UserId
 from store.messages.message import Message
 from store.redis.cache import Call
-from store.sessions.apply_messages import ApplyMessages, MessageDelta
+from store.sessions.apply_messages import MessageApplier, MessageDelta
 from store.sessions.apply_results import parse_result
 from subscriptions.realtime import hub
 from subscriptions.realtime.events.messages import MessageCreated
@@ -288,7 +288,7 @@ async def test_frames_lost_while_a_subscriber_joins_are_read_from_the_log(
 async def test_early_frames_are_buffered_within_bounds_and_none_is_lost(
     listener: HubUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "_MOST_EARLY", 2)
+    monkeypatch.setattr(hub, "_MAX_EARLY", 2)
     frames = [await listener.receive_message(text) for text in "abcdef"]
     listener.deliver(*frames[1:])
     assert len(listener.hub._feeds[listener.user].early) == 2
@@ -316,7 +316,7 @@ async def test_a_change_names_its_position_in_the_chain(listener: HubUser) -> No
     conversation = message.conversation
     user, event = listener.user, MessageCreated.log_entry(message)
     delta = MessageDelta(conversation, 2, 2, True, 1, event, [user], {user: "own"})
-    (call,) = ApplyMessages(listener.store.keys, listener.store.clock.now_ms(), [delta]).calls()
+    (call,) = MessageApplier(listener.store.keys, listener.store.clock.now_ms(), [delta]).calls()
     outcome = parse_result(listener.user, await listener.store.cache.one(call))
     again = parse_result(listener.user, await listener.store.cache.one(call))
     assert outcome.tick == outcome.previous + 1

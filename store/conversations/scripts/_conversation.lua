@@ -2,7 +2,7 @@
 -- KEYS, always in this order:
 --   HEAD     hash: the state that all readers share
 --   MEMBERS  hash: user -> member record (JSON), current and former
---   OUTBOX   stream of the whole partition: messages that have a place and are not delivered, and revisions
+--   OUTBOX   stream of the whole partition: messages whose delivery is not complete, and revisions
 --   LOADING  string: token of the server that loads from MongoDB, followed by '+' if the head existed at that time
 -- The tables in store/conversations/conversation_fields.py, store/conversations/group_change.py and
 -- store/messages/outbox_entries.py document the fields. Names such as HEAD_SEQ stand for the stored names: they are
@@ -43,7 +43,7 @@ local function pending_change_in_outbox()
   return false
 end
 
--- Returns whether all that a writer needs is cached.
+-- Returns whether everything that a writer needs is cached.
 local function is_loaded()
   if redis.call('HEXISTS', HEAD, HEAD_SEQ) == 0 or not pending_change_in_outbox() then return false end
   return not is_group() or members_loaded()

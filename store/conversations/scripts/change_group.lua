@@ -1,10 +1,10 @@
--- Changes a group and gives the SYSTEM message that announces the change its place, in one step: members who join
--- see what follows from that message on, members who leave see what was before it.
+-- Changes a group and gives the SYSTEM message that announces the change its place, in one step. Members who join
+-- can read this message and later ones; members who leave can read the messages before it.
 -- ARGV: version of the membership that the change was decided on, now (ms), message (JSON), announced (0/1),
 -- group fields (JSON), then user and action (join, leave, or a role) in turn.
 -- Returns {'ok', seq, n, membership version, outbox entry, change (JSON)}, or {refusal}: not_loaded, busy (another
 -- change is pending), outdated (the membership has another version).
-local decided_on, now_ms, message, announced = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1'
+local expected_version, now_ms, message, announced = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1'
 local fields = cjson.decode(ARGV[5])
 local FIRST_ACTION = 6
 
@@ -16,7 +16,7 @@ local head = redis.call(
 local version, group_version, n, member_count = head[1], tonumber(head[2]) or 0, head[3], tonumber(head[4])
 local group, pending, newest_seq, written_at_ms = cjson.decode(head[5]), head[6], tonumber(head[7]), tonumber(head[8])
 if pending then return { 'busy' } end
-if version ~= decided_on then return { 'outdated' } end
+if version ~= expected_version then return { 'outdated' } end
 
 local seq = announced and redis.call('HINCRBY', HEAD, HEAD_SEQ, 1) or 0
 local change = {

@@ -1,5 +1,5 @@
--- Drops a head that MongoDB contradicts; the next writer loads it again. A head that has passed the seq was loaded
--- again already, and stays.
+-- Drops a head that contradicts MongoDB; the next writer loads it again. A head past that seq was loaded again
+-- already, and is kept.
 -- ARGV: seq that another message has in MongoDB.
 -- Returns 1.
 local taken_seq = tonumber(ARGV[1])

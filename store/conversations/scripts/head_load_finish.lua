@@ -1,5 +1,5 @@
--- Stores a head from MongoDB, with the members if they were read, and adds what the outbox has and MongoDB has not:
--- places that were given, and group changes. A head that exists stays: it may be ahead of MongoDB.
+-- Stores a head from MongoDB, with the members if they were read. Adds the places and group changes that are in the
+-- outbox and not in MongoDB. A head that exists is kept: it may be ahead of MongoDB.
 -- ARGV: token of the claim, with the members (0/1), conversation, group version in MongoDB, number of head fields,
 -- name and value of each head field in turn, then user and member record (JSON) in turn.
 -- Returns 1, or 0 if the claim was lost: then load again.
@@ -21,7 +21,7 @@ if not head_exists then
   local head = redis.call('HMGET', HEAD, HEAD_SEQ, HEAD_N)
   local stored_seq, seq, n = tonumber(head[1]), tonumber(head[1]), tonumber(head[2])
   each_reserved(conversation, function(reserved_seq, reserved_n)
-    -- A place below is durable, or another message has it and this one takes another place.
+    -- A lower place is durable, or another message has it and this one will take another place.
     if reserved_seq > stored_seq then seq, n = math.max(seq, reserved_seq), math.max(n, reserved_n) end
   end)
   redis.call('HSET', HEAD, HEAD_SEQ, seq, HEAD_N, n)

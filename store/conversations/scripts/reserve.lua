@@ -1,9 +1,9 @@
 -- Gives a message its seq and puts it into the outbox, if its sender may write here.
--- KEYS: also, for a message with an idempotency key, a mark that this very message has got a place: it gets no other.
+-- KEYS: for a message with an idempotency key also a mark that this message has a place, so that it gets no second one.
 -- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), rights were checked before (0/1),
 -- conversation, then the mentioned users.
 -- Returns {'ok', seq, n, membership version, outbox entry}, or {refusal}: not_loaded, not_a_member, former_member,
--- forbidden, mention_not_a_member, busy (the sender or a mentioned user is just joining), already_reserved.
+-- forbidden, mention_not_a_member, busy (the sender or a mentioned user joins with a pending change), already_reserved.
 local sender, countable, message, needs_moderator = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local rights_checked, conversation = ARGV[5] == '1', ARGV[6]
 local FIRST_MENTION = 7

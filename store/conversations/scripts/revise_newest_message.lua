@@ -1,5 +1,5 @@
 -- Replaces the newest message that readers see by its revised form.
--- Servers may come in any order: a message is only ever replaced by a newer form of it.
+-- Servers may call this in any order: a message is only replaced by a newer form of it.
 -- ARGV: seq, message (JSON) as it is stored now, time of the revision (ms).
 -- Returns 1, or 0 if the head is not cached or has another newest message.
 local seq, message, at_ms = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])

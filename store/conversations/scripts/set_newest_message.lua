@@ -1,5 +1,5 @@
--- Shows readers a message that is durable.
--- ARGV: seq (0: only a group change is durable), message (JSON), commit timestamp (ms; 0: no session moves by it),
+-- Makes a durable message visible to readers.
+-- ARGV: seq (0: only a group change is durable), message (JSON), commit timestamp (ms; 0: it moves no session),
 -- countable (0/1); with a group change also its outbox entry and the change (JSON). The change is applied already,
 -- unless head or membership were loaded in between.
 -- Returns the seq of the newest message that readers see; 0 if the head is not cached.

@@ -1,7 +1,7 @@
 -- Changes of a user's cached sessions, by kind: messages, and the classes of store/sessions/changes.py. Each function
--- returns what `apply` does then: { moves, at, entry, old } for store_event; or { unchanged = conversations } if
--- there is nothing to do, or it was done before; or UNKNOWN if MongoDB holds more than this state.
--- old: for changes that senders learn of, the read position (read_seq) and the number of unread messages before.
+-- returns the decision for `apply`: { moves, at, entry, old } for store_event; or { unchanged = conversations } if
+-- there is nothing to do, or it was done before; or UNKNOWN if MongoDB has newer data than this state.
+-- old: for changes that senders are notified of, the read position (read_seq) and the number of unread messages before.
 local MAX_GAPS = 64
 
 local UNKNOWN = { unknown = true }
@@ -14,7 +14,7 @@ local function changed_one(change, move, old)
   return { moves = { move }, at = change.at, entry = change.e, old = old }
 end
 
--- Notes the seqs before `seq` that were passed over: their messages have a place and are not durable yet.
+-- Notes the seqs before `seq` that were skipped: their messages have a place and are not durable yet.
 local function add_gap(record, seq)
   local first = record[WRITE_SEQ] + 1
   if seq == first then return end
@@ -23,7 +23,7 @@ local function add_gap(record, seq)
   record[GAPS] = gaps
 end
 
--- Returns true if the message at `seq` was still to come, and notes that it has come.
+-- Returns true if the message at `seq` was not applied yet, and notes that it is applied now.
 local function fill_gap(record, seq)
   local gaps, kept, found = record[GAPS] or {}, {}, false
   local function keep(first, last)
@@ -43,14 +43,14 @@ local function fill_gap(record, seq)
   return found
 end
 
--- Notes an unread mention. A message that comes after the load of the state may be known from the load.
+-- Notes an unread mention. A message that is applied after the state was loaded may be known from the load.
 local function add_mention(record, seq)
   local mentions = record[MENTIONS] or {}
   for _, known in ipairs(mentions) do
     if known == seq then return end
   end
   mentions[#mentions + 1] = seq
-  if #mentions > MOST_MENTIONS then table.remove(mentions, 1) end
+  if #mentions > MAX_UNREAD_MENTIONS then table.remove(mentions, 1) end
   record[MENTIONS] = mentions
 end
 
@@ -78,7 +78,7 @@ local function message(text, is_own, mentions_user)
     record[SUB_BIZ] = string.match(conversation, '~(.*)$')
   end
   if record[LAST_READABLE_SEQ] and seq > record[LAST_READABLE_SEQ] then return unchanged(conversation) end
-  -- The messages of others that an own one reads. Where some were passed over, they may be the user's own: -1.
+  -- The messages of others that the user's own message marks as read. -1 if some were skipped: they may be the user's.
   local old = { read_seq = record[ACKNOWLEDGED_SEQ], unread = count_unread(n - countable, record[READ_N]) }
   if is_own and old.unread > 0 and seq ~= record[WRITE_SEQ] + 1 then old.unread = -1 end
   if seq > record[WRITE_SEQ] then
@@ -87,7 +87,7 @@ local function message(text, is_own, mentions_user)
   elseif not fill_gap(record, seq) then
     return unchanged(conversation)
   end
-  -- Too many gaps to keep: rather load the state again, which subscribers notice, than lose a message silently.
+  -- Too many gaps to keep. Load the state again, which subscribers notice, instead of losing a message silently.
   if record[GAPS] and #record[GAPS] > 2 * MAX_GAPS then return UNKNOWN end
   record[N] = math.max(record[N], n)
   if countable == 1 then record[WRITE_TS] = math.max(record[WRITE_TS], at) end
@@ -188,7 +188,7 @@ function changes.receipt(change)
   return changed_one(change, move)
 end
 
--- Returns true if the log has the entry. Used only where a server takes over the work of another one.
+-- Returns true if the log has the entry. Used only if a server takes over the work of another one.
 local function is_logged(entry)
   for _, row in ipairs(redis.call('XREVRANGE', LOG, '+', '-')) do
     if row[2][4] == entry then return true end
@@ -205,13 +205,13 @@ function changes.revise(change)
   if seq > record[WRITE_SEQ] then return UNKNOWN end
   if may_repeat and is_logged(change.e) then return unchanged(conversation) end
   local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
-  -- The message itself is no news after this.
+  -- This event carries the message, so the message's own event is not needed after it.
   fill_gap(record, seq)
   move.keeps_tick = seq ~= record[WRITE_SEQ]
   return changed_one(change, move)
 end
 
--- Join. rec (the record to begin with; its read position is the message that made the user a member).
+-- Join. rec (the first record; its read position is the message that made the user a member).
 function changes.join(change)
   local conversation, record = change.c, change.rec
   local previous = get(conversation)
@@ -227,13 +227,13 @@ function changes.join(change)
   return changed_one(change, { conversation = conversation, record = record, old = old, is_new = previous == nil })
 end
 
--- Leave. f (last readable seq). Nothing is left to do if the user left before, or has joined again since.
+-- Leave. f (last readable seq). There is nothing to do if the user left before, or has joined again since.
 function changes.leave(change)
   local conversation, last_seq = change.c, change.f
   local record = get(conversation)
   if record == nil then return UNKNOWN end
   if record[LAST_READABLE_SEQ] or record[ACKNOWLEDGED_SEQ] > last_seq then return unchanged(conversation) end
-  -- The row was loaded from before the user left, and the head from after later messages, which are not theirs.
+  -- The row was loaded before the user left, and the head after later messages, which the user may not read.
   if record[WRITE_SEQ] > last_seq then return UNKNOWN end
   local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
   record[LAST_READABLE_SEQ] = last_seq
@@ -266,12 +266,12 @@ end
 
 -- Applies one change to the cached state.
 -- Returns { status, tick, tick before, total, old read seq or -1, old unread, conversation, record, ... } with the
--- status ok or applied (nothing was done), or { cold } if the state was dropped, since MongoDB holds more than it.
+-- status ok or applied (nothing was done), or { not_cached } if the state was dropped because MongoDB has newer data.
 local function apply(kind, text)
   local decision = decide(kind, text)
   if decision.unknown then
     drop_state()
-    return { 'cold' }
+    return { 'not_cached' }
   end
   if decision.unchanged then
     local clock = redis.call('HGET', META, 'clock')

@@ -1,10 +1,9 @@
--- The fast path of `apply`: the next messages of a conversation (one of any writer's, or several of others) for a
--- session in no subBiz and no category, of a user whose state is whole. That is nearly every call, so it does without
--- the general code. Whatever is otherwise goes on to the rest of the script, which finds nothing done, or does again
--- what was done: what is written here before it is certain is the same there, and no key that was evicted comes into
--- being.
--- Returns what `apply` returns; but for messages of others 1 if no server holds connections of the user and the ticks
--- are the times given, else { 'routed', epoch, tick before, tick of each message, routes ... }.
+-- The fast path of `apply`. It handles the next messages of a conversation (one message of any sender, or several of
+-- other users) for a session in no subBiz and no category, if no part of the user's state was evicted. This is nearly
+-- every call, so it avoids the general code. In all other cases it leaves the loop, and the rest of the script runs. A
+-- write that was made here before leaving is repeated there with the same result, and creates no key that was evicted.
+-- Returns what `apply` returns, except for messages of other users: 1 if no server holds connections of the user and
+-- the ticks are the given times, else { 'routed', epoch, tick before, tick of each message, routes ... }.
 repeat
   local now_ms, kind, first_message, has_more = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
   local is_own, meta = kind == 'own', message_meta
@@ -13,9 +12,11 @@ repeat
   local META, tag = KEYS[1], string.sub(KEYS[1], 1, -5)
   local SESSIONS, INDEX, LIST, LOG = tag .. 'sessions', tag .. 'index', tag .. 'list', tag .. 'log'
   local epoch, clock, total, listed = meta[1], meta[2], number(meta[3]) or 0, number(meta[4])
-  local timed, due, held, routes, touched = meta[5], number(meta[6]), meta[7], meta[8], number(meta[9])
-  if (timed ~= '0' and call('EXISTS', tag .. 'mutes') == 0) or (due or now_ms + 1) <= now_ms
-    or not routes or (held and call('EXISTS', tag .. 'lock') == 0) then
+  local mute_count, next_mute_end_ms, lock_token = meta[5], number(meta[6]), meta[7]
+  local routes, touched_ms = meta[8], number(meta[9])
+  if (mute_count ~= '0' and call('EXISTS', tag .. 'mutes') == 0)
+    or (next_mute_end_ms or now_ms + 1) <= now_ms
+    or not routes or (lock_token and call('EXISTS', tag .. 'lock') == 0) then
     break
   end
   local conversation, seq_text, n_text, countable, at_text, entry = match(first_message, MESSAGE_PATTERN)
@@ -25,7 +26,7 @@ repeat
   local write_seq, n, read_seq, read_n, delivered_seq, priority, active_ts, write_ts, rest = match(text, FIXED_PATTERN)
   local is_private = string.sub(conversation, 1, 2) == 'p_'
   local seq, at, message_n = number(seq_text), number(at_text), number(n_text)
-  -- A message that was passed over or came before; one of a private conversation that does not exist yet.
+  -- Not the next message, or the first one of a private conversation.
   if not write_seq or number(write_seq) + 1 ~= seq or (write_seq == '0' and is_private) then break end
   local muted = false
   if rest ~= '' then
@@ -58,13 +59,13 @@ repeat
     read_seq, delivered_seq = max(old_read_seq, seq), max(old_delivered_seq, seq)
     new_read_n = max(old_read_n, message_n)
   elseif is_private then
-    -- The writer has read their own message.
+    -- Senders have read their own messages.
     local peer_read_seq, peer_delivered_seq, others = match(rest, PEER_PATTERN)
     rest = format(PEER_FORM, max(number(peer_read_seq) or 0, seq), max(number(peer_delivered_seq) or 0, seq))
       .. (others or rest)
   end
   if call('ZADD', INDEX, 'XX', 'CH', tick, conversation) == 0 then break end
-  -- The entries in lists, as `contribution` has them.
+  -- The entries in lists, in the form of `contribution`.
   local moves = new_write_ts ~= old_write_ts
   local list_member = list_entry('m', list_position(number(priority), old_write_ts), conversation)
   if (moves and call('ZREM', LIST, list_member) or call('ZSCORE', LIST, list_member) and 1 or 0) == 0 then break end
@@ -91,7 +92,7 @@ repeat
     total = total + added_unread
     meta_changes[#meta_changes + 1], meta_changes[#meta_changes + 2] = 'total', total
   end
-  local touches = not touched or math.abs(now_ms - touched) > TOUCH_INTERVAL_MS
+  local touches = not touched_ms or math.abs(now_ms - touched_ms) > TOUCH_INTERVAL_MS
   if touches then meta_changes[#meta_changes + 1], meta_changes[#meta_changes + 2] = 'touched', now_ms end
   text = format(FIXED_FORM, seq, new_n, read_seq, new_read_n, delivered_seq, priority, tick, new_write_ts)
   text = text .. rest .. '}'

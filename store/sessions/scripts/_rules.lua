@@ -1,4 +1,4 @@
--- Rules that the fast path and the general code share. Everything here is cheap to define: it goes before every script.
+-- Rules that the fast path and the general code share. They must be cheap to define, since every script includes them.
 -- Constants for fields (WRITE_SEQ, ...) and limits (LOG_LENGTH, ...): store/sessions/script_constants.py.
 
 -- Returns the countable messages after those that were read or deleted, for a valid session.

@@ -1,10 +1,10 @@
--- Functions on a user's session records, and on the lists and sums that follow from them.
+-- Functions on a user's session records, and on the lists and sums that are derived from them.
 -- A record is a table with the fields of store/sessions/fields.py: record[WRITE_SEQ], ...
 --
 -- Lists, each newest position first:
 --   m, b<subBiz>, c<category>, x<subBiz> <category>  by priority, then write_ts: the lists that clients page through
 --   B<subBiz>, C<category>                           by write_ts: to find the newest session
---   o                                                in no useful order: sessions with messages that are not delivered
+--   o                                                unordered: sessions with messages that are not delivered
 
 local function is_gateway(conversation)
   return string.sub(conversation, 1, 2) == 'b_'
@@ -14,8 +14,8 @@ local function is_private(conversation)
   return string.sub(conversation, 1, 2) == 'p_'
 end
 
--- Session.valid in session.py says the same: a private conversation exists from its first message, and a deleted
--- session is valid again once a countable message comes.
+-- The same rule as Session.valid in session.py: a private conversation exists from its first message on, and a deleted
+-- session is valid again after the next countable message.
 local function is_valid(conversation, record)
   if is_gateway(conversation) then return (record[VALID_INSIDE] or 0) > 0 end
   if record[DISSOLVED] or (record[WRITE_SEQ] == 0 and is_private(conversation)) then return false end
@@ -43,7 +43,7 @@ local function get(conversation)
   return cjson.decode(text)
 end
 
--- Returns a record as text: the fixed fields first, in their order (the fast path reads it so), then the peer's
+-- Returns a record as text: the fixed fields first, in their order (the fast path relies on it), then the peer's
 -- positions. Empty lists are left out: Lua's JSON can't tell them from empty objects.
 local leading_fields
 local function encode(record)
@@ -62,7 +62,7 @@ local function encode(record)
 end
 
 -- Returns what a session contributes to lists and sums: entries (a set), sums (by field of meta), mute_end (ms, as
--- text). Taken before a change and after it; `put` carries out the difference.
+-- text). It is computed before and after a change; `put` writes the difference.
 local function contribution(conversation, record)
   local result = { entries = {}, sums = {} }
   if record == nil then return result end
@@ -97,7 +97,7 @@ local function contribution(conversation, record)
   return result
 end
 
--- Brings the lists from one set of entries to another.
+-- Changes the lists from one set of entries to another.
 local function move_entries(old, new)
   local added = 0
   for entry in pairs(new) do
@@ -109,7 +109,7 @@ local function move_entries(old, new)
   if added ~= 0 and redis.call('HINCRBY', META, 'listed', added) == added then key_created = true end
 end
 
--- Brings the sums in meta from old to new values. Sums of lists that become empty are removed.
+-- Changes the sums in meta from old to new values. Sums of lists that become empty are removed.
 local function move_sums(old, new)
   local changes = {}
   for field, value in pairs(new) do changes[field] = value end
@@ -133,7 +133,7 @@ local function move_mute_end(conversation, new)
   redis.call('HSET', META, 'due', redis.call('ZRANGE', MUTES, 0, 0, 'WITHSCORES')[2] or '')
 end
 
--- Stores a record, and brings lists and sums from its contribution before the change (old) to the new one.
+-- Stores a record, and changes lists and sums from its contribution before the change (old) to the new one.
 -- Returns the record as text.
 local function put(conversation, record, old, is_new)
   local text = encode(record)
@@ -158,7 +158,7 @@ local function first_of(list)
   return conversation, tonumber(position)
 end
 
--- Brings the gateway of a subBiz up to date after a session inside moved: it takes the tick.
+-- Updates the gateway of a subBiz after a session inside has moved. The gateway gets the tick.
 -- Returns the gateway and its record as text.
 local function put_gateway(sub_biz, tick)
   local gateway, list = 'b_' .. sub_biz, 'b' .. sub_biz
@@ -178,8 +178,8 @@ local function put_gateway(sub_biz, tick)
   return gateway, put(gateway, record, old, is_new)
 end
 
--- Stores changed records as one event of the user's chain. Each takes the next tick, not before `at` (ms); then the
--- gateways of those that are in a subBiz.
+-- Stores changed records as one event of the user's chain. Each gets the next tick, which is at least `at` (ms). Then
+-- the gateways of records in a subBiz get theirs.
 -- moves: in order, each with conversation, record, old (contribution before the change), is_new, keeps_tick (its
 -- active_ts stays).
 -- Returns the event's tick, the tick before it, and a list of conversations and records as text in turn.
@@ -206,7 +206,7 @@ local function store_event(moves, at, entry)
   return tick, previous, changed
 end
 
--- Ends up to 500 mutes that are due, those that end at the same time as one event, and wakes the hubs.
+-- Ends up to 500 mutes that are due, and wakes the hubs. Mutes that end at the same time are one event.
 -- A load gives these sessions the same ticks.
 local function end_mutes()
   local due, i = redis.call('ZRANGEBYSCORE', MUTES, '-inf', int(NOW), 'WITHSCORES', 'LIMIT', 0, 500), 1
@@ -226,8 +226,8 @@ local function end_mutes()
   wake_hubs()
 end
 
--- Returns the epoch of the cached state, in which all mutes that are due have ended, or nil if it is not cached.
-local function loaded()
+-- Ends all mutes that are due. Returns the epoch of the cached state, or nil if the state is not cached.
+local function current_epoch()
   local epoch, due = check_state()
   if not epoch then return nil end
   while due and due <= NOW do

@@ -1,6 +1,6 @@
 -- Functions on one user's keys: whether the state is cached, time to live, routes, log, lock. KEYS[1] is the key
--- `meta`. The names of the others begin as its name does, so they are in its slot; naming each of them in every call
--- takes longer than a call does. ARGV[1] is always the current time, ms.
+-- `meta`. The names of the others have the same prefix, so they are in the same slot; passing all of them with every
+-- call would take longer than the call itself. ARGV[1] is always the current time, ms.
 --
 --   meta      hash: epoch (of this cached state; absent: not cached), clock, total (unread messages), held (token of
 --             the lock's holder), due (end of the next mute, ms, or ''), touched (when all keys got time to live, ms),
@@ -13,9 +13,9 @@
 --   mutes     sorted set: conversation by the end of its mute, ms
 --   log       stream of events: p (tick of the event before), e (log entry); the id is "<tick>-0"
 --   routes    sorted set: server that holds connections of the user, by the time until which that is known, ms
---   loading   hash of the load under way: token, pending (number of members of that list)
---   pending   list of changes that came during a load: kind and change in turn
---   lock      string: token of the holder, "<owner>:<fence>", or only the owner it was handed to
+--   loading   hash of the running load: token, pending (number of members of that list)
+--   pending   list of changes that were made during a load: kind and change in turn
+--   lock      string: token of the holder, "<owner>:<fence>"; only "<owner>" until the next in the queue takes it
 --   fence     string: the last fence
 --   queue     list of waiters, "<server> <owner>", oldest first
 local TAG = string.sub(KEYS[1], 1, -5)
@@ -24,7 +24,7 @@ local LOG, ROUTES, PENDING, LOADING = TAG .. 'log', TAG .. 'routes', TAG .. 'pen
 local LOCK, FENCE, QUEUE = TAG .. 'lock', TAG .. 'fence', TAG .. 'queue'
 local NOW = tonumber(ARGV[1])
 
-local GRANT_MS = 1500 -- time that the next in the queue has to take the lock
+local GRANT_MS = 1500 -- time in which the next in the queue has to take the lock
 
 -- Between the prefix and the tag is the generation (store/redis/keys.py). Names of channels don't have it.
 local PREFIX, USER = string.match(KEYS[1], '^([^/{]*)[^{]*{u:([^}]*)}:meta$')
@@ -33,10 +33,10 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
--- True once a key came into being, which needs time to live; the time at which all keys got theirs, if it is known.
+-- True once a key was created, which needs a time to live; the time at which all keys got theirs, if it is known.
 local key_created, touched = false, nil
 
--- Gives all keys time to live, if that was long ago or one of them is new.
+-- Renews the time to live of all keys, if that was long ago or one of them is new.
 local function touch()
   if not key_created and touched and math.abs(NOW - touched) <= TOUCH_INTERVAL_MS then return end
   for _, key in ipairs({ META, SESSIONS, INDEX, LIST, MUTES, LOG, ROUTES }) do redis.call('PEXPIRE', key, IDLE_MS) end
@@ -77,9 +77,8 @@ local function drop_state()
   key_created, touched = false, NOW
 end
 
--- Returns the epoch of the cached state and the end of its next mute (ms), or nil if it is not cached. A state of
--- which any key was evicted is dropped; so is one whose lock ended by itself while its holder was changing it: what
--- they wrote to MongoDB is not known here.
+-- Returns the epoch of the cached state and the end of its next mute (ms), or nil if it is not cached. Drops a state if
+-- a key of it was evicted, or if the lock expired while its holder was making a change: MongoDB may have that change.
 local function check_state()
   local meta = redis.call('HMGET', META, 'epoch', 'count', 'listed', 'timed', 'held', 'due', 'touched')
   local epoch, count, listed, timed, held = meta[1], tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4]), meta[5]
@@ -100,7 +99,7 @@ local function total_unread()
   return tonumber(redis.call('HGET', META, 'total')) or 0
 end
 
--- Appends an event to the log. Events form a chain: each names the tick before it, so a reader sees that none is
+-- Appends an event to the log. Events form a chain: each names the tick before it, so a reader can tell whether one is
 -- missing.
 local function append_log(tick, previous, entry)
   local id, before = int(tick) .. '-0', int(previous)
@@ -109,7 +108,7 @@ local function append_log(tick, previous, entry)
   key_created = true
 end
 
--- Releases the lock if the token is its holder's, and hands it to the next in the queue.
+-- Releases the lock if the token belongs to its holder, and hands it to the next in the queue.
 local function release_lock(token)
   if redis.call('GET', LOCK) ~= token then return end
   redis.call('DEL', LOCK)

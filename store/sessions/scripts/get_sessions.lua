@@ -3,7 +3,7 @@
 -- Returns {} if the state is not cached, else { epoch, clock, total, ... } with a record or '' for each conversation,
 -- or with the names.
 local first_conversation = 2
-local epoch = loaded()
+local epoch = current_epoch()
 if not epoch then return {} end
 local meta = redis.call('HMGET', META, 'clock', 'total')
 local answer = { epoch, meta[1], tonumber(meta[2]) or 0 }

@@ -1,8 +1,8 @@
--- Returns the categories in use, each with its sums and its newest session.
+-- Returns the categories that have sessions, each with its sums and its newest session.
 -- ARGV: now (ms).
 -- Returns {} if the state is not cached, else { epoch, clock, total, ... } with category, number of sessions, unread
 -- messages, conversation of the newest session and its write_ts in turn.
-local epoch = loaded()
+local epoch = current_epoch()
 if not epoch then return {} end
 local meta = redis.call('HMGET', META, 'clock', 'total')
 local answer = { epoch, meta[1], tonumber(meta[2]) or 0 }

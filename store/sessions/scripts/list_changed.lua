@@ -2,7 +2,7 @@
 -- ARGV: now (ms), position (ms), limit, position up to which only valid sessions are returned (ms).
 -- Returns {} if the state is not cached, else { epoch, clock, total, conversation, record, ... }.
 local after, remaining, valid_until = int(tonumber(ARGV[2])), tonumber(ARGV[3]), tonumber(ARGV[4])
-local epoch = loaded()
+local epoch = current_epoch()
 if not epoch then return {} end
 local meta = redis.call('HMGET', META, 'clock', 'total')
 local answer = { epoch, meta[1], tonumber(meta[2]) or 0 }

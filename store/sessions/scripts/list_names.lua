@@ -2,7 +2,7 @@
 -- ARGV: now (ms), list (_sessions.lua).
 -- Returns {} if the state is not cached, else { epoch, conversation, ... }.
 local list = ARGV[2]
-local epoch = loaded()
+local epoch = current_epoch()
 if not epoch then return {} end
 local answer = { epoch }
 for i, entry in ipairs(redis.call('ZRANGEBYLEX', LIST, '[' .. list .. '\n', '(' .. list .. '\n~')) do

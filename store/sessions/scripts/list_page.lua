@@ -2,7 +2,7 @@
 -- ARGV: now (ms), list (_sessions.lua), limit, position and conversation to continue after, or '' and ''.
 -- Returns {} if the state is not cached, else { epoch, clock, total, position, conversation, record, ... }.
 local list, limit, after_position, after_conversation = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local epoch = loaded()
+local epoch = current_epoch()
 if not epoch then return {} end
 local meta = redis.call('HMGET', META, 'clock', 'total')
 local answer = { epoch, meta[1], tonumber(meta[2]) or 0 }

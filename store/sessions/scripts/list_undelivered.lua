@@ -2,7 +2,7 @@
 -- ARGV: now (ms).
 -- Returns {} if the state is not cached, else { epoch, conversation, record, ... }.
 local RECORDS_AT_ONCE = 1000
-local epoch = loaded()
+local epoch = current_epoch()
 if not epoch then return {} end
 local answer, conversations = { epoch }, {}
 local function take_records()

@@ -1,4 +1,4 @@
--- Stores a part of a user's state as MongoDB has it. Nothing reads it before load_finish.
+-- Stores a part of a user's state that was read from MongoDB. It is not visible before load_finish.
 -- ARGV: now (ms), token of the loader, time that the claim lasts from now on (ms), conversation and record in turn.
 -- Returns 1, or 0 if the claim was lost: load again.
 local token, claim_ms, first_session = ARGV[2], ARGV[3], 4

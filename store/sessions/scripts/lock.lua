@@ -1,8 +1,8 @@
--- Takes the user's lock and reads what a change needs, or puts the caller into the queue. A holder that releases the
--- lock hands it to the first in the queue, whose server gets a frame, and then calls this again.
--- ARGV: now (ms), owner, server, time that the lock lasts (ms), conversations.
--- Returns { 0, time until the lock ends by itself (ms) } or { 1, fence, epoch or '', clock, record or '', ... }. No
--- fence is given twice as long as clocks do not go back, even if the last one was evicted: it is at least the time.
+-- Takes the user's lock and reads the sessions that a change needs, or puts the caller into the queue. When a holder
+-- releases the lock, it is handed to the first in the queue. That server gets a frame, and calls this again.
+-- ARGV: now (ms), owner, server, duration of the lock (ms), conversations.
+-- Returns { 0, time until the lock expires (ms) } or { 1, fence, epoch or '', clock, record or '', ... }. A fence is at
+-- least the current time. So no fence is used twice, even if the last one was evicted, unless clocks go back.
 local owner, server, lock_ms, first_conversation = ARGV[2], ARGV[3], ARGV[4], 5
 local holder, waiter = redis.call('GET', LOCK), server .. ' ' .. owner
 if holder and holder ~= owner then
@@ -11,7 +11,7 @@ if holder and holder ~= owner then
   return { 0, redis.call('PTTL', LOCK) }
 end
 if not holder then redis.call('LREM', QUEUE, 0, waiter) end
-local epoch = loaded()
+local epoch = current_epoch()
 local fence = math.max((tonumber(redis.call('GET', FENCE)) or 0) + 1, NOW)
 local token = owner .. ':' .. int(fence)
 redis.call('SET', FENCE, int(fence), 'PX', IDLE_MS)

@@ -1,5 +1,5 @@
 -- Releases the user's lock if it is still the caller's, and takes the caller out of the queue.
--- ARGV: now (ms), token or owner, server, 1 if MongoDB may hold more than the cached state, which is dropped then.
+-- ARGV: now (ms), token or owner, server, 1 to drop the cached state because MongoDB may have newer data.
 local token, server, drops_state = ARGV[2], ARGV[3], ARGV[4] == '1'
 redis.call('LREM', QUEUE, 0, server .. ' ' .. token)
 if drops_state then

@@ -2,7 +2,7 @@
 -- KEYS: the rate: how far in the future (microseconds) the user's budget is full again, and the time by Redis's clock
 -- at which that was computed. A clock that is set back, or a replica's that is behind, adds nothing to it.
 -- ARGV: cost of each action (microseconds), number of actions.
--- Returns how far in the future (microseconds) the budget is full again. There is no limit to it.
+-- Returns how far in the future (microseconds) the budget is full again. The value is not limited.
 local rate, cost_us, count = KEYS[1], ARGV[1], ARGV[2]
 
 local time = redis.call('TIME')

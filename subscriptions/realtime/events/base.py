@@ -59,7 +59,7 @@ class Event(ABC):
     def wire_fields(self) -> Fields:
         """Return the fields that carry the event between servers, without `k`.
 
-        They hold all that subscribers see, so that delivering the event reads no database.
+        They hold everything that subscribers see, so that no database is read to deliver the event.
         """
 
     @classmethod
@@ -133,7 +133,7 @@ class ConversationEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class EphemeralEvent:
-    """Base of events without a tick: in no log, never replayed, dropped where a mailbox is full.
+    """Base of events without a tick: in no log, never replayed, dropped if a mailbox is full.
 
     The other members of the conversation see it in `messageEvents`, with no cursor.
     """
@@ -157,14 +157,14 @@ class EphemeralEvent:
 
     @classmethod
     def decode(cls, values: Sequence[Any]) -> Self:
-        """Return the event that `encode` made these values of."""
+        """Return the event from the values of `encode`."""
         conversation, user, at_ms = values
         return cls(ConversationId(conversation), UserId(user), at_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayContent:
-    """The present state of all that the entries of one replay refer to, without messages the user may not read."""
+    """The present content that the entries of one replay refer to, without messages that the user may not read."""
 
     messages: Mapping[MessagePlace, Message]
     sessions: Mapping[ConversationId, Session]
@@ -189,7 +189,7 @@ class LogEntry(ABC):
 
     @abstractmethod
     def replay(self, content: ReplayContent) -> Event | None:
-        """Return the event with its present content; None if there is nothing to see any more."""
+        """Return the event with its present content; None if there is nothing left to see."""
 
 
 @dataclass(frozen=True, slots=True)

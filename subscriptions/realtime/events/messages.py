@@ -22,7 +22,7 @@ from subscriptions.realtime.events.base import (
 
 @dataclass(frozen=True, slots=True)
 class MessageEvent(Event):
-    """Base of events that carry a message. The log refers to it; a replay shows the message as it is then."""
+    """Base of events that carry a message. The log has a reference; a replay shows the message's present state."""
 
     message: Message
 
@@ -47,7 +47,7 @@ class MessageEvent(Event):
 
     @classmethod
     def present(cls, message: Message) -> Self | None:
-        """Return the event with a message as it is at present; None if there is nothing to see any more."""
+        """Return the event with the present state of a message; None if there is nothing left to see."""
         return cls(message)
 
     @property
@@ -80,7 +80,7 @@ class MessageReference(LogEntry):
         return ((self.conversation, self.seq),)
 
     def replay(self, content: ReplayContent) -> Event | None:
-        """Return the event with the message as it is at present."""
+        """Return the event with the present state of the message."""
         message = content.messages.get((self.conversation, self.seq))
         return self.kind.present(message) if message is not None else None
 

@@ -29,5 +29,5 @@ def parse_log_entry(text: bytes) -> LogEntry:
 
 
 def decode_event(fields: Fields) -> Event:
-    """Return the event that `Event.encode` made these fields of."""
+    """Return the event from the fields of `Event.encode`."""
     return _BY_CODE[fields["k"]].from_wire(fields)

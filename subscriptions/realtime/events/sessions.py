@@ -54,7 +54,7 @@ class SessionChanged(Event):
     def log_entry(
         reason: SyncReason, conversations: Sequence[ConversationId], receipt: ReceiptAdvanced | None = None
     ) -> str:
-        """Return the log entry of a change that is still to be made."""
+        """Return the log entry of a change before it is made."""
         fields: Fields = {"k": SessionChanged.code, "r": reason.value, "c": conversations}
         return encode_entry(fields | {"a": receipt.encode()} if receipt else fields)
 
@@ -94,7 +94,7 @@ class SessionReference(LogEntry):
         return self.conversations
 
     def replay(self, content: ReplayContent) -> Event | None:
-        """Return the sessions as they are at present, then their gateways; None if all of them are gone."""
+        """Return the present state of the sessions and of their gateways; None if all of them are gone."""
         present = content.sessions
         changed = [present[name] for name in self.conversations if name in present]
         gateways = dict.fromkeys(gateway_id(session.sub_biz) for session in changed if session.sub_biz is not None)

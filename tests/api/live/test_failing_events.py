@@ -70,7 +70,7 @@ async def test_a_failed_replay_ends_with_a_retryable_error(
     await api.send(bob, alice)
     first = await (await api.subscribe(alice, query)).next()
     await api.stop_subscriptions()
-    monkeypatch.setattr(resolvers.live.patient_reads, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(resolvers.live.patient_reads, "_MAX_WAIT_SECONDS", 0.0)
     monkeypatch.setattr(api.services.app.replayer, "since", fail)
     monkeypatch.setattr(resolvers.live.session_sync, "changed_since", fail)
     stream = await start_subscription(api, alice, query, since=first["cursor"])

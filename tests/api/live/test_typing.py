@@ -104,7 +104,7 @@ async def test_typing_is_sent_once_per_three_seconds_user_and_conversation(pair:
 async def test_typing_without_listeners_is_not_counted_as_sent(
     pair: TwoProcesses, most_named: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subscriptions.realtime.ephemeral_delivery.MOST_NAMED", most_named)
+    monkeypatch.setattr("subscriptions.realtime.ephemeral_delivery.MAX_NAMED", most_named)
     alice, bob, carol = await pair.first.create_users("alice", "bob", "carol")
     group = await pair.first.create_group(alice, bob, carol)
     own_devices = await pair.first.listen(alice, LIVE_TYPING)
@@ -122,7 +122,7 @@ async def test_typing_without_listeners_is_not_counted_as_sent(
 async def test_in_a_large_group_every_server_notifies_its_own_members(
     pair: TwoProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subscriptions.realtime.ephemeral_delivery.MOST_NAMED", 1)
+    monkeypatch.setattr("subscriptions.realtime.ephemeral_delivery.MAX_NAMED", 1)
     alice, bob, carol, dave, erin = await pair.first.create_users("alice", "bob", "carol", "dave", "erin")
     group = await pair.first.create_group(alice, bob, carol, dave)
     member_devices = [await pair.second.listen(user, LIVE_TYPING) for user in (bob, carol)]

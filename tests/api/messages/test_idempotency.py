@@ -118,7 +118,7 @@ async def test_concurrent_equal_requests_at_two_processes_give_one_message(api: 
 async def test_a_delayed_first_request_takes_no_second_place(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("resolvers.messages.idempotency._MAX_UNRESERVED_WAIT_SECONDS", 0.0)
     alice, bob = await api.create_users("alice", "bob")
     paused = PausedStep(api.services.app.store.outbox, "reserve", monkeypatch, once=True)
     first = asyncio.create_task(api.send(alice, bob, "same", idempotencyKey="k"))
@@ -191,8 +191,8 @@ async def test_concurrent_refused_requests_do_not_wait_for_each_other(
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     # With these limits, a request that waited for another one would wait for an hour.
-    monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 3600)
-    monkeypatch.setattr("resolvers.messages.idempotency._PATIENCE_SECONDS", 3600)
+    monkeypatch.setattr("resolvers.messages.idempotency._MAX_UNRESERVED_WAIT_SECONDS", 3600)
+    monkeypatch.setattr("resolvers.messages.idempotency._MAX_WAIT_SECONDS", 3600)
     async with asyncio.timeout(TIMEOUT_SECONDS):
         refusals = await gather_all(
             *(api.expect_send_refusal(bob, group, "wrong", mentions=[dave], idempotencyKey="k") for _ in range(3))
@@ -297,7 +297,7 @@ async def test_a_replay_without_a_session_is_a_retryable_error(api: Api, monkeyp
 async def test_a_failed_replay_after_a_loss_leaves_the_key_to_its_message(
     open_api: OpenApi, deployments: Deployments, deployment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("resolvers.messages.idempotency._MAX_UNRESERVED_WAIT_SECONDS", 0.0)
     async with open_api(deployment) as api:
         await api.services.housekeeper.close()
         alice, bob = await api.create_users("alice", "bob")

@@ -89,7 +89,7 @@ async def test_another_server_sends_a_revision_to_the_remaining_members(
     revisions: Any = api.services.app.revisions
 
     async def forget_revision(revision: Any) -> None:
-        revisions._under_way.clear()
+        revisions._unfinished.clear()
 
     monkeypatch.setattr(revisions, "_publish_remaining_in_background", forget_revision)
     await api.recall(users[0], sent)
@@ -181,7 +181,7 @@ async def test_another_server_finishes_the_revision_of_a_dead_server_once(
         assert await sweep(ALL_PARTITIONS, idle_ms=0) == 0
         assert await count_outbox_entries(living_process) == int(not is_stored)
         if not is_stored:
-            monkeypatch.setattr("subscriptions.delivery.revisions._FORGOTTEN_MS", -1)
+            monkeypatch.setattr("subscriptions.delivery.revisions._ABANDONED_MS", -1)
             assert await sweep(ALL_PARTITIONS, idle_ms=0) == 0
             assert await count_outbox_entries(living_process) == 0
             assert await living_process.history(bob, group) == [sent | {"idempotencyKey": None}]

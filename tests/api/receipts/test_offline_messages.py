@@ -131,7 +131,7 @@ async def test_the_queue_survives_the_loss_of_redis(open_api: OpenApi, deploymen
 async def test_conversations_of_several_queries_make_one_queue(
     receipts: Receipts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.messages.message_store._MOST_RANGES", 4)
+    monkeypatch.setattr("store.messages.message_store._MAX_RANGES", 4)
     api = receipts.api
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(10)))
     await gather_all(*(api.send(other, alice) for other in others * 2))

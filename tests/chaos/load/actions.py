@@ -27,7 +27,7 @@ _WEIGHTS = {
 }  # fmt: skip
 _DISTURBANCES = {"close": 3, "drop": 3, "stall": 3, "stall_long": 1, "go_offline": 2, "resubscribe": 2, "reinstall": 1}
 CHANGES = ("mark_read", "mute", "pin", "set_unread", "delete", "assign", "send")
-_MOST_AT_ONCE = 12
+_MAX_AT_ONCE = 12
 
 # Two people act at once: one may not know yet what the other has done, and gets one of these errors.
 _EXPECTED_ERRORS = {
@@ -294,7 +294,7 @@ class Actor:
 
     async def _change_many(self) -> None:
         """Change the same sessions with many requests at once, at all servers."""
-        await asyncio.gather(*(self.do(self.rng.choice(CHANGES)) for _ in range(_MOST_AT_ONCE)))
+        await asyncio.gather(*(self.do(self.rng.choice(CHANGES)) for _ in range(_MAX_AT_ONCE)))
 
     # --- groups
 

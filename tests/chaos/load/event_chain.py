@@ -4,7 +4,7 @@ A chain is what a device receives from a moment at which it started over (its fi
 to the next, over any number of connections and servers, each resumed from the cursor of the last applied event. In it:
 
 - The creation of a message comes once. After a reset it may come again. One exception: where messages were logged out
-  of order, a cursor from the middle of a replay names the events that were replayed ahead of it, up to MOST_AHEAD
+  of order, a cursor from the middle of a replay names the events that were replayed ahead of it, up to MAX_AHEAD
   (subscriptions/realtime/replay.py). Resuming after more than those repeats some. So a repetition after a longer
   replay that broke off is counted, and is no problem.
 - Replayed events come before CaughtUp, creations of one conversation in order of seq. Live events come in order of the
@@ -28,7 +28,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 
-from subscriptions.realtime.replay import MOST_AHEAD
+from subscriptions.realtime.replay import MAX_AHEAD
 from tests.chaos.judges.history import Json
 from tests.chaos.tally import RunTally
 
@@ -64,7 +64,7 @@ class EventChain:
 
     def resubscribed(self) -> None:
         """The device subscribes again, from its cursor."""
-        if not self.caught_up and self._replay > MOST_AHEAD:
+        if not self.caught_up and self._replay > MAX_AHEAD:
             self._broken_off = True
         self.caught_up = False
         self._replay = 0

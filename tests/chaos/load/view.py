@@ -14,7 +14,7 @@ from tests.naive_device import Json, NaiveDevice
 
 _OPENED = 6
 """Conversations whose history is read after a reset: the one on the screen, and a few more."""
-_MOST_MESSAGES = 160
+_MAX_MESSAGES = 160
 _KEPT_MESSAGES = 100
 
 
@@ -154,7 +154,7 @@ class View(NaiveDevice):
         held = self.messages[name]
         if seq not in held or held[seq].age < text.age:
             held[seq] = text
-        if len(held) > _MOST_MESSAGES and name in self.floors:
+        if len(held) > _MAX_MESSAGES and name in self.floors:
             self.floors[name] = sorted(held)[-_KEPT_MESSAGES]
             self._drop_below_floor(name)
 
