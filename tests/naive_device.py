@@ -53,6 +53,7 @@ class NaiveDevice:
         self._waiting: defaultdict[str, list[Json]] = defaultdict(list)
         self._receipts: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._newest_texts: dict[str, Json] = {}
+        self._asked_again: dict[str, int] = {}
         self._unconfirmed: set[str] = set()
         self._inside_catch_up = False
 
@@ -69,6 +70,10 @@ class NaiveDevice:
                 # The message subscription is ahead of this one.
                 self.ask_for([name], "a session behind its messages")
                 return
+            if _is_behind(session, known) and self._asked_again.get(name) != session["activeTs"]:
+                # An event arrived while the server was preparing this answer.
+                self._asked_again[name] = session["activeTs"]
+                self.ask_for([name], "a session behind its events")
         # Receipts and revisions may arrive before the session that they change.
         last = self._with_newest_text(session["lastMessage"])
         self.sessions[name] = session | self._advanced(name, session) | {"lastMessage": last}
@@ -253,6 +258,13 @@ class NaiveDevice:
         if not wrong and self.total_unread != total:
             wrong.append(f"totalUnread {self.total_unread}, server {total}")
         return wrong
+
+
+def _is_behind(session: Json, known: Json) -> bool:
+    """Return whether an answer lacks a read position or a mention that an event has already shown."""
+    if session["readSeq"] != known["readSeq"]:
+        return bool(session["readSeq"] < known["readSeq"])
+    return bool(session["unreadMentionCount"] < known["unreadMentionCount"])
 
 
 def _is_same_message(mine: Json | None, fresh: Json | None, *, revised: bool) -> bool:

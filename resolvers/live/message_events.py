@@ -15,7 +15,7 @@ from resolvers.live.patient_reads import read_patiently
 from store.base.ids import MessageId, UserId
 from store.messages.message import Message
 from subscriptions.realtime.events.base import EphemeralEvent, MessageStreamEvent
-from subscriptions.realtime.mailboxes import Delivered, Item, Lagged, Mailbox, Position, QueueBudget
+from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, QueueBudget
 from subscriptions.realtime.replay import sort_replay
 
 _REMEMBERED_MESSAGES = 1_000
@@ -64,7 +64,7 @@ class _MessageView:
     def convert(self, item: Item) -> LiveEvent | None:
         """Return a live item as the subscriber sees it; None: they see nothing."""
         match item:
-            case Delivered(position, _):
+            case MailboxEvent(position, _):
                 return self._convert_event(item) if is_after(position, self._seen) else None
             case Lagged(position):
                 self._seen = position
@@ -72,7 +72,7 @@ class _MessageView:
             case EphemeralEvent():
                 return LiveEvent(item, None) if self._is_selected(item) else None
 
-    def _convert_event(self, item: Delivered) -> LiveEvent | None:
+    def _convert_event(self, item: MailboxEvent) -> LiveEvent | None:
         event = item.event.message_event
         if event is None or not self._is_selected(event):
             return None
@@ -87,7 +87,7 @@ class _MessageView:
 class _Missed:
     """The events that were missed up to a position. Live ones come after it."""
 
-    items: list[Delivered]
+    items: list[MailboxEvent]
     until: Position
 
 

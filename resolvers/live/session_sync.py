@@ -12,7 +12,7 @@ from resolvers.live.patient_reads import read_patiently
 from resolvers.sessions.session_lists import changed_since
 from store.base.ids import UserId
 from store.sessions.fields import SyncReason
-from subscriptions.realtime.mailboxes import Delivered, Item, Lagged, Mailbox, Position, QueueBudget
+from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, QueueBudget
 
 
 async def sync_session(app: Confab, user: UserId, since: str | None, budget: QueueBudget) -> LiveStream:
@@ -46,7 +46,7 @@ class _SessionView:
         match item:
             case Lagged():
                 return self._catch_up(None)
-            case Delivered(position, event) if event.session_event and is_after(position, self._seen):
+            case MailboxEvent(position, event) if event.session_event and is_after(position, self._seen):
                 return LiveEvent(event.session_event, position)
         return None
 

@@ -147,7 +147,7 @@ class ImportRunner:
             raise self._turns.failure
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            # Both drivers use asyncio.wait_for, which may swallow a cancellation in Python 3.11; cancelling() counts it.
+            # Drivers use asyncio.wait_for, which may swallow a cancellation in Python 3.11; cancelling() counts it.
             # A cancellation that is not delivered yet is delivered here, not while running steps are awaited.
             await asyncio.sleep(0)
             raise asyncio.CancelledError

@@ -6,7 +6,7 @@ import asyncio
 
 from store.base.ids import UserId
 from subscriptions.realtime.events.base import Event
-from subscriptions.realtime.mailboxes import Delivered, Lagged, Mailbox, Position
+from subscriptions.realtime.mailboxes import Lagged, Mailbox, MailboxEvent, Position
 
 
 class Feed:
@@ -31,7 +31,7 @@ class Feed:
         """Put an event into all mailboxes. Without an event, only the position moves."""
         self.position = position
         if event is not None:
-            item = Delivered(position, event)
+            item = MailboxEvent(position, event)
             # A subscriber may detach its mailbox during this.
             for mailbox in tuple(self.mailboxes):
                 mailbox.put(item)

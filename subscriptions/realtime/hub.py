@@ -19,7 +19,7 @@ from store.base.ids import UserId
 from store.sessions.session_store import SessionStore
 from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.feed import Feed
-from subscriptions.realtime.mailboxes import Delivered, Mailbox, Position, QueueBudget
+from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, Position, QueueBudget
 
 _log = structlog.get_logger()
 
@@ -33,7 +33,7 @@ _MOST_EARLY = 1_000
 """Events of one user that wait for an earlier event. Further ones are read from the log."""
 
 
-Replay = Callable[[UserId, Position], Awaitable[list[Delivered] | None]]
+Replay = Callable[[UserId, Position], Awaitable[list[MailboxEvent] | None]]
 
 
 class Hub:

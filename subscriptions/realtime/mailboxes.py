@@ -28,7 +28,7 @@ class Position(NamedTuple):
     began: int = 0
 
 
-class Delivered(NamedTuple):
+class MailboxEvent(NamedTuple):
     """An event and its position."""
 
     position: Position
@@ -41,7 +41,7 @@ class Lagged(NamedTuple):
     position: Position
 
 
-Item = Delivered | Lagged | EphemeralEvent
+Item = MailboxEvent | Lagged | EphemeralEvent
 
 
 class QueueBudget:
@@ -109,7 +109,7 @@ class Mailbox:
             if self._items is None:
                 self._items = deque()
             self._items.append(item)
-        elif isinstance(item, Delivered):
+        elif isinstance(item, MailboxEvent):
             self._replace_all(Lagged(item.position))
             self._budget.mark_behind()
         if self._ready is not None:

@@ -11,7 +11,7 @@ from store.sessions.session import Session
 from store.sessions.session_store import SessionStore
 from subscriptions.realtime.events.base import LogEntry, MessagePlace, ReplayContent
 from subscriptions.realtime.events.registry import parse_log_entry
-from subscriptions.realtime.mailboxes import Delivered, Position
+from subscriptions.realtime.mailboxes import MailboxEvent, Position
 
 ListReadable = Callable[[UserId, Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
 """Returns the messages that a user may read at present."""
@@ -31,7 +31,7 @@ class Replayer:
         self._messages = messages
         self._list_readable = list_readable
 
-    async def since(self, user: UserId, position: Position) -> list[Delivered] | None:
+    async def since(self, user: UserId, position: Position) -> list[MailboxEvent] | None:
         """Return every event after a position, in the order of the user's clock; None if some of them are not known.
 
         Events show the present state, and only what the user may read at present: a group may be gone since, or hide
@@ -43,7 +43,7 @@ class Replayer:
         entries = [(Position(position.epoch, tick), parse_log_entry(text)) for tick, _, text in rows]
         content = await self._read_content(user, [entry for _, entry in entries])
         replayed = [(at, entry.replay(content)) for at, entry in entries]
-        return [Delivered(at, event) for at, event in replayed if event is not None]
+        return [MailboxEvent(at, event) for at, event in replayed if event is not None]
 
     async def _read_content(self, user: UserId, entries: Sequence[LogEntry]) -> ReplayContent:
         """Read all that the entries refer to, once."""
@@ -68,7 +68,7 @@ class Replayer:
         return sessions, present.total_unread
 
 
-def sort_replay(start: Position, logged: list[Delivered]) -> list[Delivered]:
+def sort_replay(start: Position, logged: list[MailboxEvent]) -> list[MailboxEvent]:
     """Return logged events in the order in which a client sees them, without those that it saw ahead of the start.
 
     Messages of one conversation come in order of seq. No event about a message comes before its creation. Each event
@@ -83,7 +83,7 @@ def sort_replay(start: Position, logged: list[Delivered]) -> list[Delivered]:
     return _with_positions(start, logged, _creations_first(_sort_creations(missed)))
 
 
-def _sort_creations(items: Sequence[Delivered]) -> list[Delivered]:
+def _sort_creations(items: Sequence[MailboxEvent]) -> list[MailboxEvent]:
     """Sort the creations of each conversation by seq, in the places that they have together."""
     creations: defaultdict[ConversationId, list[tuple[int, int]]] = defaultdict(list)
     for index, item in enumerate(items):
@@ -98,12 +98,12 @@ def _sort_creations(items: Sequence[Delivered]) -> list[Delivered]:
     return ordered
 
 
-def _creations_first(items: Sequence[Delivered]) -> list[Delivered]:
+def _creations_first(items: Sequence[MailboxEvent]) -> list[MailboxEvent]:
     """Move events that stand before the creation of the message they are about behind it."""
     created = (item.event.created_message for item in items)
     to_come = {message.id for message in created if message is not None}
-    waiting: defaultdict[MessageId, list[Delivered]] = defaultdict(list)
-    ordered: list[Delivered] = []
+    waiting: defaultdict[MessageId, list[MailboxEvent]] = defaultdict(list)
+    ordered: list[MailboxEvent] = []
     for item in items:
         message, follows = item.event.created_message, item.event.follows_message
         if message is not None:
@@ -116,7 +116,9 @@ def _creations_first(items: Sequence[Delivered]) -> list[Delivered]:
     return ordered
 
 
-def _with_positions(start: Position, logged: Sequence[Delivered], ordered: Sequence[Delivered]) -> list[Delivered]:
+def _with_positions(
+    start: Position, logged: Sequence[MailboxEvent], ordered: Sequence[MailboxEvent]
+) -> list[MailboxEvent]:
     """Give each event the position to resume from after it."""
     ahead, tick, passed = set(start.ahead), start.tick, 0
     placed = []
@@ -127,5 +129,5 @@ def _with_positions(start: Position, logged: Sequence[Delivered], ordered: Seque
             ahead.remove(tick)
             passed += 1
         position = Position(start.epoch, tick, tuple(sorted(ahead)[:MOST_AHEAD]))
-        placed.append(Delivered(position, item.event))
+        placed.append(MailboxEvent(position, item.event))
     return placed

@@ -1,4 +1,4 @@
-"""A client of the API, as a frontend would use it: operations go through the engine of one process, and nothing is mocked."""
+"""A client of the API, as a frontend would use it. Operations go through the engine of a process; nothing is mocked."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ EVENT = f"""
     ... on CaughtUp {{ cursor reset }}
 """
 
-SEND = f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ replayed message {{ {MESSAGE} }} session {{ {SESSION} }} }} }}"
+SEND = (
+    f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ replayed message {{ "
+    f"{MESSAGE} }} session {{ {SESSION} }} }} }}"
+)
 EDIT = f"mutation ($id: ID!, $content: String!) {{ editMessage(messageId: $id, content: $content) {{ {MESSAGE} }} }}"
 RECALL = f"mutation ($id: ID!) {{ recallMessage(messageId: $id) {{ {MESSAGE} }} }}"
 CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id memberCount } }"
@@ -52,7 +55,8 @@ INVITE = "mutation ($id: ID!, $users: [ID!]!) { inviteMembers(groupId: $id, user
 UPSERT_USERS = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id displayName avatarUrl isBot } }"
 HISTORY = f"""query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {{
     messages(conversationId: $id, first: $first, after: $after, last: $last, before: $before) {{
-        pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ cursor node {{ {MESSAGE} }} }} }} }}"""
+        pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ cursor node {{ {MESSAGE} }}
+        }} }} }}"""
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
     cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
 LIVE_MESSAGES = (
@@ -72,7 +76,7 @@ class Refusal:
 
 
 def private_id(one: str, other: str, sub_biz: str | None = None) -> str:
-    """Return the id of the conversation of two people, optionally within a subBiz, in the form that the contract defines."""
+    """Return the id of two users' private conversation, optionally within a subBiz, in the form of the contract."""
     return "p_" + "_".join(sorted((one, other))) + (f"~{sub_biz}" if sub_biz else "")
 
 

@@ -9,7 +9,7 @@ from tests.api.group_calls import roles_of
 
 
 async def read_as_users(api: Api, users: Sequence[str], group: str) -> dict[str, Json]:
-    """Return everything that the users can read of a group, without `activeTs`, which the loss of a cache may change."""
+    """Return everything that the users can read of a group, without `activeTs`, which a cache loss may change."""
 
     async def read_as(user: str) -> Json:
         user_view, session = await api.group(user, group), await api.session(user, group)

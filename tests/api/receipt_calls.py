@@ -8,7 +8,8 @@ from typing import Any
 from tests.api.client import Api, Json
 
 RECEIPTS = """query ($id: ID!, $first: Int = 50, $after: String, $status: ReceiptStatus) { message(id: $id) {
-    receipts(first: $first, after: $after, status: $status) { pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+    receipts(first: $first, after: $after, status: $status) { pageInfo { hasNextPage hasPreviousPage
+    startCursor endCursor }
     edges { cursor node { user { id } status deliveredAt readAt } } } } }"""
 DELIVERY = "query ($id: ID!) { message(id: $id) { delivery { status recipientCount deliveredCount readCount } } }"
 OFFLINE = """query ($first: Int = 50, $after: String) { offlineMessages(first: $first, after: $after) {

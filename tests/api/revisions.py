@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
-import pytest
-
 from store.base.ids import PARTITIONS, ConversationId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
@@ -56,21 +51,6 @@ async def set_member(api: Api, group: str, user: str, *, role: str = "MEMBER", u
     keys: Keys = api.services.app.store.keys
     head, cached, _, loading = keys.conversation(ConversationId(group))
     await cache.one(Call("DEL", (head, cached, loading)))
-
-
-class PausedRevisions:
-    """Pauses one step of the process's handling of stored revisions."""
-
-    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-        self.reached, self.resume = asyncio.Event(), asyncio.Event()
-        original = getattr(api.services.app.revisions, step)
-
-        async def paused(*args: Any, **options: Any) -> Any:
-            self.reached.set()
-            await self.resume.wait()
-            return await original(*args, **options)
-
-        monkeypatch.setattr(api.services.app.revisions, step, paused)
 
 
 async def count_outbox_entries(api: Api) -> int:

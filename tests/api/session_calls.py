@@ -10,8 +10,8 @@ from typing import Any
 Json = dict[str, Any]
 
 SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority categoryId
-    subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq
+    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
+    categoryId subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq
     conversation { __typename id type title }
     lastMessage { id seq content sender { id } }
 """
@@ -26,13 +26,15 @@ ACK = f"mutation ($id: ID!, $seq: Int!) {{ ackDelivered(conversationId: $id, upT
 DELETE = f"mutation ($id: ID!, $hard: Boolean) {{ deleteSession(conversationId: $id, hard: $hard) {{ {SESSION} }} }}"
 MUTE = f"""mutation ($id: ID!, $muted: Boolean!, $until: DateTime) {{
     muteSession(conversationId: $id, muted: $muted, until: $until) {{ {SESSION} }} }}"""
-PIN = f"mutation ($id: ID!, $priority: Int = 1) {{ pinSession(conversationId: $id, priority: $priority) {{ {SESSION} }} }}"
+PIN = f"""mutation ($id: ID!, $priority: Int = 1) {{
+    pinSession(conversationId: $id, priority: $priority) {{ {SESSION} }} }}"""
 SET_UNREAD = f"mutation ($id: ID!) {{ setUnread(conversationId: $id) {{ {SESSION} }} }}"
 ASSIGN = f"""mutation ($ids: [ID!]!, $category: ID) {{
     assignCategory(conversationIds: $ids, categoryId: $category) {{ {SESSION} }} }}"""
 SESSIONS = f"""query ($first: Int = 50, $after: String, $subBiz: String, $category: ID) {{
     sessions(first: $first, after: $after, subBiz: $subBiz, categoryId: $category) {{
-    totalUnread cursor pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ cursor node {{ {SESSION} }} }} }} }}"""
+    totalUnread cursor pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }}
+    edges {{ cursor node {{ {SESSION} }} }} }} }}"""
 CATEGORIES = "{ sessionCategories { categoryId sessionCount unreadCount writeTs lastMessage { id } } }"
 
 

@@ -1,4 +1,4 @@
-"""Proof that an operation changed nothing: a snapshot of what users read, of what is stored, and of the events they receive."""
+"""A snapshot of what users read, what is stored and which events arrive, to prove that an operation changed nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def read_everything(api: Api, user: str, group: str) -> Json:
 
 
 class StateSnapshot:
-    """What all users read and what MongoDB stores, with a device of each user that listens."""
+    """A snapshot of what all users read and of what MongoDB stores, with a device of each user that listens."""
 
     def __init__(self, api: Api, group: str, users: Iterable[str]) -> None:
         self._api = api

@@ -111,6 +111,8 @@ class _Run:
         work += [actor.disturb(until, self.plan.disturb_pause) for actor in self._actors]
         work.append(self._follow_script() if self.plan.script else self._faults.run(until, self.plan.faults))
         await asyncio.gather(*work)
+        # Once all faults are healed, every device sends again: this ends the recovery from the last ones.
+        await asyncio.gather(*(actor.do("send") for actor in self._actors))
         took = time.monotonic() - began
         tries = sum(sum(outcomes.values()) for outcomes in self._load.tally.operations.values())
         self.report.figures["load"] = f"{took:.0f} s, {tries / took:.0f} operations and retries a second"

@@ -36,7 +36,9 @@ async def _run(databases: FaultyDatabases, folder: Path, plan: RunPlan) -> RunRe
     text = "\n".join(report.lines())
     assert report.tally.problems == [], text
     assert {name for name, _ in plan.script} == set(report.faults), text
-    assert report.tally.operations["sendMessage"]["answered"] >= 5 and report.tally.events["MessageCreated"] > 5, text
+    # Each device sends once more after the load, whatever the speed of the machine.
+    assert report.tally.operations["sendMessage"]["answered"] >= plan.clients, text
+    assert report.tally.events["MessageCreated"] >= plan.clients, text
     return report
 
 

@@ -22,7 +22,7 @@ from store.redis.cluster_url import parse_cluster_url
 from store.redis.keys import Keys
 from store.scripts import read_scripts
 from subscriptions.realtime.events.messages import MessageCreated
-from subscriptions.realtime.mailboxes import Delivered, QueueBudget
+from subscriptions.realtime.mailboxes import MailboxEvent, QueueBudget
 from tests.cluster.nodes import OwnCluster
 from tests.conftest import of_one_redis
 from tests.mailboxes import next_item
@@ -136,7 +136,7 @@ async def test_messages_are_sent_and_received_while_their_slots_move(cluster: Ow
             while True:
                 item = await next_item(mailbox)
                 if (
-                    isinstance(item, Delivered)
+                    isinstance(item, MailboxEvent)
                     and isinstance(item.event, MessageCreated)
                     and item.event.message.text == "last"
                 ):

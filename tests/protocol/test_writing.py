@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from subscriptions.realtime.mailboxes import Delivered, Lagged, Mailbox, Position, QueueBudget
+from subscriptions.realtime.mailboxes import Lagged, Mailbox, MailboxEvent, Position, QueueBudget
 from subscriptions.transport.frame_writer import SOCKET_EXTENSION, FrameWriter
 
 SOON = 0.02
@@ -90,7 +90,7 @@ async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> N
 
     def put(count: int) -> None:
         for _ in range(count):
-            mailbox.put(Delivered(Position("e", next(ticks)), cast(Any, None)))
+            mailbox.put(MailboxEvent(Position("e", next(ticks)), cast(Any, None)))
 
     put(4)
     since = budget.behind_since

@@ -90,7 +90,7 @@ def different(contract: Shapes, built: Shapes) -> dict[str, tuple[str, str]]:
 
 
 def demanded(contract: Shapes, built: Shapes, schema: GraphQLSchema) -> list[str]:
-    """Return additions that would break clients of the contract: required arguments and input fields it does not define."""
+    """Return additions that break clients of the contract: required arguments and input fields it does not define."""
     added = built.keys() - contract.keys()
     inputs = {name for name, named in schema.type_map.items() if isinstance(named, GraphQLInputObjectType)}
     return sorted(

@@ -116,7 +116,10 @@ def test_generated_queries_have_the_same_results(data: st.DataObject) -> None:
         "{ twig { name: shout again: name infoTells someThings(first: 3) { ... on Twig { infoTells } } } }",
         '{ __schema { queryType { name fields { name args { name defaultValue } } } } __type(name: "Leaf") { kind } }',
         "{ any(depth: 3) { ... on Leaf { name size big notANumber null missing } } }",
-        "{ any(depth: 3) { ... on Leaf { odd even ratio infinite yes colour wrongColour asError words holes badWords noList } } }",
+        (
+            "{ any(depth: 3) { ... on Leaf { odd even ratio infinite yes colour wrongColour asError "
+            "words holes badWords noList } } }"
+        ),
         "{ twig { notNamed { name } notALeaf { name } waits stream { name } lazily { __typename name } } }",
         "{ twig { follows { ... on Twig { name } } promised } }",
     ],
@@ -127,7 +130,8 @@ async def test_queries_with_errors_have_the_same_results(query: str) -> None:
 
 @pytest.mark.parametrize(
     "variables",
-    [None, {}, {"n": 1}, {"n": None}, {"n": "x"}, {"w": {"colour": "RED"}}, {"w": {"colour": "PINK"}}, {"on": False}, {"words": "a"},
+    [None, {}, {"n": 1}, {"n": None}, {"n": "x"}, {"w": {"colour": "RED"}}, {"w": {"colour": "PINK"}}, {"on": False},
+     {"words": "a"},
      {"words": [None]}, {"words": ["a", "b"], "on": None}],
 )  # fmt: skip
 async def test_variables_have_the_same_meaning(variables: Json) -> None:
@@ -195,7 +199,7 @@ async def test_the_least_recently_used_plans_are_dropped() -> None:
         result = await operation.execute(None, None, Context())
         assert result.errors is None and result.data is not None and result.data["twig"]
         plans_held.append([len(candidate._plans) for candidate in operations if candidate is not None])
-    # The small operation fits beside either large one, but the two large ones do not fit together.
+    # The small operation fits together with either large one, but the two large ones do not.
     assert plans_held == [[1, 0, 0], [1, 1, 0], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
 
 

@@ -29,7 +29,8 @@ SEED = int(os.environ.get("CONFAB_TEST_SEED", "1"))
 CORE = SCHEMA._schema
 
 REPEATABLE = {
-    "markRead", "muteSession", "pinSession", "assignCategory", "ackDelivered", "sendMessage", "editMessage", "recallMessage",
+    "markRead", "muteSession", "pinSession", "assignCategory", "ackDelivered", "sendMessage", "editMessage",
+    "recallMessage",
     "updateGroup", "inviteMembers", "setMemberRole", "upsertUsers", "leaveGroup", "removeMember", "renewAuth",
 }  # fmt: skip
 """Mutations that give the same answer or the same refusal when repeated. Others are not generated."""
@@ -78,7 +79,10 @@ class SampleData:
             case "until", _:
                 return '"9999-01-01T00:00:00Z"'
             case "input", "SendMessageInput":
-                return f'{{ conversationId: "{rng.choice(self.conversations)}", content: "again", idempotencyKey: "{rng.randint(1, 3)}" }}'
+                return (
+                    f'{{ conversationId: "{rng.choice(self.conversations)}", content: "again", idempotencyKey: '
+                    f'"{rng.randint(1, 3)}" }}'
+                )
             case "input", "UserInput":
                 return f'[{{ id: "{rng.choice(self.users)}", displayName: "Somebody" }}]'
             case "input", _:

@@ -100,14 +100,20 @@ def test_a_list_without_a_page_argument_is_no_page():
 
 
 def test_100_groups_with_50_members_pass_and_with_100_are_refused():
-    source = "query ($n: Int) { groups(first: 100) { edges { node { members(first: $n) { edges { node { user { id } } } } } } } }"
+    source = (
+        "query ($n: Int) { groups(first: 100) { edges { node { members(first: $n) { edges { node { "
+        "user { id } } } } } } } }"
+    )
     check_all_limits(source, {"n": 50})
     assert expect_cost_refusal(source, {"n": 100}) == ("max_nodes", 100 + 100 * 100, 10_000)
 
 
 def test_rows_with_too_many_values_are_refused():
     row = " ".join(f"f{n}: friend {{ id name }}" for n in range(30))
-    source = f"{{ groups(first: 100) {{ edges {{ node {{ members(first: 90) {{ edges {{ node {{ user {{ {row} }} }} }} }} }} }} }} }}"
+    source = (
+        f"{{ groups(first: 100) {{ edges {{ node {{ members(first: 90) {{ edges {{ node {{ user {{ "
+        f"{row} }} }} }} }} }} }} }} }}"
+    )
     assert expect_cost_refusal(source)[0] == "max_values"
 
 

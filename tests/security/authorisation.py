@@ -100,28 +100,38 @@ ROOT_FIELDS = [
     subscription("syncSession", "syncSession { cursor }", SIGNED_IN),
     subscription("messageEvents", "messageEvents { __typename }", SIGNED_IN),
     subscription("messageEvents", "messageEvents(conversationId: $id) { __typename }", OWN_SESSION, **_GROUP),
-    mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }', outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
+    mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }',
+        outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
     *(session_mutation(CALLS[name]) for name in FIRST_OF_EACH),
     mutation("ackDelivered", "ackDelivered(conversationId: $id, upToSeq: 1) { id }", OWN_SESSION, **_GROUP),
-    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }', MEMBERS, **_GROUP),
+    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }', MEMBERS,
+        **_GROUP),
     mutation(
         "sendMessage",
         'sendMessage(input: {conversationId: $id, content: "hi", mentionAll: true}) { message { id } }',
         ADMINS,
         **_GROUP,
     ),
-    mutation("sendMessage", 'sendMessage(input: {toUserId: $id, content: "hi"}) { message { id } }', SIGNED_IN, id="@other_member"),
+    mutation("sendMessage", 'sendMessage(input: {toUserId: $id, content: "hi"}) { message { id } }', SIGNED_IN,
+        id="@other_member"),
     mutation("startTyping", "startTyping(conversationId: $id)", MEMBERS, **_GROUP),
-    mutation("editMessage", 'editMessage(messageId: $id, content: "new") { id }', outcomes_by_relation(INVISIBLE, FORMER_MEMBER, OK, NOT_PERMITTED, NOT_PERMITTED), id="@message"),
+    mutation("editMessage", 'editMessage(messageId: $id, content: "new") { id }', outcomes_by_relation(INVISIBLE,
+        FORMER_MEMBER, OK, NOT_PERMITTED, NOT_PERMITTED), id="@message"),
     mutation("recallMessage", "recallMessage(messageId: $id) { id }", MEMBERS, id="@message"),
-    mutation("createGroup", 'createGroup(input: {name: "Mine", memberIds: $ids}) { id }', SIGNED_IN, ids=["@other_member", "@other_admin"]),
+    mutation("createGroup", 'createGroup(input: {name: "Mine", memberIds: $ids}) { id }', SIGNED_IN,
+        ids=["@other_member", "@other_admin"]),
     mutation("updateGroup", 'updateGroup(groupId: $id, input: {name: "New"}) { id }', ADMINS, **_GROUP),
-    mutation("inviteMembers", "inviteMembers(groupId: $id, userIds: $ids) { id }", MEMBERS, ids=["@outsider"], **_GROUP),
-    mutation("setMemberRole", "setMemberRole(groupId: $id, userId: $user, role: ADMIN) { id }", OWNER, user="@other_member", **_GROUP),
+    mutation("inviteMembers", "inviteMembers(groupId: $id, userIds: $ids) { id }", MEMBERS, ids=["@outsider"],
+        **_GROUP),
+    mutation("setMemberRole", "setMemberRole(groupId: $id, userId: $user, role: ADMIN) { id }", OWNER,
+        user="@other_member", **_GROUP),
     mutation("removeMember", "removeMember(groupId: $id, userId: $user) { id }", OWNER, user="@other_admin", **_GROUP),
-    mutation("removeMember", "removeMember(groupId: $id, userId: $user) { id }", ADMINS, True, user="@other_member", **_GROUP),
-    mutation("leaveGroup", "leaveGroup(groupId: $id)", outcomes_by_relation(INVISIBLE, FORMER_MEMBER, OK, OK, "OWNER_CANNOT_LEAVE"), True, **_GROUP),
-    mutation("transferOwner", "transferOwner(groupId: $id, userId: $user) { id }", OWNER, True, user="@other_member", **_GROUP),
+    mutation("removeMember", "removeMember(groupId: $id, userId: $user) { id }", ADMINS, True, user="@other_member",
+        **_GROUP),
+    mutation("leaveGroup", "leaveGroup(groupId: $id)", outcomes_by_relation(INVISIBLE, FORMER_MEMBER, OK, OK,
+        "OWNER_CANNOT_LEAVE"), True, **_GROUP),
+    mutation("transferOwner", "transferOwner(groupId: $id, userId: $user) { id }", OWNER, True,
+        user="@other_member", **_GROUP),
     mutation("dismissGroup", "dismissGroup(groupId: $id)", OWNER, True, **_GROUP),
     mutation("deleteConversation", "deleteConversation(conversationId: $id)", OWNER, True, **_GROUP),
     # Valid on a WebSocket only: tests/server/test_token_renewal.py.
@@ -138,7 +148,8 @@ VISIBLE_WITH_OBJECT = """
     GroupMemberEdge: node cursor
     GroupMember: role joinedAt user
     SeqRange: fromSeq toSeq
-    Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt createdAt sender mentions
+    Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
+    Message: createdAt sender mentions
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
     MessageCreated: message cursor
@@ -155,7 +166,7 @@ VISIBLE_WITH_OBJECT = """
     SendMessagePayload: message replayed
     PageInfo: hasNextPage hasPreviousPage startCursor endCursor
 """
-"""Visible to everybody who sees the object, with the same value for all. A recalled message hides its content from all."""
+"""Visible to everybody who sees the object, with the same value for all. A recalled message has no content."""
 
 VIEWERS_OWN = """
     PrivateConversation: lastMessage session

@@ -20,15 +20,24 @@ from subscriptions.transport.engine import Json
 from tests.schema.generated_queries import QueryWriter, RandomSource
 
 HOSTILE_TEXTS = (
-    "", " ", "\0", "a\0b", "\ud800", "\udfff\ud800", "\n", "a\nb\nc", "\r\n", "\u2028", "\ufeff", "\u202e", "é", "e\u0301", "ﬁ", "🙂" * 3,
-    '{"$gt": ""}', "{$ne: null}", "$where", "$", "$gt", "a.b", "a.$.b", "this.u == 'x'", "'; return true; //", ".*", "^", "(?=a)", "[", "\\", "(a+)+$",
-    "*", "?", "%", "_", "'", '"', '"""', "`", ";", "--", "/*", "<script>", "../../etc/passwd", "%00", "%n%s", "{u:alice}", "{", "}", "{}", "u:alice", "{p:1}:outbox",
-    "p_", "p__", "p_a", "p_a_b", "p_b_a", "p_a_b_c", "p_a_b~", "p_a_b~shop", "p_a_b~Shop", "p_alice_alice", "p_alice_bob~x~y", "g_", "g_0", "g_1", "g_-1",
-    "g_9223372036854775807", "g_99999999999999999999", "g_1e3", "g_٣", "c_1", "w_1", "b_", "b_shop", "b_SHOP", "m_", "m_0", "m_1", "m_-1", "m_9223372036854775808", "m_0x10", "m_ 1",
-    "m_\uff11", "s_", "s_alice_p_alice_bob", "s_alice_", "s__", "null", "undefined", "NaN", "true", "0", "-1", "1e999", "9" * 40,
-    "1970-01-01T00:00:00.000Z", "2090-01-01T00:00:00Z", "2090-01-01", "9999-12-31T23:59:59.999Z", "0000-00-00T00:00:00Z", "2090-02-30T00:00:00Z",
-    "YzEK", "YzEKYQpiCjA", "====", "a" * 63, "a" * 64, "a" * 65, "a" * 128, "a" * 129, "x" * 4_000, "x" * 4_001, "y" * 30_000,
-    "http://example.org/a.png", "javascript:alert(1)", "https://" + "a" * 3_000, "shop", "Shop", "a b", "alice bob", "alice.x", "alice@x", "__proto__", "constructor",
+    "", " ", "\0", "a\0b", "\ud800", "\udfff\ud800", "\n", "a\nb\nc", "\r\n", "\u2028", "\ufeff", "\u202e", "é",
+    "e\u0301", "ﬁ", "🙂" * 3,
+    '{"$gt": ""}', "{$ne: null}", "$where", "$", "$gt", "a.b", "a.$.b", "this.u == 'x'", "'; return true; //", ".*",
+    "^", "(?=a)", "[", "\\", "(a+)+$",
+    "*", "?", "%", "_", "'", '"', '"""', "`", ";", "--", "/*", "<script>", "../../etc/passwd", "%00", "%n%s",
+    "{u:alice}", "{", "}", "{}", "u:alice", "{p:1}:outbox",
+    "p_", "p__", "p_a", "p_a_b", "p_b_a", "p_a_b_c", "p_a_b~", "p_a_b~shop", "p_a_b~Shop", "p_alice_alice",
+    "p_alice_bob~x~y", "g_", "g_0", "g_1", "g_-1",
+    "g_9223372036854775807", "g_99999999999999999999", "g_1e3", "g_٣", "c_1", "w_1", "b_", "b_shop", "b_SHOP", "m_",
+    "m_0", "m_1", "m_-1", "m_9223372036854775808", "m_0x10", "m_ 1",
+    "m_\uff11", "s_", "s_alice_p_alice_bob", "s_alice_", "s__", "null", "undefined", "NaN", "true", "0", "-1",
+    "1e999", "9" * 40,
+    "1970-01-01T00:00:00.000Z", "2090-01-01T00:00:00Z", "2090-01-01", "9999-12-31T23:59:59.999Z",
+    "0000-00-00T00:00:00Z", "2090-02-30T00:00:00Z",
+    "YzEK", "YzEKYQpiCjA", "====", "a" * 63, "a" * 64, "a" * 65, "a" * 128, "a" * 129, "x" * 4_000, "x" * 4_001,
+    "y" * 30_000,
+    "http://example.org/a.png", "javascript:alert(1)", "https://" + "a" * 3_000, "shop", "Shop", "a b", "alice bob",
+    "alice.x", "alice@x", "__proto__", "constructor",
 )  # fmt: skip
 """Values that break careless code: syntax of other languages, odd characters, ids that are almost valid."""
 
@@ -49,7 +58,11 @@ _LITERALS = (
 )
 _WRONG_VALUES = (None, True, 1.5, [], {}, [[]], {"$gt": ""}, {"$where": "1"}, [None], 0, "", 1e300, [{"$ne": None}])
 _ID = re.compile(r"\A[A-Za-z0-9_.~@-]{1,200}\Z")
-_KINDS = {"query": SCHEMA._schema.query_type, "mutation": SCHEMA._schema.mutation_type, "subscription": SCHEMA._schema.subscription_type}  # fmt: skip
+_KINDS = {
+    "query": SCHEMA._schema.query_type,
+    "mutation": SCHEMA._schema.mutation_type,
+    "subscription": SCHEMA._schema.subscription_type,
+}
 _CONDITIONS = {"yes": "true", "no": "false"}
 _HEADER = "($yes: Boolean = true, $no: Boolean = false)"
 
@@ -195,8 +208,10 @@ class RandomRequests:
                 else rng.choice(HOSTILE_TEXTS)
             )
         kinds = {
-            "conversationId": ("g_", "p_", "p_", "b_"), "conversationIds": ("g_", "p_", "b_"), "groupId": ("g_", "g_", "p_"), "messageId": ("m_",),
-            "replyToId": ("m_",), "id": ("g_", "p_", "m_", "s_", "b_"), "after": ("cursor",), "before": ("cursor",), "since": ("cursor",),
+            "conversationId": ("g_", "p_", "p_", "b_"), "conversationIds": ("g_", "p_", "b_"), "groupId": ("g_",
+            "g_", "p_"), "messageId": ("m_",),
+            "replyToId": ("m_",), "id": ("g_", "p_", "m_", "s_", "b_"), "after": ("cursor",), "before": ("cursor",),
+            "since": ("cursor",),
             "idempotencyKey": ("idempotencyKey",), "categoryId": ("categoryId",), "subBiz": ("subBiz",),
         }.get(name)  # fmt: skip
         if kinds is None or (name == "id" and rng.random() < 0.2):

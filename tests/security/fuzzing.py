@@ -79,7 +79,7 @@ class Findings:
         )
 
     def check_response(self, request: Any, response: Any) -> None:
-        """Check that a GraphQL response is well formed, and that its errors belong to the contract and reveal nothing."""
+        """Check that a response is well formed, and that its errors belong to the contract and reveal nothing."""
         if not isinstance(response, dict) or not response.keys() & {"data", "errors"}:
             self.add_problem("no GraphQL response", request, response)
             return
@@ -198,7 +198,7 @@ class Fuzzer:
         )
 
     async def over_socket(self, count: int) -> None:
-        """Open a WebSocket and start random operations, some concurrently. At the end, sometimes send an invalid frame."""
+        """Open a WebSocket and start random operations, some concurrently. Sometimes end with an invalid frame."""
         try:
             opened = await open_socket(self.url.replace("http", "ws") + "/graphql")
         except InvalidStatus as refused:
@@ -226,7 +226,11 @@ class Fuzzer:
                         await asyncio.sleep(0.01)
                 await asyncio.sleep(0.05)
                 if self.rng.random() < 0.3:
-                    frame = {"id": self.rng.choice(HOSTILE_TEXTS), "type": self.rng.choice(("subscribe", "complete", "ping", "x", "", "connection_init")), "payload": self.rng.choice((None, 1, "x", [], {"query": 1}))}  # fmt: skip
+                    frame = {
+                        "id": self.rng.choice(HOSTILE_TEXTS),
+                        "type": self.rng.choice(("subscribe", "complete", "ping", "x", "", "connection_init")),
+                        "payload": self.rng.choice((None, 1, "x", [], {"query": 1})),
+                    }
                     request["last"] = frame
                     await socket.send(self.rng.choice((json.dumps(frame), "nonsense", b"\xff", "[]", "{" * 2_000)))
                     await asyncio.sleep(0.05)
@@ -280,7 +284,8 @@ class Fuzzer:
         """Describe what was sent and how it was answered."""
         findings_ = self.findings
         return (
-            f"{findings_.operations.total():,} operations {dict(findings_.operations)}\ncodes {dict(findings_.codes.most_common())}\n"
+            f"{findings_.operations.total():,} operations {dict(findings_.operations)}\n"
+            f"codes {dict(findings_.codes.most_common())}\n"
             f"sockets closed by the server {dict(findings_.close_codes)}; {len(findings_.problems)} problems"
         )
 

@@ -101,7 +101,8 @@ async def test_services_and_admins_may_only_upsert_users_in_addition(api: Api, r
 
 MESSAGE = """query ($id: ID!) { message(id: $id) {
     idempotencyKey delivery { status } receipts { edges { node { status } } } sender { id } } }"""
-GROUP = """query ($id: ID!) { group(id: $id) { members { edges { node { role } } } viewerRole session { id } visibleRanges { fromSeq }
+GROUP = """query ($id: ID!) { group(id: $id) { members { edges { node { role } } } viewerRole session { id }
+        visibleRanges { fromSeq }
     lastMessage { id } } }"""
 
 

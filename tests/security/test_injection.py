@@ -1,4 +1,4 @@
-"""Texts with a meaning for MongoDB, Redis, Lua, regular expressions, file systems or terminals are treated as plain texts."""
+"""Texts with a meaning for MongoDB, Redis, Lua, regular expressions, file systems or terminals are plain texts."""
 
 from __future__ import annotations
 
@@ -40,15 +40,23 @@ class TextInput:
         arguments = ", ".join(f"{name}: ${name}" for name in type_.args)
         declarations = ", ".join(f"${name}: {definition.type}" for name, definition in type_.args.items())
         inner = get_named_type(type_.type)
-        return f"{self.kind} ({declarations}) {{ {self.field}({arguments}) {'{ __typename }' if hasattr(inner, 'fields') or hasattr(inner, 'types') else ''} }}"
+        selection = "{ __typename }" if hasattr(inner, "fields") or hasattr(inner, "types") else ""
+        return f"{self.kind} ({declarations}) {{ {self.field}({arguments}) {selection} }}"
 
     def variables(self, value: Any, valid: Json) -> Json:
         """Return the variables of the operation: this value, and valid values for the other arguments."""
         input_value = [value] if self.is_list else value
-        variables = {name: valid[f"{self.field}.{name}"] for name in _ROOTS[self.kind].fields[self.field].args if f"{self.field}.{name}" in valid}  # fmt: skip
+        variables = {
+            name: valid[f"{self.field}.{name}"]
+            for name in _ROOTS[self.kind].fields[self.field].args
+            if f"{self.field}.{name}" in valid
+        }
         if len(self.path) == 1:
             return variables | {self.path[0]: input_value}
-        inner = {**(variables[self.path[0]][0] if isinstance(variables[self.path[0]], list) else variables[self.path[0]]), self.path[1]: input_value}  # fmt: skip
+        inner = {
+            **(variables[self.path[0]][0] if isinstance(variables[self.path[0]], list) else variables[self.path[0]]),
+            self.path[1]: input_value,
+        }
         return variables | {self.path[0]: [inner] if isinstance(variables[self.path[0]], list) else inner}
 
 
@@ -80,12 +88,18 @@ def valid_for(sample: SampleGroup) -> Json:
     """Return valid values for the other arguments. The outsider sends the requests, so most objects are not visible."""
     group, user = sample.group, sample.member
     return {
-        "session.conversationId": group, "messages.conversationId": group, "markRead.conversationId": group, "ackDelivered.conversationId": group,
-        "ackDelivered.upToSeq": 1, "muteSession.conversationId": group, "muteSession.muted": True, "assignCategory.conversationIds": [group],
-        "sendMessage.input": {"toUserId": user, "content": "hello"}, "editMessage.messageId": sample.message, "editMessage.content": "x",
-        "createGroup.input": {"name": "Group", "memberIds": [sample.admin, sample.owner]}, "updateGroup.groupId": group, "updateGroup.input": {"name": "x"},
-        "inviteMembers.groupId": group, "inviteMembers.userIds": [user], "removeMember.groupId": group, "removeMember.userId": user,
-        "transferOwner.groupId": group, "transferOwner.userId": user, "setMemberRole.groupId": group, "setMemberRole.userId": user,
+        "session.conversationId": group, "messages.conversationId": group, "markRead.conversationId": group,
+        "ackDelivered.conversationId": group,
+        "ackDelivered.upToSeq": 1, "muteSession.conversationId": group, "muteSession.muted": True,
+        "assignCategory.conversationIds": [group],
+        "sendMessage.input": {"toUserId": user, "content": "hello"}, "editMessage.messageId": sample.message,
+        "editMessage.content": "x",
+        "createGroup.input": {"name": "Group", "memberIds": [sample.admin, sample.owner]},
+        "updateGroup.groupId": group, "updateGroup.input": {"name": "x"},
+        "inviteMembers.groupId": group, "inviteMembers.userIds": [user], "removeMember.groupId": group,
+        "removeMember.userId": user,
+        "transferOwner.groupId": group, "transferOwner.userId": user, "setMemberRole.groupId": group,
+        "setMemberRole.userId": user,
         "setMemberRole.role": "ADMIN", "upsertUsers.input": [{"id": user, "displayName": "Renamed"}],
     }  # fmt: skip
 
@@ -165,7 +179,9 @@ async def test_categories_with_hostile_names_are_separate(api: Api) -> None:
         await api.send(other, alice)
         await api.assign(alice, name, private_id(alice, other))
     for name, other in zip(names, others, strict=False):
-        listed = await api.data(alice, "query ($c: ID) { sessions(categoryId: $c) { edges { node { conversation { id } } } } }", c=name)  # fmt: skip
+        listed = await api.data(
+            alice, "query ($c: ID) { sessions(categoryId: $c) { edges { node { conversation { id } } } } }", c=name
+        )
         assert [e["node"]["conversation"]["id"] for e in listed["sessions"]["edges"]] == [private_id(alice, other)], (
             name
         )
@@ -189,7 +205,32 @@ async def test_lone_surrogates_and_nul_are_refused(api: Api, text: str) -> None:
 
 async def test_tokens_with_invalid_user_ids_are_refused(serve_app: ServeApp) -> None:
     names: list[Any] = [text for text in HOSTILE_TEXTS if not _has_surrogate(text)]
-    names = [name for name in names if name not in {"a.b", "null", "undefined", "NaN", "true", "0", "a" * 63, "a" * 64, "9" * 40, "shop", "Shop", "alice.x", "alice@x", "constructor", "1970-01-01T00:00:00.000Z", "YzEK", "YzEKYQpiCjA", "1e999", "2090-01-01"}]  # fmt: skip
+    names = [
+        name
+        for name in names
+        if name
+        not in {
+            "a.b",
+            "null",
+            "undefined",
+            "NaN",
+            "true",
+            "0",
+            "a" * 63,
+            "a" * 64,
+            "9" * 40,
+            "shop",
+            "Shop",
+            "alice.x",
+            "alice@x",
+            "constructor",
+            "1970-01-01T00:00:00.000Z",
+            "YzEK",
+            "YzEKYQpiCjA",
+            "1e999",
+            "2090-01-01",
+        }
+    ]
     names += [{"$gt": ""}, ["alice"], 7, True, None, "alice\n", "alice\u2028", "ａlice", "аlice", "alice_bob"]  # noqa: RUF001
     async with serve_app() as app:
         for name in names:

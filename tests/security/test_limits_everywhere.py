@@ -58,7 +58,11 @@ async def answers_by_transport(app: App, token: str, query: str) -> dict[str, Js
     headers, body = {"authorization": token}, {"query": query}
     name = {"operationName": "Q0"} if "query Q0" in query else {}
     responses = {"POST": (await app.http.post("/graphql", json=body | name, headers=headers)).json()}
-    responses["GET"] = (await app.http.get("/graphql", params=body | name, headers=headers)).json() if len(query) < 20_000 else responses["POST"]  # fmt: skip
+    responses["GET"] = (
+        (await app.http.get("/graphql", params=body | name, headers=headers)).json()
+        if len(query) < 20_000
+        else responses["POST"]
+    )
     events = await app.http.post("/graphql", json=body | name, headers=headers | {"accept": "text/event-stream"})
     responses["SSE"] = orjson.loads(events.text.split("data: ")[1].split("\n")[0])
     peer = await app.signed_in("alice")
@@ -120,12 +124,28 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
     sample = await create_sample_group(api)
     user_ids = [f"user{number}" for number in range(20_000)]
     operations: dict[str, tuple[str, Any]] = {
-        "assignCategory": ("mutation ($l: [ID!]!) { assignCategory(conversationIds: $l) { id } }", [private_id("a", user) for user in user_ids]),
-        "inviteMembers": (f'mutation ($l: [ID!]!) {{ inviteMembers(groupId: "{sample.group}", userIds: $l) {{ id }} }}', user_ids),
-        "createGroup": ('mutation ($l: [ID!]!) { createGroup(input: {name: "G", memberIds: $l}) { id } }', user_ids),
-        "sendMessage": (f'mutation ($l: [ID!]!) {{ sendMessage(input: {{conversationId: "{sample.group}", content: "x", mentions: $l}}) {{ replayed }} }}', user_ids),
-        "upsertUsers": ("mutation ($l: [UserInput!]!) { upsertUsers(input: $l) { id } }", [{"id": user, "displayName": "x"} for user in user_ids]),
-    }  # fmt: skip
+        "assignCategory": (
+            "mutation ($l: [ID!]!) { assignCategory(conversationIds: $l) { id } }",
+            [private_id("a", user) for user in user_ids],
+        ),
+        "inviteMembers": (
+            f'mutation ($l: [ID!]!) {{ inviteMembers(groupId: "{sample.group}", userIds: $l) {{ id }} }}',
+            user_ids,
+        ),
+        "createGroup": (
+            'mutation ($l: [ID!]!) { createGroup(input: {name: "G", memberIds: $l}) { id } }',
+            user_ids,
+        ),
+        "sendMessage": (
+            "mutation ($l: [ID!]!) { sendMessage(input: {"
+            f'conversationId: "{sample.group}", content: "x", mentions: $l}}) {{ replayed }} }}',
+            user_ids,
+        ),
+        "upsertUsers": (
+            "mutation ($l: [UserInput!]!) { upsertUsers(input: $l) { id } }",
+            [{"id": user, "displayName": "x"} for user in user_ids],
+        ),
+    }
     fields_with_lists = {
         name
         for name, field in _mutations().items()

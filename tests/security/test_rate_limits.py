@@ -84,7 +84,7 @@ async def test_requests_accepted_in_excess_delay_later_ones(server: Callable[...
     assert [limit.count(ALICE) for limit in servers for _ in range(4)] == [0] * 12
     for limit in servers:
         await limit.settle()
-    # 12 were accepted and 4 are free: 8 of 7.5 s must pass, and one more for the next. The server counted last knows them all.
+    # 12 were accepted and 4 are free, so 8 of 7.5 s must pass, and one more. The server counted last knows all.
     assert 60_000 < max(limit.count(ALICE) for limit in servers) <= 67_501
 
 

@@ -28,7 +28,10 @@ KEY = "zq-idempotency-key"
 UNEXPECTED = "zq-odd"
 """Used at positions where no such text belongs."""
 
-SEND = f'mutation {{ sendMessage(input: {{toUserId: "bob", content: "{TEXT}", idempotencyKey: "{KEY}"}}) {{ message {{ id }} }} }}'
+SEND = (
+    f'mutation {{ sendMessage(input: {{toUserId: "bob", content: "{TEXT}", idempotencyKey: '
+    f'"{KEY}"}}) {{ message {{ id }} }} }}'
+)
 IMPLEMENTATION_WORDS = (
     "Traceback",
     'File "',

@@ -17,7 +17,7 @@ from store.messages.message import Message, MessageKind
 from store.redis.cache import Call
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.messages import MessageCreated
-from subscriptions.realtime.mailboxes import Delivered, Mailbox, QueueBudget
+from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, QueueBudget
 from subscriptions.transport.engine import Json
 from tests.conftest import tell_redis
 from tests.mailboxes import next_item
@@ -28,7 +28,7 @@ ANNA, BEN = UserId("anna"), UserId("ben")
 async def _next_text(mailbox: Mailbox) -> str:
     async with asyncio.timeout(5):
         item = await next_item(mailbox)
-    assert isinstance(item, Delivered)
+    assert isinstance(item, MailboxEvent)
     assert isinstance(item.event, MessageCreated)
     return item.event.message.text
 

@@ -24,7 +24,7 @@ from store.sessions.apply_results import parse_result
 from subscriptions.realtime import hub
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.hub import Hub
-from subscriptions.realtime.mailboxes import Delivered, Item, Lagged, Mailbox, Position, QueueBudget
+from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, QueueBudget
 from tests.mailboxes import next_item
 
 _names = itertools.count()
@@ -98,7 +98,7 @@ class HubUser:
 
 
 def _text(item: Item) -> str:
-    assert isinstance(item, Delivered), item
+    assert isinstance(item, MailboxEvent), item
     assert isinstance(item.event, MessageCreated)
     return item.event.message.text
 
@@ -218,7 +218,7 @@ async def test_events_delivered_during_a_log_read_are_not_repeated(
     monkeypatch.setattr(listener.hub, "_replay", log_is_gone)
     listener.hub.resync()
     item = await listener.next()
-    if isinstance(item, Delivered):
+    if isinstance(item, MailboxEvent):
         item = await listener.next()
     assert isinstance(item, Lagged)
     assert (item.position.epoch, item.position.tick) == (received[0].epoch, received[0].tick)

@@ -9,24 +9,24 @@ import pytest
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind
 from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
-from subscriptions.realtime.mailboxes import Delivered, Position
+from subscriptions.realtime.mailboxes import MailboxEvent, Position
 from subscriptions.realtime.replay import sort_replay
 
 KINDS = {"C": MessageCreated, "U": MessageUpdated, "R": MessageRecalled}
 START = Position("epoch", 100)
 
 
-def logged(*events: str) -> list[Delivered]:
+def logged(*events: str) -> list[MailboxEvent]:
     """Return events such as C5, a creation, in the order of the log."""
     items = []
     for tick, event in enumerate(events, start=101):
         seq = int(event[1:])
         message = Message(MessageId(seq), ConversationId("g_1"), UserId("a"), MessageKind.TEXT, "text", seq)
-        items.append(Delivered(Position("epoch", tick), KINDS[event[0]](message)))
+        items.append(MailboxEvent(Position("epoch", tick), KINDS[event[0]](message)))
     return items
 
 
-def spelt(items: list[Delivered]) -> list[str]:
+def spelt(items: list[MailboxEvent]) -> list[str]:
     letters = {kind: letter for letter, kind in KINDS.items()}
     return [f"{letters[type(item.event)]}{item.event.message.seq}" for item in items]  # type: ignore[index, union-attr]
 

@@ -1,4 +1,4 @@
-"""Groups that end while they are in use: unread counts, in-flight messages and devices. Also deleteConversation for other conversations."""
+"""Groups that end while they are in use, and deleteConversation for conversations that are no group."""
 
 from __future__ import annotations
 
@@ -80,7 +80,13 @@ async def test_messages_sent_during_the_end_are_stored_or_refused(
             for user in users:
                 assert (await api.own_session(user, group))["status"] == "INVALID"
                 assert (await other_api.sessions(user), await other_api.total_unread(user)) == ([], 0)
-                history = (await api.data(user, "query ($id: ID!) { messages(conversationId: $id, first: 100) { edges { node { seq } } } }", id=group))["messages"]  # fmt: skip
+                history = (
+                    await api.data(
+                        user,
+                        "query ($id: ID!) { messages(conversationId: $id, first: 100) { edges { node { seq } } } }",
+                        id=group,
+                    )
+                )["messages"]
                 if end is ENDS["dismissed"]:
                     assert history is None
                 else:

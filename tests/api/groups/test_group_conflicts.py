@@ -182,7 +182,7 @@ async def run_concurrently(
 async def check_state(
     processes: tuple[Api, ...], deployments: Deployments, case_: ConflictGroup
 ) -> tuple[str, dict[str, Json]]:
-    """Return the state of the group, after checking that it is valid, and the same at all processes and after a cache loss."""
+    """Return the state of the group. Check that it is valid, the same at all processes, and the same after a loss."""
     views = await read_as_users(processes[0], case_.users, case_.group)
     state = check_group_state(views)
     for process in processes[1:]:

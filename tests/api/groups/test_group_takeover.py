@@ -14,6 +14,7 @@ from store.redis.cache import Call
 from tests.api.client import LIVE_SESSIONS, TIMEOUT_SECONDS, Api
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.events import current_cursor, read_missed_events
+from tests.api.paused_step import PausedStep
 from tests.api.revisions import ALL_PARTITIONS
 
 
@@ -96,18 +97,17 @@ async def test_a_message_overtaking_an_invitation_is_unread_for_the_new_member(
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.total_unread(dave)
-    reached, may_commit, delivery = asyncio.Event(), asyncio.Event(), api.services.app.delivery
+    delivery = api.services.app.delivery
     commit = delivery.commit_stage._commit_change
 
-    async def commit_later(message: Any) -> None:
-        reached.set()
-        await may_commit.wait()
+    async def commit_and_evict(message: Any) -> None:
         await commit(message)
         await evict_conversation(api, group)
 
-    monkeypatch.setattr(delivery.commit_stage, "_commit_change", commit_later)
+    monkeypatch.setattr(delivery.commit_stage, "_commit_change", commit_and_evict)
+    paused = PausedStep(delivery.commit_stage, "_commit_change", monkeypatch)
     invitation = asyncio.create_task(api.invite(alice, group, dave))
-    await reached.wait()
+    await paused.reached.wait()
     await api.send(bob, group, "hello, Dave")
     await api.total_unread(dave)
     fan_out = delivery.fanout_stage._fan_out
@@ -117,7 +117,7 @@ async def test_a_message_overtaking_an_invitation_is_unread_for_the_new_member(
         await fan_out(batch)
 
     monkeypatch.setattr(delivery.fanout_stage, "_fan_out", evict_and_fan_out)
-    may_commit.set()
+    paused.resume.set()
     await invitation
     await api.wait_until_idle()
     session = await api.own_session(dave, group)
@@ -129,17 +129,9 @@ async def test_a_joining_member_can_write_and_be_mentioned_once_joined(
 ) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
-    reached, may_commit, delivery = asyncio.Event(), asyncio.Event(), api.services.app.delivery
-    commit = delivery.commit_stage._commit_change
-
-    async def commit_later(message: Any) -> None:
-        reached.set()
-        await may_commit.wait()
-        await commit(message)
-
-    monkeypatch.setattr(delivery.commit_stage, "_commit_change", commit_later)
+    paused = PausedStep(api.services.app.delivery.commit_stage, "_commit_change", monkeypatch)
     invitation = asyncio.create_task(api.invite(alice, group, dave))
-    await reached.wait()
+    await paused.reached.wait()
     await api.send(bob, group, "to the members")
     sends = [
         asyncio.create_task(api.send(bob, group, "to Dave", mentions=[dave])),
@@ -147,7 +139,7 @@ async def test_a_joining_member_can_write_and_be_mentioned_once_joined(
     ]
     await asyncio.sleep(0.1)
     assert not any(task.done() for task in sends)
-    may_commit.set()
+    paused.resume.set()
     await invitation
     await sends[0]
     own_seq = (await sends[1])["message"]["seq"]

@@ -18,7 +18,8 @@ GROUP = """query ($id: ID!) { group(id: $id) {
     members { edges { node { role joinedAt user { id } } } } } }"""
 MY_GROUPS = """query ($first: Int = 50, $after: String) { myGroups(first: $first, after: $after) {
     pageInfo { hasNextPage hasPreviousPage startCursor endCursor } edges { cursor node { id name } } } }"""
-MEMBERS = """query ($id: ID!, $first: Int = 50, $after: String) { group(id: $id) { members(first: $first, after: $after) {
+MEMBERS = """query ($id: ID!, $first: Int = 50, $after: String) { group(id: $id) { members(first: $first,
+        after: $after) {
     pageInfo { hasNextPage hasPreviousPage startCursor endCursor } edges { cursor node { role user { id } } } } } }"""
 
 

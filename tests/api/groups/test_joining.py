@@ -92,7 +92,10 @@ async def test_cursors_of_invisible_messages_give_no_access(api: Api) -> None:
     group = await api.create_group(alice, bob, carol)
     for number in range(3):
         await api.send(alice, group, f"secret {number}")
-    query = "query ($id: ID!, $at: String) { messages(conversationId: $id, first: 100, after: $at) { edges { cursor node { seq } } } }"
+    query = (
+        "query ($id: ID!, $at: String) { messages(conversationId: $id, first: 100, after: $at) { "
+        "edges { cursor node { seq } } } }"
+    )
     cursor = (await api.data(alice, query, id=group))["messages"]["edges"][0]["cursor"]
     await api.invite(bob, group, dave)
     edges = (await api.data(dave, query, id=group, at=cursor))["messages"]["edges"]

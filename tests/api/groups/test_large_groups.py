@@ -66,7 +66,7 @@ async def test_the_first_recipients_do_not_depend_on_the_sender(
 async def test_recipients_of_later_slices_receive_messages_in_order(
     large_group: LargeGroup, api: Api, held_queue: HeldLargeGroupQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each message counts its recipients from its sender on, so the slices of two messages end at different recipients."""
+    """Each message counts its recipients from its sender on, so the slices of two messages end at different ones."""
     monkeypatch.setattr(large_group_stage, "_SLICE", 100)
     early, late = large_group.members[0], large_group.members[-1]
     # The last recipient of the first slice and the first one of the next, for both senders.

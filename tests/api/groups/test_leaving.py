@@ -227,7 +227,12 @@ async def test_a_former_member_resumes_with_the_messages_before_the_departure(ap
     for arguments in ({}, {"id": group}):
         events = await read_missed_events(api, bob, cursor, **arguments)
         assert [event["message"]["content"] for event in events] == ["missed 1", "missed 2"]
-    resumed = await api.subscribe(bob, "subscription ($id: ID, $since: Cursor) { messageEvents(since: $since, conversationId: $id) { __typename } }", since=cursor, id=group)  # fmt: skip
+    resumed = await api.subscribe(
+        bob,
+        "subscription ($id: ID, $since: Cursor) { messageEvents(since: $since, conversationId: $id) { __typename } }",
+        since=cursor,
+        id=group,
+    )
     assert [event["__typename"] for event in await resumed.take(3)] == ["MessageCreated", "MessageCreated", "CaughtUp"]
     await api.send(alice, group, "still without")
     await resumed.expect_no_event(0.05)

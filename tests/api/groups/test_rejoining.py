@@ -1,10 +1,9 @@
-"""Members who left and joined again: visible ranges, history visibility, and that the loss of the cache changes nothing."""
+"""Members who left and joined again: visible ranges, history visibility, and survival of a cache loss."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -13,10 +12,14 @@ from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import ApiDevice
 from tests.api.groups.departures import DEPARTURES, Departure, both_departures, create_group_with_messages, read_seqs
 from tests.api.json_differences import differences
+from tests.api.paused_step import PausedStep
 from tests.clock import ManualClock
 
 INTERVALS = [(1, 3), (6, 9), (12, None)]
-"""bob's membership intervals in the group of `create_rejoined_group`: he joins at 6 and 12; 4 and 10 announce his departures."""
+"""bob's membership intervals in the group of `create_rejoined_group`.
+
+He joins at 6 and 12; the SYSTEM messages 4 and 10 announce his departures.
+"""
 
 
 async def create_rejoined_group(api: Api, **fields: object) -> tuple[str, str, str, str]:
@@ -307,19 +310,11 @@ async def test_an_earlier_message_committed_after_a_join_changes_nothing(
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.total_unread(dave)
-    reached, may_commit, delivery = asyncio.Event(), asyncio.Event(), api.services.app.delivery
-    commit = delivery.commit_stage._commit_messages
-
-    async def commit_later(batch: Any) -> None:
-        reached.set()
-        await may_commit.wait()
-        await commit(batch)
-
-    monkeypatch.setattr(delivery.commit_stage, "_commit_messages", commit_later)
+    paused = PausedStep(api.services.app.delivery.commit_stage, "_commit_messages", monkeypatch)
     sends = asyncio.create_task(api.send(carol, group, "before Dave"))
-    await reached.wait()
+    await paused.reached.wait()
     await api.invite(alice, group, dave)
-    may_commit.set()
+    paused.resume.set()
     assert (await sends)["message"]["seq"] == 1
     await api.wait_until_idle()
     before = await api.own_session(dave, group)

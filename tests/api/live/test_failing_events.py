@@ -1,4 +1,4 @@
-"""Subscriptions whose events cannot be rendered: the error that subscribers receive, and that others are not affected."""
+"""Subscriptions whose events cannot be rendered: the error for their subscribers; others are not affected."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ _names = itertools.count()
 
 def unique_subscription() -> str:
     """Return a subscription to messages whose rendering needs a read, with a selection that no other test uses."""
-    return f"subscription {{ messageEvents {{ ... on MessageCreated {{ own{next(_names)}: cursor message {{ sender {{ displayName }} }} }} }} }}"
+    return (
+        f"subscription {{ messageEvents {{ ... on MessageCreated {{ own{next(_names)}: cursor "
+        f"message {{ sender {{ displayName }} }} }} }} }}"
+    )
 
 
 async def start_subscription(api: Api, user: str, query: str, **variables: Any) -> EventStream:

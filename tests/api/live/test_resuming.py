@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -11,6 +10,7 @@ from store.base.ids import UserId
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.events import read_missed_events
+from tests.api.paused_step import PausedStep
 from tests.api.session_calls import SESSIONS
 from tests.clock import ManualClock
 
@@ -141,22 +141,13 @@ async def test_many_sessions_catch_up_in_several_events(api: Api, start: str) ->
 async def send_out_of_order(
     api: Api, other_api: Api, to: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch, *, seq: int = 1
 ) -> None:
-    """Send a message through a process whose commit is slow, and a second one through another process that commits first."""
-    commits = api.services.app.store.commits
-    has_begun, may_commit = asyncio.Event(), asyncio.Event()
-    commit = commits.commit
-
-    async def delayed_commit(*batch: Any, **options: Any) -> Any:
-        has_begun.set()
-        await may_commit.wait()
-        return await commit(*batch, **options)
-
-    monkeypatch.setattr(commits, "commit", delayed_commit)
+    """Send a message through a process whose commit is slow; a second one, through another process, commits first."""
+    paused = PausedStep(api.services.app.store.commits, "commit", monkeypatch)
     async with asyncio.TaskGroup() as tasks:
         slow_send = tasks.create_task(api.send(first, to, "first"))
-        await has_begun.wait()
+        await paused.reached.wait()
         assert (await other_api.send(second, to, "second"))["message"]["seq"] == seq + 1
-        may_commit.set()
+        paused.resume.set()
         assert (await slow_send)["message"]["seq"] == seq
     monkeypatch.undo()
     await api.wait_until_idle()

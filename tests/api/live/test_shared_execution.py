@@ -20,7 +20,8 @@ _names = itertools.count()
 def unique_subscription(fields: str) -> str:
     """Return a subscription with a selection that no other test uses."""
     return f"""subscription ($since: Cursor, $with: Boolean = true) {{ messageEvents(since: $since) {{ __typename
-        ... on MessageCreated {{ cursor message {{ own{next(_names)}: id @include(if: $with) {fields} }} }} ... on CaughtUp {{ cursor reset }} }} }}"""
+        ... on MessageCreated {{ cursor message {{ own{next(_names)}: id @include(if: $with) {fields} }} }} ...
+        on CaughtUp {{ cursor reset }} }} }}"""
 
 
 class ExecutionCounter:

@@ -1,4 +1,4 @@
-"""editMessage: content, quotes, the session it moves, and the events of edits. Rules shared with recallMessage: test_revising.py."""
+"""editMessage: content, quotes, sessions and events. Rules shared with recallMessage: test_revising.py."""
 
 from __future__ import annotations
 

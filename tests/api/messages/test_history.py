@@ -158,7 +158,8 @@ async def test_a_group_without_messages_has_an_empty_history(process: Api) -> No
 async def test_a_message_is_the_same_in_every_query(history: GroupHistory) -> None:
     page = await history.page(history.erin, last=1)
     message = page["edges"][0]["node"]
-    query = f"""query ($id: ID!) {{ message(id: $id) {{ {MESSAGE} }} node(id: $id) {{ __typename ... on Message {{ {MESSAGE} }} }} }}"""
+    query = f"""query ($id: ID!) {{ message(id: $id) {{ {MESSAGE} }}
+        node(id: $id) {{ __typename ... on Message {{ {MESSAGE} }} }} }}"""
     data = await history.api.data(history.erin, query, id=message["id"])
     assert data["message"] == message
     assert data["node"] == message | {"__typename": "Message"}

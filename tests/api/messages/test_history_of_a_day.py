@@ -33,7 +33,7 @@ BUCKET = 32
 """Places per bucket. So few that a day fills many buckets, and a gap leaves some empty."""
 
 TURNS = {"member": 3, "former": 4}
-"""Users who join and leave, and how often within a part of the day. One is in the group at the end, the other is not."""
+"""Users who join and leave, and how often within a part of the day. `member` is in the group at the end."""
 
 RESTLESS = {"restless member": 50, "restless former": 50}
 """Users whose membership rows in MongoDB get this many membership intervals."""

@@ -16,6 +16,7 @@ from store.sessions.apply_results import NOT_CACHED
 from subscriptions.delivery.in_flight_messages import Sent
 from tests.api.client import TIMEOUT_SECONDS, Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.paused_step import PausedStep
 from tests.clock import ManualClock
 
 CONFLICT = Refusal("IDEMPOTENCY_CONFLICT", "idempotencyKey")
@@ -119,19 +120,11 @@ async def test_a_delayed_first_request_takes_no_second_place(
 ) -> None:
     monkeypatch.setattr("resolvers.messages.idempotency._UNRESERVED_PATIENCE_SECONDS", 0.0)
     alice, bob = await api.create_users("alice", "bob")
-    outbox = api.services.app.store.outbox
-    reserve, reserving, may_reserve = outbox.reserve, asyncio.Event(), asyncio.Event()
-
-    async def wait_and_reserve(*args: Any, **options: Any) -> Any:
-        reserving.set()
-        await may_reserve.wait()
-        return await reserve(*args, **options)
-
-    monkeypatch.setattr(outbox, "reserve", wait_and_reserve)
+    paused = PausedStep(api.services.app.store.outbox, "reserve", monkeypatch, once=True)
     first = asyncio.create_task(api.send(alice, bob, "same", idempotencyKey="k"))
-    await reserving.wait()
+    await paused.reached.wait()
     second = await other_api.send(alice, bob, "same", idempotencyKey="k")
-    may_reserve.set()
+    paused.resume.set()
     assert (await first)["message"] == second["message"]
     assert await api.total_unread(bob) == 1
     after = await api.send(alice, bob, "next")

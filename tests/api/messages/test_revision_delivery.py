@@ -1,4 +1,4 @@
-"""Edits and recalls during the delivery of their message, in large groups, and after the death of the server that began them."""
+"""Edits and recalls during the delivery of their message, in large groups, and after their server's death."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from store.redis.cache import Call
 from tests.api.client import RECALL, TIMEOUT_SECONDS, Api, private_id, wait_until
 from tests.api.conftest import Deployments, HeldLargeGroupQueue, OpenApi
 from tests.api.events import current_cursor, read_missed_events
-from tests.api.revisions import ALL_PARTITIONS, PausedRevisions, count_outbox_entries, read_everywhere
+from tests.api.paused_step import PausedStep
+from tests.api.revisions import ALL_PARTITIONS, count_outbox_entries, read_everywhere
 
 
 async def test_a_revision_waits_until_its_message_is_delivered(api: Api, held_queue: HeldLargeGroupQueue) -> None:
@@ -193,7 +194,7 @@ async def test_a_revision_finished_by_another_server_is_not_sent_twice(
     sent = (await api.send(alice, bob, "before"))["message"]["id"]
     await api.wait_until_idle()
     device = await api.listen(bob)
-    paused = PausedRevisions(api, monkeypatch, "_begin")
+    paused = PausedStep(api.services.app.revisions, "_begin", monkeypatch)
     recall = asyncio.create_task(api.recall(alice, sent))
     await paused.reached.wait()
     # Its own server leaves the revision alone; another server takes it for abandoned.
@@ -232,7 +233,7 @@ async def test_a_revision_continues_when_its_caller_disconnects(api: Api, monkey
     sent = (await api.send(alice, bob))["message"]["id"]
     await api.wait_until_idle()
     device = await api.listen(bob)
-    paused = PausedRevisions(api, monkeypatch, "_begin")
+    paused = PausedStep(api.services.app.revisions, "_begin", monkeypatch)
     recall = asyncio.create_task(api.recall(alice, sent))
     await paused.reached.wait()
     recall.cancel()

@@ -14,7 +14,8 @@ from store.redis.cache import Call
 from tests.api.client import EDIT, LIVE_MESSAGES, RECALL, Api, Json, Subscriber, gather_all, private_id
 from tests.api.device import ApiDevice
 from tests.api.events import current_cursor, read_missed_events
-from tests.api.revisions import PausedRevisions, count_outbox_entries, read_everywhere
+from tests.api.paused_step import PausedStep
+from tests.api.revisions import count_outbox_entries, read_everywhere
 
 
 async def read_events(subscribers: Sequence[Subscriber], is_last: Callable[[list[Json]], bool]) -> list[list[Json]]:
@@ -100,7 +101,7 @@ async def test_an_edit_sent_after_a_later_recall_shows_no_content(
     sent = (await api.send(alice, bob, "secret"))["message"]
     await api.wait_until_idle()
     listeners = [await process.listen(user) for process in (api, other_api) for user in (alice, bob)]
-    paused = PausedRevisions(api, monkeypatch, step)
+    paused = PausedStep(api.services.app.revisions, step, monkeypatch)
     editing = asyncio.create_task(api.edit(alice, sent["id"], "secret, edited"))
     await paused.reached.wait()
     recalled = await other_api.recall(alice, sent["id"])
@@ -129,7 +130,7 @@ async def test_an_edit_sent_after_a_later_edit_shows_the_later_content(
     sent = (await api.send(alice, bob, "0"))["message"]
     await api.wait_until_idle()
     listeners = [await process.listen(bob) for process in (api, other_api)]
-    paused = PausedRevisions(api, monkeypatch, step)
+    paused = PausedStep(api.services.app.revisions, step, monkeypatch)
     first = asyncio.create_task(api.edit(alice, sent["id"], "1"))
     await paused.reached.wait()
     second = await other_api.edit(alice, sent["id"], "2")

@@ -1,4 +1,4 @@
-"""ackDelivered: the delivered position, and the receipts that it causes. Rules shared with markRead: test_reported_positions.py."""
+"""ackDelivered: the delivered position and its receipts. Rules shared with markRead: test_reported_positions.py."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, Api, Refusal, private
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import ApiDevice
 from tests.api.events import current_cursor
+from tests.api.paused_step import PausedStep
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
 from tests.api.session_calls import ACK
 
@@ -177,21 +178,12 @@ async def test_devices_that_apply_receipts_match_a_fresh_client(api: Api) -> Non
 async def test_a_message_is_not_delivered_before_it_is_durable(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
-    reserved, may_commit, delivery = asyncio.Event(), asyncio.Event(), api.services.app.delivery
-    commit = delivery.commit_stage._commit_messages
-
-    async def commit_later(batch: Any) -> None:
-        monkeypatch.setattr(delivery.commit_stage, "_commit_messages", commit)
-        reserved.set()
-        await may_commit.wait()
-        await commit(batch)
-
-    monkeypatch.setattr(delivery.commit_stage, "_commit_messages", commit_later)
+    paused = PausedStep(api.services.app.delivery.commit_stage, "_commit_messages", monkeypatch, once=True)
     first_send = asyncio.create_task(api.send(alice, group, "delayed"))
-    await reserved.wait()
+    await paused.reached.wait()
     assert (await api.send(carol, group, "committed first"))["message"]["seq"] == 2
     assert (await api.ack(bob, group, 1))["deliveredSeq"] == 0
-    may_commit.set()
+    paused.resume.set()
     await first_send
     assert (await api.own_session(bob, group))["deliveredSeq"] == 0
     assert (await api.ack(bob, group, 1))["deliveredSeq"] == 1

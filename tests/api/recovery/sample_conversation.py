@@ -37,7 +37,7 @@ def expected_unread(messages: Sequence[Json], user: str, read_seq: int) -> int:
 
 
 async def check_counts(api: Api, conversation: str, users: Iterable[str]) -> None:
-    """Check that every user's unread count equals the number of unread messages, and writeSeq that of the newest message."""
+    """Check that unread counts equal the number of unread messages, and writeSeq the newest message's seq."""
     for user in users:
         messages = await api.history(user, conversation)
         session = await api.session(user, conversation)

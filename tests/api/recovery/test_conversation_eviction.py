@@ -19,7 +19,10 @@ from tests.api.client import (
 from tests.api.recovery.sample_conversation import GROUP, KEYS, SampleConversation, check_counts, evict
 from tests.api.session_calls import MARK_READ, SESSION
 
-CONVERSATION = f"query ($id: ID!) {{ conversation(id: $id) {{ __typename id title lastMessage {{ {MESSAGE} }} session {{ {SESSION} }} }} }}"
+CONVERSATION = (
+    f"query ($id: ID!) {{ conversation(id: $id) {{ __typename id title lastMessage {{ {MESSAGE} "
+    f"}} session {{ {SESSION} }} }} }}"
+)
 ONE_SESSION = f"query ($id: ID!) {{ session(conversationId: $id) {{ {SESSION} }} }}"
 LIST = f"{{ sessions(first: 50) {{ totalUnread edges {{ node {{ {SESSION} }} }} }} }}"
 READS = {"messages": HISTORY, "conversation": CONVERSATION, "group": GROUP, "session": ONE_SESSION, "sessions": LIST}

@@ -1,4 +1,4 @@
-"""Redis evicts keys of a conversation while messages have a place and are not durable: no place and no count is lost."""
+"""Redis evicts keys of a conversation while messages are in flight: no place and no count is lost."""
 
 from __future__ import annotations
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from tests.api.client import Api, private_id
+from tests.api.paused_step import PausedStep
 
 
 async def test_resending_a_stored_message_returns_a_session_that_includes_it(
@@ -17,17 +17,9 @@ async def test_resending_a_stored_message_returns_a_session_that_includes_it(
     await api.send(bob, alice, "first")
     await api.wait_until_idle()
 
-    delivery, may_continue = api.services.app.delivery, asyncio.Event()
-    fan_out = delivery.fanout_stage._fan_out
-
-    async def fan_out_later(batch: Any) -> None:
-        await may_continue.wait()
-        await fan_out(batch)
-
-    monkeypatch.setattr(delivery.fanout_stage, "_fan_out", fan_out_later)
+    paused = PausedStep(api.services.app.delivery.fanout_stage, "_fan_out", monkeypatch)
     first_send = asyncio.create_task(api.send(alice, bob, "second", idempotencyKey="k"))
-    while api.database["messages"].count_documents({}) < 2:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await paused.reached.wait()
     try:
         repeated = await other_api.send(alice, bob, "second", idempotencyKey="k")
         assert (repeated["replayed"], repeated["message"]["seq"]) == (True, 2)
@@ -36,7 +28,7 @@ async def test_resending_a_stored_message_returns_a_session_that_includes_it(
         assert session == await other_api.session(alice, private_id(alice, bob))
         assert await other_api.total_unread(bob) == 1
     finally:
-        may_continue.set()
+        paused.resume.set()
     # The first server was only slow and fans the message out again: nothing is counted twice.
     assert (await first_send)["message"] == repeated["message"]
     await api.wait_until_idle()

@@ -45,7 +45,7 @@ async def create_busy_user(api: Api) -> list[str]:
 
 
 async def read_everything(api: Api, user: str) -> Json:
-    """Return everything that the user can read, except activeTs: recent changes may move again when the state is loaded."""
+    """Return everything that the user can read, except activeTs: recent changes may move again after a load."""
     data = await api.data(user, EVERYTHING)
     for session in [edge["node"] for name in ("main", "category", "shop") for edge in data[name]["edges"]]:
         del session["activeTs"]

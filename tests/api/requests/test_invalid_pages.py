@@ -11,12 +11,27 @@ from store.base.ids import UserId
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal
 
 FORWARD = {
-    "sessions": "query ($id: ID, $size: Int, $at: String) { sessions(first: $size, after: $at) { cursor } x: node(id: $id) { id } }",
-    "messages": "query ($id: ID!, $size: Int, $at: String) { messages(conversationId: $id, first: $size, after: $at) { edges { cursor } } }",
-    "myGroups": "query ($id: ID, $size: Int, $at: String) { myGroups(first: $size, after: $at) { edges { cursor } } x: node(id: $id) { id } }",
-    "members": "query ($id: ID!, $size: Int, $at: String) { group(id: $id) { members(first: $size, after: $at) { edges { cursor } } } }",
+    "sessions": (
+        "query ($id: ID, $size: Int, $at: String) { sessions(first: $size, after: $at) { cursor } "
+        "x: node(id: $id) { id } }"
+    ),
+    "messages": (
+        "query ($id: ID!, $size: Int, $at: String) { messages(conversationId: $id, first: $size, "
+        "after: $at) { edges { cursor } } }"
+    ),
+    "myGroups": (
+        "query ($id: ID, $size: Int, $at: String) { myGroups(first: $size, after: $at) { edges { "
+        "cursor } } x: node(id: $id) { id } }"
+    ),
+    "members": (
+        "query ($id: ID!, $size: Int, $at: String) { group(id: $id) { members(first: $size, after: "
+        "$at) { edges { cursor } } } }"
+    ),
 }
-BACKWARD = "query ($id: ID!, $size: Int, $at: String) { messages(conversationId: $id, last: $size, before: $at) { edges { cursor } } }"
+BACKWARD = (
+    "query ($id: ID!, $size: Int, $at: String) { messages(conversationId: $id, last: $size, "
+    "before: $at) { edges { cursor } } }"
+)
 FORWARD = {name: query.replace("$id: ID,", "$id: ID!,") for name, query in FORWARD.items()}
 SYNC_SIZE = "query ($id: ID!, $size: Int) { syncSessions(first: $size) { cursor } x: node(id: $id) { id } }"
 

@@ -26,13 +26,14 @@ CONVERSATION_BY_ID = """query ($id: ID!) {
     session(conversationId: $id) { id } messages(conversationId: $id) { edges { cursor } } }"""
 MESSAGE_BY_ID = "query ($id: ID!) { node(id: $id) { id } message(id: $id) { id } }"
 SESSION_BY_ID = "query ($id: ID!) { node(id: $id) { id } session(conversationId: $id) { id } }"
-NODE_BY_ID = """query ($id: ID!) { node(id: $id) { __typename id ... on Conversation { title lastMessage { id } session { id } }
+NODE_BY_ID = """query ($id: ID!) { node(id: $id) { __typename id ... on Conversation { title lastMessage { id }
+        session { id } }
     ... on PrivateConversation { peer { id } } ... on Group { owner { id } } } }"""
 
 
 @dataclass(frozen=True)
 class IsolatedUsers:
-    """alice and bob have a conversation, and a group with carol. mallory is in neither and has conversations of his own."""
+    """alice and bob have a conversation, and a group with carol. mallory is in neither of them."""
 
     api: Api
     alice: str

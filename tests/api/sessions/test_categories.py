@@ -253,7 +253,8 @@ def owner_of_thousand(process: Api, deployments: Deployments) -> Owner:
     return owner
 
 
-SHORT_ASSIGN = """mutation ($ids: [ID!]!, $category: ID) { assignCategory(conversationIds: $ids, categoryId: $category) {
+SHORT_ASSIGN = """mutation ($ids: [ID!]!, $category: ID) { assignCategory(conversationIds: $ids, categoryId:
+        $category) {
     id categoryId activeTs } }"""
 SHORT_LIVE_SESSIONS = (
     """subscription { syncSession { reason hasMore reset totalUnread cursor sessions { id categoryId } } }"""

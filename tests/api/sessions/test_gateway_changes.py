@@ -1,4 +1,4 @@
-"""Changes of a gateway, the session of a subBiz: muting, pinning, reading it, and its state when no session is behind it."""
+"""Changes of a gateway: muting, pinning and reading it, and its state when no session is behind it."""
 
 from __future__ import annotations
 

@@ -204,7 +204,10 @@ async def test_a_cursor_of_another_list_is_refused(api: Api, cursor_owner: str) 
     alice, others, _ = await create_shop_conversations(api, 2, 0)
     for other in others:
         await api.send(other, alice)
-    query = "query ($first: Int, $after: String, $subBiz: String) { sessions(first: $first, after: $after, subBiz: $subBiz) { pageInfo { endCursor } } }"
+    query = (
+        "query ($first: Int, $after: String, $subBiz: String) { sessions(first: $first, after: "
+        "$after, subBiz: $subBiz) { pageInfo { endCursor } } }"
+    )
     cursor = (await api.data(alice, query, first=1))["sessions"]["pageInfo"]["endCursor"]
     request = (alice, "shop") if cursor_owner == "another list" else (others[0], None)
     refusal = await api.expect_refusal(request[0], query, first=1, after=cursor, subBiz=request[1])
