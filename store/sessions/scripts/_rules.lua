@@ -1,5 +1,5 @@
--- Rules that the fast path and the general code share. Everything here is cheap to define: it goes before every script.
--- Constants for fields (WRITE_SEQ, ...) and limits (LOG_LENGTH, ...): store/sessions/script_constants.py.
+-- Rules that the fast path and the general code share. Names in capitals that no script defines stand for literals:
+-- fields (WRITE_SEQ, ...) and limits (LOG_LENGTH, ...) of store/sessions/script_constants.py.
 
 -- Returns the countable messages after those that were read or deleted, for a valid session.
 local function count_unread(n, read_n, deleted_n)
