@@ -14,27 +14,25 @@ from pathlib import Path
 
 from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
-from store.sessions.script_constants import fast_path_constants, script_constants
+from store.sessions.script_constants import fast_path_functions, record_functions, script_literals
 
 GENERATED: Mapping[str, Callable[[], str]] = {
-    "_fast_path_constants": fast_path_constants,
-    "_constants": script_constants,
+    "_fast_path_functions": fast_path_functions,
+    "_record_functions": record_functions,
 }
 """Functions that generate Lua text, by the name that `_INCLUDES` uses."""
 
-LITERALS: Mapping[str, str] = lua_literals()
-"""Names that scripts use for stored field names.
+LITERALS: Mapping[str, Mapping[str, str]] = {"conversations": lua_literals(), "sessions": script_literals()}
+"""Names that the scripts of a package use for stored field names and other constants.
 
-They are replaced by their literals when scripts are read: a constant would cost time at each call.
+They are replaced by their literals when scripts are read: a local variable would cost time at each call.
 """
-
-_LITERAL = re.compile(rf"\b(?:{'|'.join(LITERALS)})\b")
 
 _FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
-_FAST_PATH = ("_not_cached", "_fast_path_constants", "_rules", "_fast_path")
-_USER_FUNCTIONS = ("_constants", "_user", "_sessions")
-_USER = ("_fast_path_constants", "_rules", *_USER_FUNCTIONS)
+_FAST_PATH = ("_not_cached", "_fast_path_functions", "_rules", "_fast_path")
+_USER_FUNCTIONS = ("_record_functions", "_user", "_sessions")
+_USER = ("_rules", *_USER_FUNCTIONS)
 _CONVERSATION = ("_conversation",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
@@ -79,12 +77,18 @@ def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     guard = (_CLUSTER_GUARD,) if for_cluster else ()
     scripts = {}
     for name, includes in _INCLUDES.items():
-        text = "".join(_text(part) for part in (*guard, *includes, name))
-        source = _LITERAL.sub(lambda match: LITERALS[match[0]], text)
+        source = "".join(_text(part) for part in (*guard, *includes, name))
         scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())
     return scripts
 
 
 def _text(name: str) -> str:
-    generated = GENERATED.get(name)
-    return generated() if generated is not None else _FILES[name].read_text()
+    if name in GENERATED:
+        return _with_literals(GENERATED[name](), "sessions")
+    path = _FILES[name]
+    return _with_literals(path.read_text(), path.parents[1].name)
+
+
+def _with_literals(text: str, package: str) -> str:
+    literals = LITERALS.get(package)
+    return re.sub(r"\b[A-Z][A-Z_]*\b", lambda word: literals.get(word[0], word[0]), text) if literals else text

@@ -30,28 +30,41 @@ class Settings(BaseSettings):
     mongo_url: Annotated[str, AfterValidator(check.check_mongo_url)] = Field(
         "mongodb://127.0.0.1:27017/?replicaSet=rs0", repr=False
     )
+    """A replica set, or the mongos of a sharded cluster."""
     mongo_database: Annotated[str, AfterValidator(check.check_database_name)] = "confab"
+    """Database that holds all collections."""
     mongo_driver: Literal["pymongo", "motor"] = "pymongo"
+    """Driver for MongoDB: PyMongo's async client, or Motor."""
     redis_url: Annotated[str, AfterValidator(check.check_redis_url)] = Field("redis://127.0.0.1:6379/0", repr=False)
+    """A Redis or Valkey, or a cluster of them (`redis+cluster://host:port,host:port`)."""
     redis_prefix: Annotated[str, AfterValidator(check.check_key_prefix)] = ""
+    """Goes before all names of Redis keys and channels."""
     data_center: int = Field(0, ge=0, le=31)
+    """Part of all message ids. Processes of different data centers never make the same id."""
     migrate: bool = True
     """Servers migrate stored data to the newest version in the background. If false, run `confab migrate --run`."""
 
     # Address
     host: str = Field("127.0.0.1", min_length=1)
+    """Address to listen on."""
     port: int = Field(8000, ge=1, le=65535)
+    """Port to listen on."""
     keep_alive_seconds: int = Field(75, ge=1, le=3600)
     """Time that an idle HTTP connection stays open. Must be longer than the idle timeout of the proxy in front."""
 
     # Tokens
     jwt_secret: Annotated[SecretStr, AfterValidator(check.check_secret)] | None = None
+    """HS256 secret of at least 32 bytes. Alternative: a key set."""
     jwt_secret_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
     """File that contains `jwt_secret`, for secrets mounted as files. Surrounding white space is ignored."""
     jwks_url: Annotated[str, AfterValidator(check.check_jwks_url)] | None = None
+    """Address of the JWK set with the public keys of the identity provider."""
     jwks_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
+    """File with a JWK set, instead of `jwks_url`."""
     jwt_audience: str | None = None
+    """Value that the `aud` claim of tokens must contain. None: not checked."""
     jwt_issuer: str | None = None
+    """Value of the `iss` claim of tokens. None: not checked."""
 
     # Browsers
     cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(check.parse_origins)] = ()
@@ -72,9 +85,13 @@ class Settings(BaseSettings):
     operations_only: bool = False
     """Refuse operations that are not in `operations_file`."""
     max_body_bytes: int = Field(1_048_576, ge=1024, le=67_108_864)
+    """Largest body of a request over HTTP."""
     max_query_depth: int = Field(15, ge=1, le=1000)
+    """Deepest nesting of fields in an operation."""
     max_query_aliases: int = Field(30, ge=0, le=10_000)
+    """Most aliases in an operation."""
     max_query_cost: int = Field(10_000, ge=1, le=1_000_000_000)
+    """Most rows that an operation may lead to; pages inside pages multiply."""
     max_operations: int = Field(500, ge=1, le=100_000)
     """Operations that a process runs at once; fewer while it is overloaded. More are refused with UNAVAILABLE."""
     operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
@@ -84,6 +101,7 @@ class Settings(BaseSettings):
     ws_init_timeout_seconds: float = Field(10.0, gt=0, le=300)
     """Time limit for a client to send ConnectionInit."""
     ws_ping_interval_seconds: float = Field(25.0, gt=0, le=3600)
+    """Time between two pings to a client. A client without a sign of life within 15 s of a ping is disconnected."""
     ws_max_connections: int = Field(20_000, ge=1, le=1_000_000)
     """WebSockets that a process keeps open at once."""
     ws_max_connections_per_user: int = Field(100, ge=1, le=1_000_000)
@@ -113,6 +131,7 @@ class Settings(BaseSettings):
 
     # Product rules
     max_group_members: int = Field(5000, ge=3, le=1_000_000)
+    """Most members of a group."""
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """Time in which senders may recall their own messages."""
 
@@ -124,10 +143,13 @@ class Settings(BaseSettings):
     metrics_port: int | None = Field(None, ge=1, le=65535)
     """Port of /metrics for Prometheus. Without it there are no metrics."""
     metrics_host: str = Field("127.0.0.1", min_length=1)
+    """Address of the port for Prometheus."""
     metrics_port_count: int = Field(1, ge=1, le=256)
     """Number of ports from `metrics_port` on; each process takes one. Set by `confab serve --workers`."""
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(check.to_upper)] = "INFO"
+    """Least severe log events that are written."""
     log_format: Annotated[Literal["json", "console"], BeforeValidator(check.to_lower)] = "json"
+    """JSON lines, or text for people."""
     development: bool = False
     """Set by `confab dev`: accepts the development secret, and allows the demo data."""
 

@@ -1,7 +1,6 @@
 """Constants that the Lua scripts of this package take from Python: names and lists of fields, limits, frames.
 
-All of them are numbers, strings or functions, because a table costs time each time a script runs. Constants that the
-fast path does not need come after it.
+`store/scripts.py` replaces their names by literals, because a local variable costs time at each call.
 """
 
 from __future__ import annotations
@@ -40,23 +39,40 @@ MUTE_ENDED_ENTRY = '{"k":"s","r":"UNMUTE","c":%s}'
 """The log entry of mutes that ended, with the list of conversations: `SessionChanged.log_entry` writes the same."""
 
 
-def fast_path_constants() -> str:
-    """Return Lua text for the fast path and for everything after it: the form of records, and shared limits."""
+def script_literals() -> dict[str, str]:
+    """Return the Lua literal for each constant of the scripts: names of fields (WRITE_SEQ, ...), limits, forms, frames."""
     fixed = [field.stored for field in FIELDS if field.fixed]
-    form = ",".join(f'"{name}":%.0f' for name in fixed)
-    pattern = ",".join(f'"{name}":(%d+)' for name in fixed)
     peer = [Session.peer_read_seq.stored, Session.peer_delivered_seq.stored]
+    numbers = {
+        "LOG_LENGTH": LOG_LENGTH,
+        "IDLE_MS": IDLE_MS,
+        "TOUCH_INTERVAL_MS": TOUCH_INTERVAL_MS,
+        "PENDING_MS": PENDING_MS,
+        "QUEUE_MS": QUEUE_MS,
+        "PRIORITY_WEIGHT": PRIORITY_WEIGHT,
+        "MAX_UNREAD_MENTIONS": MAX_UNREAD_MENTIONS,
+    }
+    texts = {name.upper(): field.stored for name, field in NAMES.items()} | {
+        "SETTINGS": " ".join(field.stored for field in SETTINGS),
+        "FIXED_FIELDS": " ".join(fixed),
+        "FIXED_FORM": "{" + ",".join(f'"{name}":%.0f' for name in fixed),
+        "FIXED_PATTERN": "^{" + ",".join(f'"{name}":(%d+)' for name in fixed) + "(.*)}$",
+        "PEER_FORM": "".join(f',"{name}":%.0f' for name in peer),
+        "PEER_PATTERN": "^" + "".join(f',"{name}":(%d+)' for name in peer) + "(.*)$",
+        "HAS_MENTIONS": f'"{Session.mentions.stored}":',
+        "IS_MUTED": f'"{Session.muted.stored}":1',
+        "MESSAGE_PATTERN": MESSAGE_PATTERN,
+        "WAKE_UP_FRAME": WAKE_UP_FRAME,
+        "LOCK_GRANTED_FRAME": LOCK_GRANTED_FRAME,
+        "MUTE_ENDED_ENTRY": MUTE_ENDED_ENTRY,
+    }
+    return {name: str(value) for name, value in numbers.items()} | {name: f"'{text}'" for name, text in texts.items()}
+
+
+def fast_path_functions() -> str:
+    """Return the Lua function about fields that the fast path needs."""
     finds = "\n    or ".join(f"""find(rest, '"{field.stored}":', 1, true)""" for field in FIELDS if field.lists)
     return f"""\
-local LOG_LENGTH, IDLE_MS, TOUCH_INTERVAL_MS = {LOG_LENGTH}, {IDLE_MS}, {TOUCH_INTERVAL_MS}
-local PRIORITY_WEIGHT = {PRIORITY_WEIGHT}
-local MESSAGE_PATTERN = '{MESSAGE_PATTERN}'
-local FIXED_FORM = '{{{form}'
-local FIXED_PATTERN = '^{{{pattern}(.*)}}$'
-local PEER_FORM = '{"".join(f',"{name}":%.0f' for name in peer)}'
-local PEER_PATTERN = '^{"".join(f',"{name}":(%d+)' for name in peer)}(.*)$'
-local HAS_MENTIONS, IS_MUTED = '"{Session.mentions.stored}":', '"{Session.muted.stored}":1'
-
 -- Returns true if the rest of a record, after the fixed fields, decides about lists and counts.
 local function decides_lists(rest)
   local find = string.find
@@ -65,21 +81,12 @@ end
 """
 
 
-def script_constants() -> str:
-    """Return Lua text for the general code: the names of fields (WRITE_SEQ, ...) and lists of them, limits, frames."""
-    names = "\n".join(f"local {name.upper()} = '{field.stored}'" for name, field in NAMES.items())
+def record_functions() -> str:
+    """Return the Lua functions that make a record, and that encode what comes first in it."""
     fixed = [field for field in FIELDS if field.fixed]
     defaults = ", ".join(f"{field.stored} = {field.default}" for field in fixed)
     values = ", ".join(f"record.{field.stored}" for field in fixed)
     return f"""\
-{names}
-local FIXED_FIELDS = '{" ".join(field.stored for field in fixed)}'
-local SETTINGS = '{" ".join(field.stored for field in SETTINGS)}'
-local MAX_UNREAD_MENTIONS, PENDING_MS, QUEUE_MS = {MAX_UNREAD_MENTIONS}, {PENDING_MS}, {QUEUE_MS}
-local WAKE_UP_FRAME = '{WAKE_UP_FRAME}'
-local LOCK_GRANTED_FRAME = '{LOCK_GRANTED_FRAME}'
-local MUTE_ENDED_ENTRY = '{MUTE_ENDED_ENTRY}'
-
 local function new_record()
   return {{ {defaults} }}
 end

@@ -164,7 +164,7 @@ class Hub:
             self._check_for_missed(feed)
 
     async def end_mutes(self) -> None:
-        """End due mutes of users with connections here. Loading a user's state ends them and publishes the event."""
+        """End due mutes of users with connections here. Any script on the user's state ends them and logs the event."""
         now = self._clock.now_ms()
         due = []
         while self._mutes and self._mutes[0][0] <= now:

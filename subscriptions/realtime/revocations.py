@@ -29,7 +29,7 @@ CHECK_SECONDS = 30.0
 _FRAME = "revoked"
 _PAUSE_SECONDS = (0.1, 2.0)
 _MARGIN_MS = 24 * 3600 * 1000
-"""More than the difference of servers' clocks. Revocations that are older than the newest by up to this are read again."""
+"""More than the difference of servers' clocks. Revocations up to this much older than the newest are read again."""
 
 
 class Revocations:

@@ -9,7 +9,7 @@ import pytest
 
 
 class PausedStep:
-    """Replaces an async method: calls set `reached`, and go on when `resume` is set. With `once`, only the first call."""
+    """Replaces an async method: a call sets `reached` and waits for `resume`. With `once`, only the first call does."""
 
     def __init__(self, target: Any, name: str, monkeypatch: pytest.MonkeyPatch, *, once: bool = False) -> None:
         self.reached, self.resume = asyncio.Event(), asyncio.Event()

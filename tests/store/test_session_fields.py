@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -21,8 +23,9 @@ from server.services import Services, open_services
 from server.settings import Settings
 from store.base.ids import ConversationId, UserId, gateway_id
 from store.redis.cache import Call
+from store.sessions import script_constants
 from store.sessions.fields import FIELDS, NAMES, SETTINGS, Field, SyncReason
-from store.sessions.script_constants import MUTE_ENDED_ENTRY
+from store.sessions.script_constants import MUTE_ENDED_ENTRY, script_literals
 from store.sessions.session import Session
 from store.store import Store
 from subscriptions.realtime.events.sessions import SessionChanged
@@ -172,6 +175,13 @@ async def _compare_rules(store: Store, record: dict[str, Any], conversation: str
 def test_no_two_fields_have_the_same_stored_name() -> None:
     names = [field.stored for field in FIELDS]
     assert len(set(names)) == len(names)
+
+
+def test_no_quoted_word_of_a_script_is_replaced_by_a_literal() -> None:
+    scripts = (Path(script_constants.__file__).parent / "scripts").glob("*.lua")
+    code = "".join(re.sub(r"--.*", "", path.read_text()) for path in scripts)
+    quoted = {word for text in re.findall(r"'([^'\n]*)'", code) for word in re.findall(r"\b[A-Z_]+\b", text)}
+    assert quoted & script_literals().keys() == set()
 
 
 def test_the_log_entry_of_ended_mutes_is_the_one_that_python_writes() -> None:

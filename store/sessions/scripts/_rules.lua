@@ -1,5 +1,5 @@
--- Rules that the fast path and the general code share. They must be cheap to define, since every script includes them.
--- Constants for fields (WRITE_SEQ, ...) and limits (LOG_LENGTH, ...): store/sessions/script_constants.py.
+-- Rules that the fast path and the general code share. Capitalised names that no script defines are replaced by
+-- literals: fields (WRITE_SEQ, ...) and limits (LOG_LENGTH, ...) of store/sessions/script_constants.py.
 
 -- Returns the countable messages after those that were read or deleted, for a valid session.
 local function count_unread(n, read_n, deleted_n)

@@ -5,7 +5,8 @@ subscribers see it. Bus, hub, replay and live streams use only what this module 
 and list it in `registry.py`; its GraphQL type is listed in `schema/events`.
 
 Log entries and frames are JSON objects with `k` for the kind. Their field names are stored, or read by servers of other
-versions: they never change. A script writes both forms of the event of a mute that ends (`_sessions.lua`).
+versions: they never change. A script writes the log entry of a mute that ends
+(`_sessions.lua`).
 """
 
 from __future__ import annotations

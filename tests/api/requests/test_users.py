@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from resolvers.users.callers import CallerRole
-from tests.api.client import UPSERT_USERS, Api, Json, Refusal, gather_all, make_caller, private_id
+from tests.api.client import UPSERT_USERS, Api, Json, Refusal, gather_all, make_caller, private_id, wait_until
 
 USER = "query ($id: ID!) { user(id: $id) { id displayName avatarUrl isBot } node(id: $id) { __typename id } }"
 ME = "{ me { id displayName avatarUrl isBot } }"
@@ -68,12 +66,13 @@ async def test_a_changed_name_is_shown_by_every_server(api: Api, other_api: Api)
     assert (await other_api.sessions(bob))[0]["conversation"]["title"] == alice
     await api.upsert_users({"id": alice, "displayName": "Alice"})
     for process in (api, other_api):
-        for _ in range(100):
+
+        async def is_shown(process: Api = process) -> bool:
             (session,) = await process.sessions(bob)
-            if session["conversation"]["title"] == "Alice":
-                break
-            await asyncio.sleep(0.01)
-        assert session["conversation"]["title"] == "Alice"
+            title: str = session["conversation"]["title"]
+            return title == "Alice"
+
+        await wait_until(is_shown)
         assert (await process.history(bob, private_id(alice, bob)))[0]["sender"]["displayName"] == "Alice"
 
 
