@@ -97,7 +97,7 @@ class StaleCaches:
         ordered = list(stale)
         for start in range(0, len(ordered), _USERS_AT_ONCE):
             part = ordered[start : start + _USERS_AT_ONCE]
-            await self._cache.run([self._sessions.apply(user, INVALIDATE) for user in part])
+            await self._cache.run([self._sessions.apply_call(user, INVALIDATE) for user in part])
         if ordered:
             _log.info("stale_caches_invalidated", users=len(ordered))
 

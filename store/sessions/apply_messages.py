@@ -55,22 +55,22 @@ class FanoutResult:
     """The effect of a message.
 
     Attributes:
-        places: Places in the chains of users with connections, by the servers that hold these.
+        recipients: Users with connections, by the servers that hold these.
         ticks: The ticks that differ from the message's time.
-        others: Full results, for the users whose answer has more than that.
+        others: Full results, for users whose answer has more than a position.
     """
 
-    places: dict[str, list[EventRecipient]] = field(default_factory=dict)
+    recipients: dict[str, list[EventRecipient]] = field(default_factory=dict)
     ticks: list[Tick] = field(default_factory=list)
     others: list[tuple[UserId, ApplyResult]] = field(default_factory=list)
 
-    def add_recipient(self, server: str, place: EventRecipient) -> None:
-        """Add a place for a server to deliver."""
-        places = self.recipients.get(server)
-        if places is None:
-            self.recipients[server] = [place]
+    def add_recipient(self, server: str, recipient: EventRecipient) -> None:
+        """Add a recipient that a server delivers to."""
+        recipients = self.recipients.get(server)
+        if recipients is None:
+            self.recipients[server] = [recipient]
         else:
-            places.append(place)
+            recipients.append(recipient)
 
 
 class MessageApplier:

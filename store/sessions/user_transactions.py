@@ -77,7 +77,7 @@ class UserTransaction:
                 updates[conversation] = change.row_update(at)
         with self._lock.changing():
             await self._rows.write(self.user, self._lock.fence, updates, also)
-            answer = await self._cache.one(self._sessions.apply(self.user, *entries, token=self._lock.token))
+            answer = await self._cache.one(self._sessions.apply_call(self.user, *entries, token=self._lock.token))
             if answer[0] == b"fenced":
                 raise Fenced("the lock ended before the change was applied")
         results = parse_results(self.user, answer)

@@ -50,8 +50,8 @@ class OutgoingEvents:
                     result.add_recipient(server, (user, outcome.epoch, outcome.tick, outcome.previous))
                 self.ticks += _ticks_to_store(user, outcome, at_ms, False)
         self.ticks += result.ticks
-        for server, places in result.recipients.items():
-            self._by_server[server].append((event, places))
+        for server, recipients in result.recipients.items():
+            self._by_server[server].append((event, recipients))
 
     def add_positions(self, outcomes: Iterable[tuple[UserId, ApplyResult]]) -> None:
         """Add the positions of users' clocks, so that hubs find missed events."""
@@ -62,8 +62,8 @@ class OutgoingEvents:
         for user, applied in outcomes:
             for server in applied.routes:
                 by_server[server].append((user, applied.epoch, applied.tick, applied.previous))
-        for server, places in by_server.items():
-            self._by_server[server].append((event, places))
+        for server, recipients in by_server.items():
+            self._by_server[server].append((event, recipients))
 
     def items(self) -> Iterable[tuple[str, list[tuple[Event | None, list[EventRecipient]]]]]:
         """Return the events for each server, each with its recipients."""
