@@ -22,7 +22,7 @@ from store.sessions.changes import (
     ReceiptReceived,
     Revise,
     SetFields,
-    logged,
+    logged_change,
 )
 from store.sessions.session import Session
 from store.store import Store
@@ -52,7 +52,7 @@ FORMS: list[tuple[Change, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("change", "kind", "fields"), FORMS, ids=[type(change).__name__ for change, *_ in FORMS])
 def test_a_change_keeps_its_stored_form(change: Change, kind: str, fields: dict[str, Any]) -> None:
-    stored = logged(change, 9, "entry")
+    stored = logged_change(change, 9, "entry")
     assert (stored.kind, orjson.loads(stored.text)) == (kind, fields | {"at": 9, "e": "entry"})
 
 

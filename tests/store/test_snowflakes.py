@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.base.errors import Unreachable
-from store.base.snowflakes import EPOCH_MS, Snowflakes, created_at_ms, first_at
+from store.base.snowflakes import EPOCH_MS, Snowflakes, created_at_ms, first_id_at
 from tests.clock import ManualClock
 
 NOW = 1_795_000_000_000
@@ -42,8 +42,8 @@ def test_an_id_contains_its_time_data_centre_and_worker() -> None:
     made = _maker(ManualClock(NOW)).next()
     assert created_at_ms(made) == NOW
     assert (made >> 17 & 31, made >> 12 & 31) == (3, 7)
-    assert first_at(NOW) <= made < first_at(NOW + 1)
-    assert first_at(EPOCH_MS - 1) == 0
+    assert first_id_at(NOW) <= made < first_id_at(NOW + 1)
+    assert first_id_at(EPOCH_MS - 1) == 0
 
 
 def test_without_a_worker_number_no_id_is_made() -> None:
