@@ -31,7 +31,11 @@ class Change(Protocol):
     """A change of one session of a user, or of several as one event."""
 
     kind: ClassVar[str]
-    """Name of the function in `_changes.lua`."""
+    """Name of the function in `_changes.lua`.
+
+    Kind and fields are stored while a state is being loaded, and applied by the server that loads it, which may be of
+    another version: they never change.
+    """
 
     def script_fields(self, at: int) -> dict[str, Any]:
         """Return what that function takes, apart from the time and the log entry."""
@@ -158,9 +162,9 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event of a conversation that changes nothing in the session."""
+    """An event of a conversation that changes nothing in the session. Stored as a receipt without `peer`."""
 
-    kind: ClassVar[str] = "notice"
+    kind: ClassVar[str] = "receipt"
     conversation: ConversationId
 
     def script_fields(self, at: int) -> dict[str, Any]:
@@ -179,7 +183,7 @@ class ReceiptReceived:
 
     def script_fields(self, at: int) -> dict[str, Any]:
         """Return the other user's position."""
-        return {"c": self.conversation, "k": self.receipt.value, "s": self.seq}
+        return {"c": self.conversation, "k": self.receipt.value, "s": self.seq, "peer": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +289,7 @@ class Dissolve:
 class Invalidate:
     """MongoDB may hold more than the cached state. `unless_cached`: it does not if the state has this session."""
 
-    kind: ClassVar[str] = "invalidate"
+    kind: ClassVar[str] = "doubt"
     unless_cached: ConversationId | None = None
 
     def script_fields(self, at: int) -> dict[str, Any]:

@@ -143,7 +143,7 @@ async def _both_ways(
         await store.cache.run([Call("DEL", (store.keys.of_user(user, evicted),)) for user in (short, long)])
     seq = records[conversation]["s"]
     # A change without effect: anything that comes together with another message takes the long path.
-    nothing = ("invalidate", orjson.dumps({"c": conversation}))
+    nothing = ("doubt", orjson.dumps({"c": conversation}))
     for ahead, kind in messages:
         seq = max(1, seq + ahead)
         args = _args(conversation, seq, kind)

@@ -159,8 +159,7 @@ function changes.delivered(change)
   return changed_one(change, move)
 end
 
--- Notice.
-function changes.notice(change)
+local function notice(change)
   local conversation = change.c
   local record = get(conversation)
   if record == nil then return UNKNOWN end
@@ -169,8 +168,9 @@ function changes.notice(change)
   return changed_one(change, move)
 end
 
--- ReceiptReceived. s (seq), k (R: read, D: delivered).
+-- ReceiptReceived: peer (1), s (seq), k (R: read, D: delivered). Without peer: Notice.
 function changes.receipt(change)
+  if change.peer ~= 1 then return notice(change) end
   local conversation, seq, is_read = change.c, change.s, change.k == 'R'
   local record = get(conversation)
   if record == nil then return UNKNOWN end
@@ -252,7 +252,7 @@ function changes.dissolve(change)
 end
 
 -- Invalidate. c (a session; absent: none): the state is up to date if it has this session.
-function changes.invalidate(change)
+function changes.doubt(change)
   if change.c and get(change.c) then return unchanged(change.c) end
   return UNKNOWN
 end
