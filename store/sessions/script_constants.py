@@ -1,4 +1,4 @@
-"""What the Lua scripts of this package take from Python: names and lists of fields, limits, frames.
+"""Constants that the Lua scripts of this package take from Python: names and lists of fields, limits, frames.
 
 `store/scripts.py` puts literals in the place of the names, since a local variable costs time at each call.
 """
@@ -40,7 +40,7 @@ MUTE_ENDED_ENTRY = '{"k":"s","r":"UNMUTE","c":%s}'
 
 
 def script_literals() -> dict[str, str]:
-    """Return the Lua literal for each constant of the scripts: names of fields (WRITE_SEQ, ...), limits, forms, frames."""
+    """Return the Lua literal of each constant: names of fields (WRITE_SEQ, ...), limits, forms, frames."""
     fixed = [field.stored for field in FIELDS if field.fixed]
     peer = [Session.peer_read_seq.stored, Session.peer_delivered_seq.stored]
     numbers = {
