@@ -1,6 +1,6 @@
 """Makes an animation of the frames that take.mjs took. Needs Pillow.
 
-    python web/pictures/animate.py FOLDER/frames docs/demo.webp
+python web/pictures/animate.py FOLDER/frames docs/demo.webp
 """
 
 import json
