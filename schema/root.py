@@ -43,7 +43,7 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
 
 
 async def find_node(context: Context, id: str) -> Node | None:
-    """Return the object with an id if the viewer may see it, else None. The form of the id tells its type."""
+    """Return the object with an id if the viewer may see it, else None. The form of the id shows its type."""
     viewer = context.viewer
     if kind_of(id) is not None:
         conversation: Node | None = await context.find_conversation(id)
@@ -77,7 +77,7 @@ class Mutation(
 
 
 def _without_null_defaults(schema: strawberry.Schema) -> strawberry.Schema:
-    """Remove the default null of optional arguments and input fields, which stands for Python's None."""
+    """Remove the default null of optional arguments and input fields, which comes from Python's None."""
     for named in schema._schema.type_map.values():
         fields = getattr(named, "fields", {})
         for field in fields.values():

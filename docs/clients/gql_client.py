@@ -20,7 +20,8 @@ from gql.transport.websockets import WebsocketsTransport
 Token = Callable[[], Awaitable[str]]
 
 SYNC = """query ($since: Cursor) {
-  syncSessions(since: $since) { cursor hasMore reset totalUnread sessions { id status unreadCount conversation { id title } } } }"""
+  syncSessions(since: $since) {
+    cursor hasMore reset totalUnread sessions { id status unreadCount conversation { id title } } } }"""
 SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { replayed message { id seq } } }"
 RENEW = "mutation ($token: String!) { renewAuth(token: $token) }"
 EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typename
@@ -76,7 +77,7 @@ class Confab:
         return sent
 
     async def sessions(self, since: str | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Yield pages of sessions that changed since a cursor, or of all. Store the last page's cursor for the next call."""
+        """Yield pages of sessions that changed since a cursor. Store the last page's cursor for the next call."""
         more = True
         while more:
             page = (await self.ask(SYNC, since=since))["syncSessions"]
@@ -109,7 +110,7 @@ class Confab:
 
     @asynccontextmanager
     async def _renewing(self, session: AsyncClientSession) -> AsyncIterator[None]:
-        """Renew the token. A failure loses nothing: the connection ends with its token, and the next one has a new token."""
+        """Renew the token. A failure loses nothing: the next connection has a new token."""
 
         async def renew() -> None:
             while True:

@@ -27,7 +27,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Confab:
-    """The parts of one process. Passed to every use case; has no state of its own."""
+    """The parts of one process, passed to every use case. Has no state of its own."""
 
     store: Store
     hub: Hub
@@ -41,7 +41,7 @@ class Confab:
     limits: Limits
 
     def request_scope(self) -> RequestScope:
-        """Return a context to execute an operation in: while Redis is away, it has a cache of its own."""
+        """Return the context in which an operation is executed. While Redis is away, it has a cache of its own."""
         return RequestScope()
 
     @property
@@ -50,11 +50,15 @@ class Confab:
         return not self.store.cache.is_shared
 
     async def settle_fallback(self) -> bool:
-        """Settle an operation that used the Redis fallback. To be called before it is answered.
+        """Complete an operation that used the Redis fallback. Call it before the operation is answered.
 
-        Returns true if the deployment still has no Redis: whichever server finds one again loads what was written from
-        MongoDB. Returns false if other servers use Redis again: what this operation wrote has been invalidated there,
-        but what it read may be older than what they show. Raises Unreachable if neither is certain.
+        Returns true if the deployment still has no Redis. The first server that reaches Redis again starts with an
+        empty cache, so it loads the writes of this operation from MongoDB.
+
+        Returns false if other servers use Redis again. The cached states that this operation changed are invalidated
+        there, but its reads may be older than the answers of other servers.
+
+        Raises Unreachable if neither is certain.
         """
         deployment = self.store.deployment
         if await deployment.generations.is_away():

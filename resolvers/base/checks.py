@@ -1,4 +1,4 @@
-"""Checks of texts that clients send. All raise InvalidInput, which names the field at fault."""
+"""Checks of texts that clients send. All raise InvalidInput, which names the invalid field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_content(content: str) -> None:
 
 
 def check_encodable(text: str, field: str) -> None:
-    """Raise InvalidInput for a lone surrogate, which JSON can spell and UTF-8 can't encode."""
+    """Raise InvalidInput for a lone surrogate, which JSON can contain but UTF-8 can't encode."""
     if not text.isascii():
         try:
             text.encode()

@@ -1,7 +1,7 @@
 """Cursors: opaque to clients, valid on all servers of the deployment.
 
-A sync cursor is a position on one user's clock. One that can't be used leads to a reset, never to an error. A page
-cursor is a position in a list. One that is not of that list is an error.
+A sync cursor is a position on one user's clock. If it can't be used, the client gets a reset, never an error. A page
+cursor is a position in a list. A cursor of another list is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def encode_sync(deployment: str, user: UserId, at: Position) -> str:
 
 
 def decode_sync(deployment: str, user: UserId, text: str) -> Position | None:
-    """Return the position; None if the text is invalid, or of another user or deployment."""
+    """Return the position of a cursor; None if it is invalid, or of another user or deployment."""
     parts = (_decode(text) or "").split("\n")
     if len(parts) < 6 or parts[:3] != ["c1", deployment, user] or not all(map(is_number, parts[4:])):
         return None
@@ -50,7 +50,7 @@ def decode_page_number(kind: str, text: str, field: str) -> int:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number as cursors contain it."""
+    """Return whether a text is a number in the form that cursors use."""
     return text.isascii() and text.isdigit() and len(text) < 17
 
 

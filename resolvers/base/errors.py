@@ -24,13 +24,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 A_MOMENT_MS = 1_000
-"""Retry time for a request that succeeds only after the client did something, such as ending one of its streams."""
+"""Retry time for a request that the client must prepare first, for example by ending one of its streams."""
 
 
 class ConfabError(Exception):
     """An error with a code of the contract.
 
-    `field`: the input at fault, if there is exactly one. `retry_after_ms`: time after which the request may succeed, if
+    `field`: the invalid input, if there is exactly one. `retry_after_ms`: time after which the request may succeed, if
     it is known.
     """
 
@@ -118,7 +118,7 @@ class OwnerCannotLeave(ConfabError):
 
 
 class PrivateCannotDelete(ConfabError):
-    """Raised when a private conversation is to be deleted."""
+    """Raised for an attempt to delete a private conversation."""
 
     code = "PRIVATE_CANNOT_DELETE"
 

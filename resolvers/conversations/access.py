@@ -1,4 +1,4 @@
-"""Access to conversations: who may see one, and which of its messages."""
+"""Access to conversations: the users who may see one, and the messages that they may read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Access:
 
     @property
     def is_current(self) -> bool:
-        """True if the viewer is in it now."""
+        """True if the viewer is in the conversation now."""
         return self.member is None or self.member.is_current
 
 
@@ -49,7 +49,7 @@ async def list_readable(
 
 
 def may_be_in(viewer: UserId, conversation: str) -> bool:
-    """Return whether an id names a conversation that the viewer can be in: a group, or a private one of theirs."""
+    """Return whether an id names a group, or a private conversation of the viewer."""
     people = parse_private(conversation)
     return viewer in people[:2] if people is not None else kind_of(conversation) is ConversationKind.GROUP
 

@@ -16,9 +16,9 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, pa
 
 
 async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
-    """Tell the conversation's other connected members that the user is typing, at most once in 3 s.
+    """Notify the conversation's other connected members that the user is typing, at most once in 3 s.
 
-    Return False if it was not announced. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
+    Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
     """
     access, version = await _access(app, user, conversation)
     if access is None:

@@ -1,4 +1,4 @@
-"""Changes of groups: members, roles, name, avatar, history, and their end."""
+"""Changes of groups: members, roles, name, avatar, history, and the end of a group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from store.conversations.conversation import GroupSnapshot, Member
 from store.conversations.group_change import GroupEnd, GroupFields, ProposedChange
 
 MAX_NAMED = 20
-"""Users that the text of an invitation names."""
+"""Largest number of users that the text of an invitation names."""
 
 
 async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequence[str]) -> Access:
@@ -36,9 +36,9 @@ async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequen
     Raises NotFound, NotAMember, GroupFull, RateLimited.
     """
     conversation = await access_group(app, inviter, group)
-    most = app.limits.max_group_members
-    if len(set(users)) > most:
-        raise _group_full(most)
+    max_members = app.limits.max_group_members
+    if len(set(users)) > max_members:
+        raise _group_full(max_members)
     wanted = await access_users(app, users, "userIds")
     names = await _display_names(app, [inviter, *wanted[:MAX_NAMED]])
 
@@ -46,8 +46,8 @@ async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequen
         new = [user for user in wanted if not _is_current(snapshot, user)]
         if not new:
             return None
-        if snapshot.head.member_count + len(new) > most:
-            raise _group_full(most)
+        if snapshot.head.member_count + len(new) > max_members:
+            raise _group_full(max_members)
         return GroupDecision(ProposedChange(joining=tuple(new)), _invitation_text(names, inviter, new), new)
 
     await carry_out(app, inviter, conversation, wanted, decide)
@@ -115,7 +115,7 @@ async def set_member_role(app: Confab, actor: UserId, group: str, user: str, rol
 
 @dataclass(frozen=True, slots=True)
 class GroupUpdate:
-    """New values for a group; None leaves one as it is. With `sets_avatar`, `avatar_url` None removes the avatar."""
+    """New values for a group; None: no change. With `sets_avatar`, an `avatar_url` of None removes the avatar."""
 
     name: str | None = None
     avatar_url: str | None = None
@@ -153,7 +153,7 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
 
 
 async def dismiss_group(app: Confab, actor: UserId, group: str) -> None:
-    """End a group for good: it can't be read any more. Raises NotFound, NotAMember, Forbidden, RateLimited."""
+    """End a group, which then can't be read by anybody. Raises NotFound, NotAMember, Forbidden, RateLimited."""
     await _end_group(app, actor, await access_group(app, actor, group), GroupEnd.DISMISSED, "groupId")
 
 
@@ -182,8 +182,8 @@ async def _end_group(app: Confab, actor: UserId, group: ConversationId, end: Gro
     await carry_out(app, actor, group, [], decide, argument)
 
 
-def _group_full(most: int) -> GroupFull:
-    return GroupFull(f"a group has at most {most} members", field="userIds")
+def _group_full(max_members: int) -> GroupFull:
+    return GroupFull(f"a group has at most {max_members} members", field="userIds")
 
 
 def _is_current(snapshot: GroupSnapshot, user: UserId) -> bool:
@@ -192,7 +192,7 @@ def _is_current(snapshot: GroupSnapshot, user: UserId) -> bool:
 
 
 async def _display_names(app: Confab, users: Sequence[UserId]) -> dict[UserId, str]:
-    """Return names for the text of a SYSTEM message. Clients that write their own text use sender and mentions."""
+    """Return names for the text of a SYSTEM message. Clients that show their own text use sender and mentions."""
     found = await app.store.users.find_many([user for user in users if is_user_id(user)])
     return {user: found[user].display_name if user in found else user for user in users}
 

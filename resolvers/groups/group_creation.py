@@ -1,4 +1,4 @@
-"""Creating groups."""
+"""Creation of groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class NewGroup:
 async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     """Create a group. All members have an ACTIVE session at once.
 
-    The same key of the same creator returns the first group. Raises InvalidInput, NotFound, GroupTooSmall, GroupFull
+    If the creator uses a key again, the first group is returned. Raises InvalidInput, NotFound, GroupTooSmall,
+    GroupFull
     and RateLimited: then nothing was stored.
     """
     size = _check(app, creator, new)
@@ -65,7 +66,7 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
         caches_current = app.store.cache.is_shared
     finally:
         if not caches_current:
-            # It may be stored, and no outbox entry makes other servers finish it.
+            # The group may be stored, and no outbox entry makes other servers notify the members.
             app.store.stale_caches.add_conversation(conversation)
     access = await access_conversation(app, creator, conversation)
     assert access is not None
@@ -86,7 +87,7 @@ def _check(app: Confab, creator: UserId, new: NewGroup) -> int:
 
 
 async def _find_first(app: Confab, creator: UserId, key: str) -> Access | None:
-    """Return the group that the creator's key stands for, for any input. Raises NotFound if it is dismissed."""
+    """Return the group that was created with a key, whatever the input was. Raises NotFound if it is dismissed."""
     group = await app.store.groups.find_claim(creator, key)
     if group is None:
         return None
@@ -105,7 +106,7 @@ async def _find_first(app: Confab, creator: UserId, key: str) -> Access | None:
 async def _announce_members(
     app: Confab, conversation: ConversationId, sub_biz: str | None, users: Sequence[UserId], at: int
 ) -> None:
-    """Put the new session into the members' cached states, and send the event to their devices."""
+    """Add the new session to the members' cached states, and send the event to their devices."""
     entry = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
     join = logged_change(Join(conversation, 0, 0, sub_biz), at, entry)
     for start in range(0, len(users), _MEMBERS_AT_ONCE):

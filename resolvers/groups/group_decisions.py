@@ -1,6 +1,6 @@
-"""Decisions about groups, and how they are carried out.
+"""Decisions about groups, and their execution.
 
-A change is decided on a snapshot of the group and made only if the group is still the same. Of changes that conflict,
+A change is decided on a snapshot of the group and made only if the group is still the same. If two changes conflict,
 the later one is decided again on the result of the earlier one.
 """
 
@@ -25,7 +25,7 @@ from store.redis.single_flight import retry_until_true
 
 @dataclass(frozen=True, slots=True)
 class GroupDecision:
-    """A change to make. `text`: the SYSTEM message that announces it; None: no message does. `about`: its mentions."""
+    """A change to make. `text`: of the SYSTEM message that announces it; None: no message. `about`: its mentions."""
 
     change: ProposedChange
     text: str | None = None
@@ -33,7 +33,7 @@ class GroupDecision:
 
 
 Decide = Callable[[GroupSnapshot, Member], GroupDecision | None]
-"""Decides on a group for an acting member. Raises the caller's error; returns None if there is nothing to do."""
+"""Decides on a change that a member wants to make. Raises an error for the caller; returns None if nothing changes."""
 
 
 async def access_group(app: Confab, actor: UserId, group: str) -> ConversationId:
@@ -66,29 +66,29 @@ async def carry_out(
     decide: Decide,
     argument: str = "groupId",
 ) -> None:
-    """Make the change that is decided on the group as it is. Durable when this returns.
+    """Make the change that `decide` returns for the present state of the group. It is durable when this returns.
 
     Args:
-        app: The process's parts.
+        app: The parts of the process.
         actor: The member who changes the group.
         group: The group.
         others: Users whose memberships the decision needs.
-        decide: The decision.
-        argument: The input that names the group, for errors.
+        decide: Returns the change.
+        argument: The name of the input with the group's id, for errors.
 
     Raises:
         NotFound: The group does not exist or is dismissed.
         NotAMember: The actor is no longer in it.
-        Unreachable: Others keep changing the group.
+        Unreachable: Other changes of the group kept conflicting with this one.
     """
     attempt = partial(_try_to_carry_out, app, actor, group, others, decide, argument)
-    await retry_until_true(attempt, "the group is being changed by many at once")
+    await retry_until_true(attempt, "too many changes of the group at the same time")
 
 
 async def _try_to_carry_out(
     app: Confab, actor: UserId, group: ConversationId, others: Sequence[UserId], decide: Decide, argument: str
 ) -> bool:
-    """Return False if the group was changed meanwhile, or is being changed."""
+    """Make one attempt. Return False if another change of the group was made meanwhile, or is pending."""
     store = app.store
     users = [actor, *(user for user in others if is_user_id(user))]
     snapshot = await store.conversations.find_group_snapshot(group, users)
@@ -108,7 +108,7 @@ async def _try_to_carry_out(
         text=decision.text or "",
         mentions=tuple(decision.about),
     )
-    # A reserved change would be made later, when MongoDB has a primary and nobody expects it any more.
+    # Without a primary, a reserved change would be made later, when the caller no longer expects it.
     store.mongo.require_primary()
     reserved = await store.outbox.reserve_change(
         message, snapshot.version, decision.change, announced=decision.text is not None

@@ -30,10 +30,10 @@ def check_owner(actor: Member) -> None:
 def check_target(actor: Member, user: str, target: Member | None) -> Member:
     """Return the membership of another user that the actor changes.
 
-    Raises InvalidInput for the actor's own, NotAMember if the user is not a member.
+    Raises InvalidInput if the user is the actor, NotAMember if the user is not a member.
     """
     if user == actor.user:
-        raise InvalidInput("name another member than yourself", field="userId")
+        raise InvalidInput("you can't do this to yourself; name another member", field="userId")
     if target is None or not target.is_current:
         raise NotAMember("this user is not a member of the group", field="userId")
     return target
@@ -42,7 +42,8 @@ def check_target(actor: Member, user: str, target: Member | None) -> Member:
 def check_removal(actor: Member, user: str, target: Member | None) -> None:
     """Check that the actor may remove a member.
 
-    Raises Forbidden for a MEMBER, for the removal of the OWNER, and of an ADMIN by an ADMIN; and as `check_target`.
+    Raises Forbidden if the actor is a MEMBER, if the target is the OWNER, or if both are ADMIN. Raises the errors of
+    `check_target`.
     """
     check_moderator(actor)
     removed = check_target(actor, user, target)

@@ -1,4 +1,4 @@
-"""Reading groups: single ones, a user's groups, and members. Changes are in `group_changes`."""
+"""Reads of groups: single groups, a user's groups, and members. Changes are in `group_changes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live streams: the events of one subscription, with no gap and no repeat between what was missed and what is live."""
+"""Live streams: the events of one subscription, with no gap and no repeat between missed and live events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from subscriptions.realtime.mailboxes import Item, Mailbox, Position
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """The end of what was missed: events are live from here on. reset: the client has to start over."""
+    """The end of the missed events: all later events are live. reset: the client has to start over."""
 
     reset: bool
 
@@ -49,13 +49,13 @@ class LiveEvent(NamedTuple):
 
 
 Parts = AsyncIterator[Sequence[LiveEvent]]
-"""Events that are read from the databases, part by part."""
+"""Events that are read from the databases, in parts."""
 
 
 class LiveStream:
     """The events of one subscription, taken one by one.
 
-    Parts that are read from the databases come before what is live. They are read only as fast as they are taken.
+    Parts that are read from the databases come before live events. They are read only as fast as they are taken.
     """
 
     __slots__ = ("_convert", "_failure", "_hub", "_mailbox", "_parts", "_reading", "_ready", "_waiting")
@@ -69,12 +69,12 @@ class LiveStream:
         first: Iterable[LiveEvent] = (),
         parts: Parts | None = None,
     ) -> None:
-        """Make a stream of a mailbox, which it closes.
+        """Create a stream of a mailbox. The stream closes the mailbox.
 
         Args:
             hub: The hub that the mailbox is attached to.
             mailbox: The live items.
-            convert: Returns an item as the subscriber sees it; None: it sees nothing. Parts: they are read first.
+            convert: Returns the event that the subscriber sees for an item; None: none; or parts to read first.
             first: Events before the parts.
             parts: Events before the live ones.
         """
@@ -88,12 +88,12 @@ class LiveStream:
         self._ready: Callable[[], None] = _ignore
 
     def on_ready(self, call: Callable[[], None]) -> None:
-        """Have `call` made when `take` returned None and may have an event since."""
+        """Make `call` when `take` has returned None and may return an event again."""
         self._ready = call
         self._mailbox.on_ready(call)
 
     def take(self) -> LiveEvent | None:
-        """Remove and return the next event, if there is one. Raises what reading the databases raised."""
+        """Remove and return the next event, if there is one. Raises the errors of reads from the databases."""
         while True:
             if self._waiting:
                 return self._waiting.popleft()
@@ -131,7 +131,7 @@ class LiveStream:
 
 
 def is_after(position: Position, seen: Position) -> bool:
-    """Return whether an event at a position is not among those that a subscriber at `seen` has."""
+    """Return whether an event at a position is new to a subscriber whose position is `seen`."""
     return position.epoch != seen.epoch or (position.tick > seen.tick and position.tick not in seen.ahead)
 
 

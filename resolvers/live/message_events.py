@@ -29,7 +29,7 @@ async def message_events(
 ) -> LiveStream:
     """Return the user's message events after a cursor, in all their conversations or in one.
 
-    Nothing that happens after this returned is missed. Raises NotFound for a conversation that they were never in.
+    No event after the return is missed. Raises NotFound for a conversation that the user was never in.
     """
     if conversation is not None and await access_conversation(app, user, conversation) is None:
         raise NotFound("there is no such conversation", field="conversationId")
@@ -62,7 +62,7 @@ class _MessageView:
         yield [*filter(None, events), LiveEvent(_CAUGHT_UP, self._seen)]
 
     def convert(self, item: Item) -> LiveEvent | None:
-        """Return a live item as the subscriber sees it; None: they see nothing."""
+        """Return the event that the subscriber sees for a live item; None: none."""
         match item:
             case MailboxEvent(position, _):
                 return self._convert_event(item) if is_after(position, self._seen) else None
@@ -85,16 +85,17 @@ class _MessageView:
 
 @dataclass(frozen=True, slots=True)
 class _Missed:
-    """The events that were missed up to a position. Live ones come after it."""
+    """The missed events up to a position. Live events come after it."""
 
     items: list[MailboxEvent]
     until: Position
 
 
 async def _read_missed(app: Confab, mailbox: Mailbox, since: str) -> _Missed | None:
-    """Return the events after the cursor, up to the mailbox's start; None if they are not known.
+    """Return the events after the cursor, up to the mailbox's start; None if some of them are not known.
 
-    A cursor may be later than that start: its client got it from another server, and this one receives the events soon.
+    A cursor may be later than that start if the client got it from another server. Then this server gets the events
+    soon.
     """
     cursor = decode_sync(app.store.deployment.name, mailbox.user, since)
     if cursor is None or cursor.epoch != mailbox.start.epoch:
@@ -111,8 +112,8 @@ async def _read_missed(app: Confab, mailbox: Mailbox, since: str) -> _Missed | N
 class _NewestStates:
     """The newest states of revised messages that a subscriber has seen.
 
-    A replay shows messages as they are when it is read. A live edit from before that, which arrives later, would turn a
-    message back.
+    A replay shows the state of messages at the time of the read. A live event of an earlier edit may arrive after it,
+    and must not show an older state.
     """
 
     __slots__ = ("_messages",)
@@ -121,7 +122,7 @@ class _NewestStates:
         self._messages: OrderedDict[MessageId, Message] | None = None
 
     def advance(self, message: Message) -> bool:
-        """Note a message's state. Return False if the subscriber has seen a newer one."""
+        """Remember a message's state. Return False if the subscriber has seen a newer one."""
         known = self._messages.get(message.id) if self._messages is not None else None
         if known is not None and not message.is_recalled and (known.is_recalled or known.edits > message.edits):
             return False

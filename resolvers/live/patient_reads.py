@@ -1,4 +1,4 @@
-"""Reads that wait for a database which is restarting. A subscriber who is refused would have to subscribe again."""
+"""Reads that wait while a database restarts, so that subscribers do not have to subscribe again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAUSE_SECONDS = (0.1, 1.0)
 
 
 async def read_patiently(read: Callable[[], Awaitable[T]]) -> T:
-    """Return what `read` returns. It is tried for up to 60 s, then raises its StoreError."""
+    """Return the result of `read`. It is repeated after a StoreError for up to 60 s, then the error is raised."""
     deadline = asyncio.get_running_loop().time() + _MAX_WAIT_SECONDS
     pause, longest = _PAUSE_SECONDS
     while True:

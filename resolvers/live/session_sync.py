@@ -16,7 +16,7 @@ from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent
 
 
 async def sync_session(app: Confab, user: UserId, since: str | None, budget: QueueBudget) -> LiveStream:
-    """Return the changes of the user's sessions after a cursor. Nothing that happens after this returned is missed."""
+    """Return the changes of the user's sessions after a cursor. No change after the return is missed."""
     mailbox = await read_patiently(partial(app.hub.attach, user, budget))
     view = _SessionView(app, mailbox)
     return LiveStream(app.hub, mailbox, view.convert, parts=view.missed(since))
@@ -33,7 +33,7 @@ class _SessionView:
         self._start = self._seen = mailbox.start
 
     async def missed(self, since: str | None) -> Parts:
-        """Yield the sessions that changed after a cursor; without a cursor, one part with the total alone."""
+        """Yield the sessions that changed after a cursor; without a cursor, one part with only the total."""
         if since is None:
             present = await read_patiently(partial(self._app.store.sessions.find_many, self._user, ()))
             yield [LiveEvent(SessionSync(SyncReason.CATCH_UP, (), present.total_unread), self._start)]
@@ -42,7 +42,7 @@ class _SessionView:
             yield part
 
     def convert(self, item: Item) -> LiveEvent | Parts | None:
-        """Return a live item as the subscriber sees it; None: they see nothing."""
+        """Return the event, or the parts to read, that the subscriber sees for a live item; None: none."""
         match item:
             case Lagged():
                 return self._catch_up(None)
@@ -53,7 +53,7 @@ class _SessionView:
     async def _catch_up(self, cursor: Position | None) -> Parts:
         """Yield all sessions that changed after the cursor, in parts.
 
-        If the cursor is None or not usable any more, these are all sessions, with `reset`.
+        If the cursor is None or can no longer be used, these are all sessions, with `reset`.
         """
         reset = False
         while True:

@@ -74,7 +74,7 @@ async def access_message(app: Confab, viewer: UserId, message: str) -> tuple[Mes
 
 
 def newest_visible(access: Access) -> Message | int | None:
-    """Return the conversation's newest message if the viewer may read it, else the newest seq that they may read."""
+    """Return the conversation's newest message if the viewer may read it, else the newest seq that is readable."""
     newest = access.head.newest
     if newest is None or is_visible(newest.seq, access.ranges):
         return newest
@@ -92,7 +92,7 @@ async def list_newest_visible(app: Confab, places: Sequence[tuple[Access, int]])
     for access, seq in places:
         message = found.get((access.head.conversation, seq))
         if message is None:
-            # The seq was given to a message that was never stored.
+            # The seq was reserved for a message that was never stored.
             ranges = clip_ranges(access.ranges, 1, seq)
             earlier = await app.store.messages.list_between(access.head.conversation, ranges, 1, newest_first=True)
             message = earlier[0] if earlier else None

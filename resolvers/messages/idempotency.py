@@ -1,4 +1,4 @@
-"""Idempotency: the same key with the same input returns the first message, even if its request failed half way."""
+"""Idempotency: the same key with the same input returns the first message, even if its request failed or is running."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _MAX_WAIT_SECONDS = 12.0
 """Longest wait of a request for an earlier one with the same key."""
 
 _MAX_UNRESERVED_WAIT_SECONDS = 3.0
-"""The same if the earlier request's message has no place."""
+"""Longest wait if the earlier request's message has no place."""
 
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 0.25
 
 
 async def claim_message(app: Confab, message: Message, claim: Claim) -> Message | MessageId:
-    """Claim the message's key. Return the id to send the message with, or the durable message that the key stands for.
+    """Claim the message's key. Return the id to send the message with, or the durable message sent with the key.
 
-    Waits for an earlier request that is under way. If that is refused, the next request gets the key. If its server
-    died, the next request gets the key and the earlier message's id after a while, so that there is one message even if
-    another server recovers the first.
+    Waits for an earlier request that is still running. If that one is refused, the next request gets the key. If its
+    server died, the next request gets the key and the earlier message's id after a while, so that there is only one
+    message even if another server recovers the first.
 
-    Raises IdempotencyConflict if the key stands for another input.
+    Raises IdempotencyConflict if the key was used with another input.
     """
     assert message.key is not None
     loop = asyncio.get_running_loop()
@@ -55,16 +55,16 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
 
 
 async def wait_for_duplicate(app: Confab, message: Message) -> Message:
-    """Return the message when it is durable, sent by another request that reserved its place.
+    """Wait until the message is durable, and return it. Another request has reserved its place and sends it.
 
     Raises Unavailable if that takes too long.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _MAX_WAIT_SECONDS
     while loop.time() < deadline:
-        under_way = app.delivery.find(message.id)
-        if under_way is not None:
-            return (await asyncio.shield(under_way)).message
+        sent = app.delivery.find(message.id)
+        if sent is not None:
+            return (await asyncio.shield(sent)).message
         found = await app.store.messages.find_in_conversation(message.conversation, message.id)
         if found is not None:
             return found
@@ -73,15 +73,15 @@ async def wait_for_duplicate(app: Confab, message: Message) -> Message:
 
 
 async def _has_place(app: Confab, claim: Claim) -> bool:
-    """Return whether the claim's message is in the outbox, so that some server is going to store it."""
+    """Return whether the claim's message is in the outbox, so that a server will store it."""
     return await app.store.outbox.contains(claim.conversation, claim.message)
 
 
 async def _find_original(app: Confab, claim: Claim) -> Message | None:
     """Return the claim's message if it is durable."""
-    under_way = app.delivery.find(claim.message)
-    if under_way is not None:
-        return (await asyncio.shield(under_way)).message
+    sent = app.delivery.find(claim.message)
+    if sent is not None:
+        return (await asyncio.shield(sent)).message
     if claim.seq:
         places = await app.store.messages.find_many([(claim.conversation, claim.seq)])
         return places[claim.conversation, claim.seq]
@@ -91,8 +91,8 @@ async def _find_original(app: Confab, claim: Claim) -> Message | None:
 async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fallback: bool) -> Message | MessageId:
     """Look for the key in MongoDB while Redis is away, and for a day after it lost its claims.
 
-    Return the message that the sender stored under the key; else the id of one that was claimed while Redis was away;
-    else the claim's id. Raises IdempotencyConflict if the stored message came from another input.
+    Return the message that was sent with the key; else the id of a claim that was made while Redis was away; else the
+    claim's id. Raises IdempotencyConflict if the message was sent with another input.
     """
     store, day_ago = app.store, app.store.clock.now_ms() - CLAIM_MS
     if message.key is None or not (uses_fallback or store.deployment.redis_lost_at_ms >= day_ago):

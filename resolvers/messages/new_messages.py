@@ -65,7 +65,7 @@ async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> C
 
 
 def mentioned_outsider() -> InvalidInput:
-    """Return the error for a mention of somebody who is not in the conversation."""
+    """Return the error for a mention of a user who is not in the conversation."""
     return InvalidInput("mention members of the conversation only", field="mentions")
 
 
@@ -105,6 +105,6 @@ async def find_reply_target(
 
 
 def input_digest(conversation: ConversationId, new: NewMessage, mentions: tuple[UserId, ...]) -> str:
-    """Return a digest that differs between inputs, with the destination resolved and defaults filled in."""
+    """Return a digest of the input, after its destination is resolved and defaults are filled in."""
     parts = [conversation, new.content, new.kind.value, sorted(mentions), new.mention_all, new.reply_to]
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

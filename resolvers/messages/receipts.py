@@ -1,4 +1,4 @@
-"""Receipts: a message's status, counted over its recipients and for each of them."""
+"""Receipts: a message's status for each recipient, and counted over all recipients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from store.receipts.receipt_store import Receipt, Recipient
 
 @dataclass(frozen=True, slots=True)
 class DeliverySummary:
-    """Numbers of a message's recipients: all, those who received it, those who read it."""
+    """The number of a message's recipients, and of those who have received and read it."""
 
     recipients: int
     delivered: int
@@ -68,16 +68,16 @@ class GroupProgress:
 
 
 def may_see_receipts(message: Message, *, is_sender: bool) -> bool:
-    """Return whether a viewer may see a message's receipts: its sender may, and nobody those of a SYSTEM message."""
+    """Return whether a viewer may see a message's receipts. Only its sender may; a SYSTEM message has none to see."""
     return is_sender and message.kind.countable
 
 
 async def list_receipts(
     app: Confab, message: Message, first: int | None, after: str | None, status: str | None, *, is_sender: bool
 ) -> Page[Receipt] | None:
-    """Return a page of a message's receipts in order of user ids, those with a status (READ, DELIVERED, SENT) or all.
+    """Return a page of a message's receipts in order of user ids. status: READ, DELIVERED, SENT, or None for all.
 
-    None if the caller is not the sender: `is_sender` says so. Raises InvalidInput.
+    Returns None unless `is_sender` is true. Raises InvalidInput.
     """
     size = check_page_size(first, "first")
     start = _decode_cursor(message, after) if after is not None else ""

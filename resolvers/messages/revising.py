@@ -1,4 +1,4 @@
-"""Revising messages: editing and recalling them."""
+"""Revisions of messages: edits and recalls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELD = "messageId"
 
 
 async def edit_message(app: Confab, user: UserId, message: str, content: str) -> Message:
-    """Replace the content of the user's own message, for all who can see it. The same content changes nothing.
+    """Replace the content of the user's own message for all users who can see it. The same content changes nothing.
 
     Raises InvalidInput, NotFound, NotAMember, Forbidden, RateLimited: then nothing was changed.
     """
@@ -37,7 +37,7 @@ async def edit_message(app: Confab, user: UserId, message: str, content: str) ->
 
 
 async def recall_message(app: Confab, user: UserId, message: str) -> Message:
-    """Withhold a message's content from everybody, from now on. A recalled message stays as it is.
+    """Withhold a message's content from all users from now on. A recalled message does not change.
 
     Raises InvalidInput, NotFound, NotAMember, Forbidden, RecallTimeout, RateLimited: then nothing was changed.
     """
@@ -55,7 +55,7 @@ async def recall_message(app: Confab, user: UserId, message: str) -> Message:
 
 
 async def _access_revisable(app: Confab, user: UserId, message: str) -> tuple[Message, Access]:
-    """Return a message that a person wrote and the user can see, in a conversation that the user is in."""
+    """Return a message that the user can see, in a conversation that the user is in. It is not a SYSTEM message."""
     found = await access_message(app, user, message)
     if found is None:
         raise NotFound("there is no such message, or you can't see it", field=_FIELD)

@@ -55,8 +55,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResu
         check_rate(app.store.rate_limits.sends, sender)
     conversation = await resolve_destination(app, sender, new)
     mentions = check_mentions(conversation, new)
-    # Checked before the reservation: it would leave a place and a key for a message that nobody may want any more
-    # when MongoDB has a primary again.
+    # Checked before the reservation, which would keep the message until MongoDB has a primary again, when its sender
+    # may no longer want it.
     app.store.mongo.require_primary()
     reply_to = await find_reply_target(app, sender, conversation, new.reply_to) if new.reply_to is not None else None
     message = Message(
@@ -71,9 +71,9 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResu
         key=new.key,
         digest=input_digest(conversation, new, mentions) if new.key else None,
     )
-    opens = new.to_user is not None
+    may_create = new.to_user is not None
     if message.key is None or message.digest is None:
-        return await _send(app, message, opens=opens)
+        return await _send(app, message, may_create=may_create)
     claim = Claim(message.id, conversation, message.digest)
     claimed = await claim_message(app, message, claim)
     if isinstance(claimed, Message):
@@ -81,7 +81,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResu
     try:
         # Checked here only: replays are not limited.
         check_rate(app.store.rate_limits.sends, sender)
-        return await _send(app, replace(message, id=claimed), opens=opens)
+        return await _send(app, replace(message, id=claimed), may_create=may_create)
     except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited):
         await app.store.claims.release(sender, message.key, claim)
         raise
@@ -99,28 +99,28 @@ async def _find_sender_session(app: Confab, message: Message) -> Session | None:
     return (await app.delivery.deliver_stored(message)).sender.session
 
 
-async def _send(app: Confab, message: Message, *, opens: bool) -> SendResult:
+async def _send(app: Confab, message: Message, *, may_create: bool) -> SendResult:
     async with app.store.cache.turn(message.conversation):
-        return await _send_in_turn(app, message, opens=opens)
+        return await _send_in_turn(app, message, may_create=may_create)
 
 
-async def _send_in_turn(app: Confab, message: Message, *, opens: bool) -> SendResult:
+async def _send_in_turn(app: Confab, message: Message, *, may_create: bool) -> SendResult:
     with app.delivery.batch_window:
-        reserved = await _reserve(app, message, opens=opens)
+        reserved = await _reserve(app, message, may_create=may_create)
     if reserved is None:
         original = await wait_for_duplicate(app, message)
         return SendResult(original, await _find_sender_session(app, original), replayed=True)
     if not reserved.sender_cached:
-        # What the sender had not read before names the senders whose messages this one reads.
+        # The sender's old read position is needed to notify the senders of the messages that become read.
         await app.store.sessions.load(message.sender)
     sent = await app.delivery.send(reserved)
     return SendResult(sent.message, sent.sender.session, replayed=False)
 
 
-async def _reserve(app: Confab, message: Message, *, opens: bool) -> ReservedMessage | None:
-    """Reserve a place for the message. None if another request reserved one for it.
+async def _reserve(app: Confab, message: Message, *, may_create: bool) -> ReservedMessage | None:
+    """Reserve a place for the message. None if another request has reserved one for it.
 
-    opens: create the private conversation if it does not exist.
+    may_create: create the private conversation if it does not exist.
     """
     store = app.store
     for _ in range(_ATTEMPTS):
@@ -133,7 +133,7 @@ async def _reserve(app: Confab, message: Message, *, opens: bool) -> ReservedMes
             raise refusal_error(place)
         if await store.conversations.load((message.conversation,), with_members=True):
             continue
-        if not opens:
+        if not may_create:
             raise no_conversation()
         await store.conversations.open_private(message.conversation, store.clock.now_ms())
     raise _not_loaded()

@@ -1,4 +1,4 @@
-"""Acknowledging: what reading and receiving have in common once it is decided how far they go."""
+"""Acknowledgements: the common part of reading and receiving, after the new position is decided."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from subscriptions.realtime.events.receipts import ReceiptAdvanced
 class Acknowledgement:
     """Everything in a session up to a seq is read or received.
 
-    advances: It goes further than before, which the senders learn. If not, it only takes away the mark of being unread.
+    advances: The position moves, and senders are notified. If it does not move, only the unread mark is removed.
     """
 
     before: Session
@@ -31,12 +31,12 @@ class Acknowledgement:
 
     @property
     def kind(self) -> ReceiptKind:
-        """Read or received."""
+        """READ or DELIVERED."""
         return ReceiptKind.READ if isinstance(self.change, Read) else ReceiptKind.DELIVERED
 
     @property
     def previous_seq(self) -> int:
-        """Position that the senders know so far."""
+        """Position that the senders were notified of so far."""
         return self.before.acknowledged_seq if isinstance(self.change, Read) else self.before.received_seq
 
     @property
@@ -63,7 +63,7 @@ async def acknowledge(
 ) -> dict[ConversationId, Session]:
     """Commit acknowledgements with their receipts, and notify the senders.
 
-    Returns the sessions as they are afterwards; none if the user's state is not cached.
+    Returns the sessions after the change; empty if the user's state is not cached.
     """
     marks = [
         ReceiptMark(each.change.conversation, transaction.user, each.kind, each.change.seq)
@@ -74,16 +74,16 @@ async def acknowledge(
     try:
         changed = await commit(app, transaction, [each.decision for each in due], also)
     except (Fenced, Unreachable, asyncio.CancelledError):
-        # It may have been written in part, and may not be due any more when it is tried again.
+        # A part may have been written, so a retry may find nothing left to do.
         for each in due:
-            _notify_senders(app, each, keep=True)
+            _notify_senders(app, each, store_mark=True)
         raise
     for each in due:
-        _notify_senders(app, each, keep=False)
+        _notify_senders(app, each, store_mark=False)
     return changed
 
 
-def _notify_senders(app: Confab, each: Acknowledgement, *, keep: bool) -> None:
+def _notify_senders(app: Confab, each: Acknowledgement, *, store_mark: bool) -> None:
     receipt = each.receipt
-    if receipt is not None and (keep or each.may_cover_messages):
-        app.receipts.notify(receipt, each.previous_seq, store_mark=keep)
+    if receipt is not None and (store_mark or each.may_cover_messages):
+        app.receipts.notify(receipt, each.previous_seq, store_mark=store_mark)

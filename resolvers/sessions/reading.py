@@ -1,4 +1,4 @@
-"""Reading: how far a user has read, which the senders learn."""
+"""Reading: moves a user's read position, and notifies senders."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from store.sessions.session_store import list_name
 from store.sessions.user_transactions import UserTransaction
 
 _SESSIONS_PER_TRANSACTION = 200
-"""Sessions inside a subBiz that are read at a time: a lock lasts for some seconds only."""
+"""Sessions inside a subBiz that one transaction reads, because a lock lasts only some seconds."""
 
 
 async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int | None) -> Session:
-    """Mark everything up to a seq as read; None: all there is. Never backwards. The senders get receipts.
+    """Mark all messages up to a seq as read; None: all messages. The position never goes back. Senders get receipts.
 
-    Of a subBiz: everything in it. Raises InvalidInput, NotFound.
+    For a subBiz, all sessions in it are read. Raises InvalidInput, NotFound.
     """
     if up_to_seq is not None and up_to_seq < 0:
         raise InvalidInput("upToSeq must not be negative", field="upToSeq")
@@ -41,7 +41,7 @@ async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int
 
 
 async def _read_inside(app: Confab, user: UserId, gateway: ConversationId) -> Session:
-    """Read everything that is in a subBiz at this moment."""
+    """Read all sessions that are in a subBiz now."""
     if await app.store.sessions.find(user, gateway) is None:
         raise NotFound("there is no such conversation", field="conversationId")
     inside = await app.store.sessions.list_names(user, list_name(gateway.removeprefix("b_"), None))
@@ -58,9 +58,9 @@ async def _read_inside(app: Confab, user: UserId, gateway: ConversationId) -> Se
 
 
 def _read_all(session: Session) -> Acknowledgement | None:
-    """Read the whole session; None: nothing is left to read, and there is no mark of being unread to take away.
+    """Return the acknowledgement of the whole session; None: nothing is left to read, and there is no unread mark.
 
-    What was deleted is not read, even if a SYSTEM message came after it.
+    A deleted session is not read, even if a SYSTEM message came after the deletion.
     """
     if session.valid and session.write_seq > session.read_seq:
         return Acknowledgement(session, Read(session.conversation, session.write_seq, session.n))
@@ -69,7 +69,7 @@ def _read_all(session: Session) -> Acknowledgement | None:
 
 async def _read_up_to(app: Confab, session: Session, seq: int) -> Acknowledgement | None:
     if seq > session.read_seq and session.valid:
-        # A message that is not durable yet is not read, even if later ones are.
+        # A message that is not durable yet does not count as read, even if later ones do.
         seq, n = await app.store.messages.find_place(session.conversation, seq)
         if seq > session.read_seq:
             return Acknowledgement(session, Read(session.conversation, seq, n))

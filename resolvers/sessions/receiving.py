@@ -1,4 +1,4 @@
-"""Receiving: how far messages have arrived on one of a user's devices."""
+"""Receiving: moves a user's delivered position, and notifies senders."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from store.sessions.user_transactions import UserTransaction
 
 
 async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq: int) -> Session:
-    """Mark everything up to a seq as delivered. Never backwards. Senders get receipts; a mark of being unread stays.
+    """Mark all messages up to a seq as delivered. The position never goes back. Senders get receipts.
 
-    Raises InvalidInput, for a gateway too; NotFound.
+    An unread mark is kept. Raises InvalidInput, also for a gateway; NotFound.
     """
     if up_to_seq < 0:
         raise InvalidInput("upToSeq must not be negative", field="upToSeq")
@@ -34,7 +34,7 @@ async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq:
 
 
 async def _decide(app: Confab, session: Session, seq: int) -> Acknowledgement | None:
-    """Return the acknowledgement; None: it is known already. Deleted messages are not received any more."""
+    """Return the acknowledgement; None if there is nothing to acknowledge. Deleted messages are not acknowledged."""
     seq = min(seq, session.write_seq)
     if seq <= session.delivered_seq or not session.valid:
         return None

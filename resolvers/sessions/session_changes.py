@@ -1,6 +1,6 @@
 """Settings of sessions: deleting, muting, pinning, marking unread, categories.
 
-Each change is one tick of the user's clock. One that changes nothing takes no tick, and no device is notified.
+Each change takes one tick of the user's clock. If nothing changes, no tick is taken and no device is notified.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from store.sessions.user_transactions import UserTransaction
 HIGHEST_PRIORITY = 1_000
 MAX_CONVERSATIONS = 1_000
 LATEST_MS = 253_402_300_799_999
-"""The last moment that a DateTime can spell in UTC: the end of the year 9999."""
+"""The last time that a DateTime can express in UTC: the end of the year 9999."""
 
 
 async def delete_session(app: Confab, user: UserId, conversation: str, *, hard: bool) -> Session:
-    """Delete the user's own view of a conversation: INVALID until its next countable message, nothing unread.
+    """Delete a session for the user alone: INVALID until its next countable message, nothing unread.
 
-    Senders get no receipt. hard: the settings are forgotten too. Raises InvalidInput for a gateway; NotFound.
+    Senders get no receipt. hard: the settings are deleted too. Raises InvalidInput for a gateway; NotFound.
     """
 
     def decide(session: Session) -> SetFields | None:
@@ -38,7 +38,7 @@ async def delete_session(app: Confab, user: UserId, conversation: str, *, hard: 
 
 
 async def mute_session(app: Confab, user: UserId, conversation: str, *, muted: bool, until_ms: int | None) -> Session:
-    """Take the session's unread count out of the total, or put it back. A mute with an end ends by itself.
+    """Mute or unmute a session. The unread messages of a muted one are not in the total. `until_ms`: end of the mute.
 
     Raises InvalidInput, NotFound.
     """
@@ -66,7 +66,7 @@ async def pin_session(app: Confab, user: UserId, conversation: str, priority: in
 
 
 async def set_unread(app: Confab, user: UserId, conversation: str) -> Session:
-    """Mark a session unread, until the next change or reading. A deleted one is left as it is.
+    """Mark a session unread, until it is next changed or read. A deleted session does not change.
 
     Raises InvalidInput for a gateway; NotFound.
     """
@@ -82,7 +82,7 @@ async def set_unread(app: Confab, user: UserId, conversation: str) -> Session:
 async def assign_category(
     app: Confab, user: UserId, conversations: Sequence[str], category: str | None
 ) -> list[Session]:
-    """Put sessions into a category of the user's own, or into none: all of them or, if one is unknown, none.
+    """Assign sessions to a category of the user, or to none. If one of them is unknown, none is changed.
 
     Raises InvalidInput, NotFound.
     """
@@ -120,7 +120,7 @@ async def set_fields(
     *,
     gateways: bool = True,
 ) -> Session:
-    """Set fields of a session. gateways: whether it may be one. Raises InvalidInput, NotFound."""
+    """Set fields of a session. gateways: true if it may be a gateway. Raises InvalidInput, NotFound."""
 
     def decide(session: Session) -> SetFields | None:
         change = SetFields([session.conversation], values)
@@ -138,7 +138,7 @@ async def _change_session(
     *,
     gateways: bool = True,
 ) -> Session:
-    """Change one session as decided on it under the user's lock; None: not at all."""
+    """Change one session under the user's lock. `decide` returns the change; None: no change."""
     wanted = known_conversation(conversation, "conversationId")
 
     async def work(transaction: UserTransaction) -> Session:

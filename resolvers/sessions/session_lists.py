@@ -18,11 +18,11 @@ from subscriptions.realtime.mailboxes import Position
 SYNC_MARGIN_MS = 5 * 60 * 1000
 """Time before a cursor from which changes are sent again, if the user's state was loaded again since.
 
-A message takes its time when its commit begins, and is applied when that has ended, on another server's clock.
+A message gets its timestamp when its commit begins. It is applied when the commit has ended, by another server's clock.
 """
 
 OLDEST_CURSOR_MS = 30 * 24 * 3600 * 1000
-"""Greatest age of a cursor from before the load of the state."""
+"""Greatest age of a usable cursor, if the user's state was loaded again since."""
 
 _ALL = 1 << 53
 
@@ -48,7 +48,7 @@ class SessionChanges:
 
 
 def sync_cursor(app: Confab, user: UserId, cursor: Position) -> str:
-    """Return a position as the text that clients get."""
+    """Return the cursor text for a position."""
     return encode_sync(app.store.deployment.name, user, cursor)
 
 
@@ -62,8 +62,8 @@ async def list_sessions(
 ) -> SessionPage:
     """Return a page of valid sessions: pinned ones first by priority, then by writeTs, newest first.
 
-    Those of a subBiz, of a category or of both; of neither: the main list, where a gateway represents each subBiz.
-    Raises InvalidInput.
+    The list of a subBiz, of a category, or of both. Without them: the main list, where a gateway represents each
+    subBiz. Raises InvalidInput.
     """
     size = check_page_size(first, "first")
     check_sub_biz(sub_biz)
@@ -72,7 +72,7 @@ async def list_sessions(
     if after is not None:
         parts = decode_page("s", after, "after")
         if len(parts) != 4 or parts[:2] != [user, name] or not is_number(parts[2]):
-            raise InvalidInput("after is not a cursor of this list", field="after")
+            raise InvalidInput("after must be a cursor of this list", field="after")
         start = (int(parts[2]), parts[3])
     snapshot = await app.store.sessions.list_page(user, name, size + 1, start)
     edges = [
@@ -84,12 +84,12 @@ async def list_sessions(
 
 
 async def list_categories(app: Confab, user: UserId) -> list[Category]:
-    """Return the categories in use."""
+    """Return the categories that have sessions."""
     return await app.store.sessions.list_categories(user)
 
 
 async def find_session(app: Confab, user: UserId, conversation: str) -> Session | None:
-    """Return the user's session of a conversation, a deleted one too, or None."""
+    """Return the user's session of a conversation, even if it is deleted, or None."""
     if kind_of(conversation) is None:
         return None
     session = await app.store.sessions.find(user, ConversationId(conversation))
@@ -97,7 +97,7 @@ async def find_session(app: Confab, user: UserId, conversation: str) -> Session 
 
 
 async def total_unread(app: Confab, user: UserId) -> int:
-    """Return the unread messages in valid sessions that are not muted."""
+    """Return the number of unread messages in valid sessions that are not muted."""
     return (await app.store.sessions.find_many(user, ())).total_unread
 
 
@@ -121,7 +121,7 @@ async def changed_since(
         if cursor.epoch != snapshot.epoch:
             if after < app.store.clock.now_ms() - OLDEST_CURSOR_MS:
                 return await changed_since(app, user, None, size, asked=True)
-            # The state was loaded again: its ticks are those of MongoDB, close to those before.
+            # The state was loaded again. Its ticks come from MongoDB, and are close to the earlier ones.
             after = max(0, min(after, snapshot.clock) - SYNC_MARGIN_MS)
             snapshot = await app.store.sessions.list_changed(user, after, size + 1, valid_until=0)
         elif after > snapshot.clock:

@@ -1,4 +1,4 @@
-"""Commits what a use case decided on sessions, and publishes it.
+"""Commits and publishes the changes of sessions that a use case has decided.
 
 Locking and storing is in `store/sessions/user_transactions.py`.
 """
@@ -23,9 +23,9 @@ from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A change that a use case decided on, and the reason that the user's devices get.
+    """A change that a use case has decided, and the reason that the user's devices get.
 
-    `receipt`: the receipt that the change gives to the senders of messages.
+    `receipt`: the receipt that the senders of messages get for the change.
     """
 
     change: RowChange
@@ -48,7 +48,7 @@ async def commit(
         also: Writes to MongoDB made in the same round trip.
 
     Returns:
-        The changed sessions as they are afterwards; empty if the user's state is not cached.
+        The sessions after the changes; empty if the user's state is not cached.
 
     Raises:
         Fenced: The lock was lost. MongoDB may hold some of the changes.

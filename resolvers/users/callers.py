@@ -20,7 +20,7 @@ class CallerRole(StrEnum):
 class Caller:
     """An authenticated user, from the claims of the token. Times in seconds since the epoch.
 
-    `issued_at`: None if the token does not say. `key`: the authenticator's own reference to the key that signed the
+    `issued_at`: None if the token has no `iat`. `key`: the authenticator's own reference to the key that signed the
     token.
     """
 

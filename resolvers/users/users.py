@@ -15,9 +15,9 @@ MAX_USERS = 1_000
 
 
 async def sign_in(app: Confab, caller: Caller) -> None:
-    """Create the caller if needed, and take a name and a picture that are not set from the token.
+    """Create the caller if needed. A name and a picture that are not set are taken from the token.
 
-    No round trip after the first time.
+    No round trip after the first call.
     """
     if await app.store.users.ensure(caller.user_id, caller.name, caller.picture):
         await app.bus.announce_users([caller.user_id])

@@ -1,4 +1,4 @@
-"""Formats failures for clients: GraphQL errors with extensions.code, retryable, and the field at fault."""
+"""Formats failures for clients: GraphQL errors with extensions.code, retryable, and the invalid field."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _log = structlog.get_logger()
 NO_REQUEST = "-"
 """The request id in log entries that belong to no request."""
 
-# graphql-core names the input at fault only in the message.
-_AT_FAULT = re.compile(
+# graphql-core names the invalid input only in the message.
+_INVALID_INPUT = re.compile(
     r"""Variable\ '\$(?P<variable>\w+)'\ has\ invalid\ value
         (?: \ at\ (?:\[\d+\])*\.(?P<inside>\w+)
           | .*?\ (?:required|unknown)\ field\ '(?P<named>\w+)' )?
@@ -81,7 +81,7 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
             extensions = {"code": ErrorCode.UNAVAILABLE.value, "retryable": True}
         case None | GraphQLError():
             extensions = {"code": ErrorCode.INVALID_INPUT.value, "retryable": False} | (error.extensions or {})
-            field = _field_at_fault(error.message)
+            field = _invalid_field(error.message)
             if field is not None:
                 extensions.setdefault("field", field)
         case _:
@@ -112,7 +112,7 @@ def refused(errors: list[GraphQLError]) -> RequestRefused:
     return RequestRefused([format_error(error, NO_REQUEST) for error in errors])
 
 
-def _field_at_fault(message: str) -> str | None:
+def _invalid_field(message: str) -> str | None:
     """Return the argument, or the field of an input, that an error message of graphql-core names."""
-    found = _AT_FAULT.match(message)
+    found = _INVALID_INPUT.match(message)
     return found and (found["named"] or found["inside"] or found["argument"] or found["variable"])

@@ -30,7 +30,7 @@ class Loaders:
         self._app = app
         self._viewer = viewer
 
-    # Loaders are made on first use: most operations need one or two of them.
+    # Loaders are created on first use, because most operations need only one or two of them.
 
     @cached_property
     def users(self) -> DataLoader[UserId, User]:
@@ -75,7 +75,7 @@ class Loaders:
         return found[0] if found is not None else None
 
     async def access(self, conversation: ConversationId) -> Access | None:
-        """Return what the viewer may see of a conversation; None if nothing."""
+        """Return the viewer's access to a conversation; None if the viewer has no access."""
         found = await self.conversations.load(conversation) if may_be_in(self._viewer.id, conversation) else None
         return access_from(*found) if found is not None else None
 

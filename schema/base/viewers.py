@@ -61,8 +61,7 @@ IDENTITY = ViewerIdentity()
 class TrackedViewer:
     """The only access of resolvers to the viewer. Records every fact that they use in `dependencies`.
 
-    The result is the same for all viewers with the same values of the dependencies. This is
-    why subscribers can share results.
+    The result is the same for all viewers with the same values of the dependencies, so subscribers can share results.
     """
 
     __slots__ = ("_caller", "dependencies", "is_shared")

@@ -1,9 +1,8 @@
-"""Executes GraphQL operations as compiled closures. Knows nothing of Confab.
+"""Executes GraphQL operations as compiled closures. Independent of the rest of Confab.
 
-graphql-core decides again for every field of every object what to do: which fields are selected, whether a type is a
-list or an enum, how its resolver is called. Here a validated operation over a Strawberry schema is compiled once and
-executed many times; what is left for each object is to read its attributes. The result is the same, errors and nulls
-included:
+For every field of every object, graphql-core decides again which fields are selected, whether a type is a list or an
+enum, and how its resolver is called. Here a validated operation over a Strawberry schema is compiled once and executed
+many times. For each object, only its attributes remain to be read. The result is the same, errors and nulls included:
 
     operation = compile_operation(schema, document, operation_name)
     if operation is not None:

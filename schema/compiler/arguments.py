@@ -1,4 +1,4 @@
-"""Converts arguments to what resolvers take. Types are inspected once, not with every call as in Strawberry."""
+"""Converts arguments to the types of resolvers. Types are inspected once, not with every call as in Strawberry."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ResponsePath: TypeAlias = "tuple[ResponsePath | None, str | int, str | None, Any
 the value, and whether the value may be null. A plain tuple, because one is made for every object."""
 
 Complete: TypeAlias = "Callable[[Any, ResponsePath, ExecutionState], Any]"
-"""Returns the response's form of a value at a path, or PENDING if it must be awaited. Raises whatever makes it fail."""
+"""Returns the response's form of a value at a path, or PENDING if it must be awaited. Raises any exception."""
 
 PendingResult: TypeAlias = tuple[Awaitable[Any], ResponsePath, Sequence[FieldNode], Complete]
 
@@ -28,7 +28,7 @@ _NEEDS_NO_TASK = (Deferred, asyncio.Future)
 
 
 def error_path(path: ResponsePath) -> list[str | int]:
-    """Return the path as errors in the response show it."""
+    """Return the path in the form of errors in the response."""
     keys: list[str | int] = []
     ancestor: ResponsePath | None = path
     while ancestor is not None:
@@ -39,7 +39,7 @@ def error_path(path: ResponsePath) -> list[str | int]:
 
 
 def resolver_path(path: ResponsePath) -> Path:
-    """Return the path as `info.path` of resolvers has it."""
+    """Return the path in the form of `info.path` of resolvers."""
     parent = path[0]
     return Path(resolver_path(parent) if parent is not None else None, path[1], path[2])
 

@@ -118,7 +118,7 @@ def attribute_of(field: GraphQLField) -> str | None:
 
 
 def resolver_of(field: SelectedField) -> Resolve:
-    """Return the fastest way to resolve a field."""
+    """Return the fastest function that resolves a field."""
     name = attribute_of(field.definition)
     if name is not None:
         return _attribute_reader(name)

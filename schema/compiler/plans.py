@@ -1,4 +1,4 @@
-"""Plans what to do for each object of a selection, once per operation."""
+"""Plans the steps for each object of a selection, once per operation."""
 
 from __future__ import annotations
 

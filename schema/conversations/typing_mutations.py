@@ -1,4 +1,4 @@
-"""The mutation that shows others that the caller is typing."""
+"""The mutation that notifies other members that the caller is typing."""
 
 from __future__ import annotations
 

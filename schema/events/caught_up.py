@@ -1,4 +1,4 @@
-"""The end of what was missed at the API."""
+"""The GraphQL type of the event at the end of the missed events."""
 
 from __future__ import annotations
 

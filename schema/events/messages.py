@@ -1,4 +1,4 @@
-"""The events of messages at the API."""
+"""The GraphQL types of message events."""
 
 from __future__ import annotations
 

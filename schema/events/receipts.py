@@ -1,4 +1,4 @@
-"""The event of an acknowledgement at the API."""
+"""The GraphQL type of an acknowledgement's event."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ class ReceiptAdvancedType:
 
     @strawberry.field
     def user(self, info: Info) -> UserType:
-        """The user who received or read."""
+        """The user who has received or read the messages."""
         return load_user(info.context, self.user_id)

@@ -1,4 +1,4 @@
-"""The members of the union MessageEvent, each with the event that it shows.
+"""The members of the union MessageEvent, each with the event that it represents.
 
 A new event kind needs its GraphQL type here and nothing else in this package.
 """
@@ -23,7 +23,7 @@ from subscriptions.realtime.events.typing import TypingStarted
 
 
 class MessageEventType(Protocol):
-    """A GraphQL type that shows one kind of event."""
+    """A GraphQL type that represents one kind of event."""
 
     @classmethod
     def from_event(cls, event: Any) -> object:

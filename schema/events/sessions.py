@@ -1,4 +1,4 @@
-"""Changes of sessions at the API."""
+"""The GraphQL type of session changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SyncSessionType:
 
     @classmethod
     def from_event(cls, event: SessionChanged | SessionSync) -> Self:
-        """Return the GraphQL object of a live change or of a part of what was missed."""
+        """Return the GraphQL object of a live change, or of a part of the missed changes."""
         return cls(
             reason=event.reason,
             has_more=isinstance(event, SessionSync) and event.has_more,

@@ -33,5 +33,5 @@ class Source(AsyncIterator[Any]):
         return sync_cursor(self._app, self._user, position)
 
     async def __anext__(self) -> NoReturn:
-        """Never called: graphql-core wants an iterator, and the engine takes events from the stream."""
+        """Never called: graphql-core requires an iterator, but the engine takes events from the stream."""
         raise NotImplementedError

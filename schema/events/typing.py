@@ -1,4 +1,4 @@
-"""The event of a user who is typing at the API."""
+"""The GraphQL type of the event of a user who is typing."""
 
 from __future__ import annotations
 

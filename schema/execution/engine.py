@@ -125,7 +125,7 @@ class Engine:
         return ResponseStream(self._shared_selection(prepared, executor), source, caller)
 
     def _shared_selection(self, prepared: PreparedOperation, executor: Executor[Context]) -> SharedSelection:
-        """Return what all subscriptions with the same selection and the same values of its variables share."""
+        """Return the object that subscriptions with the same selection and the same values of its variables share."""
         assert prepared.selection is not None
         values = executor.variable_values.coerced
         used = [(name, values[name]) for name in prepared.selection.variables if name in values]
@@ -210,7 +210,7 @@ def _event_execution(prepared: PreparedOperation, executor: Executor[Context]) -
 
 
 async def _response(outcome: Any, request_id: str) -> Json:
-    """Return a result as the transports send it. Raises RequestRefused if nothing was executed."""
+    """Return a result in the form that transports send. Raises RequestRefused if nothing was executed."""
     result: ExecutionResult = await outcome if hasattr(outcome, "__await__") else outcome
     errors = result.errors or []
     if result.data is None and errors and all(error.path is None for error in errors):

@@ -1,9 +1,8 @@
 """Renders each event once for all subscribers that get the same response.
 
-A `SharedSelection` stands for all subscriptions of this process with the same selection, a `Rendering` for one event as
-that selection shows it. The result of an execution holds for every caller with the same values of the recorded
-dependencies on the viewer (`schema.base.viewers`). Only the cursor differs for every subscriber: it is filled in
-afterwards.
+A `SharedSelection` represents all subscriptions of this process with the same selection, a `Rendering` one event in
+that selection. The result of an execution is valid for every caller with the same values of the recorded dependencies
+on the viewer (`schema.base.viewers`). Only the cursor differs for every subscriber: it is filled in afterwards.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class ResponseTemplate:
 
 
 RenderResult = ResponseTemplate | RequestRefused
-"""An event as a subscriber sees it, or the error that ends the subscription."""
+"""A rendered event, or the error that ends the subscription."""
 
 
 class SharedSelection:
@@ -113,7 +112,7 @@ class _ResultsByViewer:
         return self._templates.get(self._key(caller))
 
     def is_individual(self, caller: Caller) -> bool:
-        """Return True if it is known that nobody else gets the same response as the caller."""
+        """Return True if it is known that no other user gets the same response as the caller."""
         return self._depends_on_identity and self._values_for(caller) in self._rendered_values
 
     def _values_for(self, caller: Caller) -> Hashable:
@@ -214,7 +213,7 @@ class Rendering:
 
 
 class ResponseStream:
-    """A subscription's responses: each event as its selection shows it, with the subscriber's own cursor."""
+    """A subscription's responses: each event rendered with its selection and the subscriber's own cursor."""
 
     __slots__ = ("_event", "_on_ready", "_rendering", "_result", "_selection", "_source", "caller")
 

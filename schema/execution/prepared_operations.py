@@ -64,7 +64,7 @@ class PreparedOperation:
 
 
 class OperationCache:
-    """Prepares operations, and keeps the most recently used."""
+    """Prepares operations, and caches the most recently used."""
 
     def __init__(self, limits: QueryLimits) -> None:
         self._limits = limits

@@ -1,4 +1,4 @@
-"""Identifiers: their kinds, the form that the contract gives them, and the partition and bucket that follow from them."""
+"""Identifiers: their kinds, their form in the contract, and the partition and bucket derived from them."""
 
 from __future__ import annotations
 

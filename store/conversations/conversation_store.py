@@ -173,7 +173,7 @@ class ConversationStore:
         return missing
 
     def _head_from(self, conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
-        """Return the decoded head, or the same object as before if nothing changed: most heads in lists are unchanged."""
+        """Return the decoded head, or the same object as before if nothing changed, as for most heads in lists."""
         known = self._heads.get(conversation)
         if known is not None and known[0] == row:
             return known[1]

@@ -64,7 +64,8 @@ class WorkerNumbers:
         """Take a worker number, if it is ours or free, for ids of times before valid_until_ms.
 
         Returns the time from which on ids may be created with it, or None if it is taken. MongoDB's own clock decides
-        whether it is free: the clocks of servers differ, and a server that is far ahead would consider all numbers free.
+        whether it is free: the clocks of servers differ, and a server that is far ahead would consider all numbers
+        free.
         """
         mine = {"$eq": ["$owner", self._owner]}
         free = {"$or": [mine, {"$lt": ["$until", MONGO_NOW]}]}

@@ -1,10 +1,10 @@
 """Origins: the conversation of each message, on a sharded cluster.
 
 On such a cluster messages are sharded by conversation, which cannot be derived from a message's id. `origins`
-{_id, c: conversation} is sharded by `_id`: a message's id, or "<user> <idempotency key>" of a message that was sent with
-one (until: a day later, when MongoDB removes it). Written with the message, in the same round trip. On a replica set the
-indexes of `messages` suffice, and nothing is written here. `confab shard` writes the origins of messages that were
-stored before the cluster was sharded.
+{_id, c: conversation} is sharded by `_id`: a message's id, or "<user> <idempotency key>" of a message that was sent
+with one (until: a day later, when MongoDB removes it). Written with the message, in the same round trip. On a replica
+set the indexes of `messages` suffice, and nothing is written here. `confab shard` writes the origins of messages that
+were stored before the cluster was sharded.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ MUTE_ENDED_ENTRY = '{"k":"s","r":"UNMUTE","c":%s}'
 
 
 def script_literals() -> dict[str, str]:
-    """Return the Lua literal for each constant of the scripts: names of fields (WRITE_SEQ, ...), limits, forms, frames."""
+    """Return the Lua literal of each constant: names of fields (WRITE_SEQ, ...), limits, forms, frames."""
     fixed = [field.stored for field in FIELDS if field.fixed]
     peer = [Session.peer_read_seq.stored, Session.peer_delivered_seq.stored]
     numbers = {

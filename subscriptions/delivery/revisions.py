@@ -199,7 +199,7 @@ class Revisions:
         return publication
 
     async def _is_delivered(self, message: Message) -> bool:
-        """Return whether the message's creation is applied to all recipients' states, so that no revision overtakes it."""
+        """Return whether the message's creation is applied to all recipients, so that no revision overtakes it."""
         if self._delivery.find(message.id) is not None:
             return False
         return not await self._store.outbox.contains(message.conversation, message.id)

@@ -82,7 +82,7 @@ class Bus:
         self._on_subscribed.append(call)
 
     async def open(self) -> None:
-        """Begin to listen. Return when Redis has confirmed it, or after a second. Retries continue in the background."""
+        """Begin to listen. Return when Redis has confirmed it, or after a second; retries continue after that."""
         self._task = asyncio.create_task(self._listen())
         try:
             async with asyncio.timeout(_OPEN_SECONDS):

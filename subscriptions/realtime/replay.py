@@ -22,6 +22,9 @@ MAX_AHEAD = 40
 LONGEST_REPLAY = 5_000
 """Largest number of events in one replay. The log holds fewer."""
 
+_CONSISTENT_READS = 3
+"""Attempts to read sessions that are not newer than the log. If changes never pause, the last attempt is used."""
+
 
 class Replayer:
     """Turns entries of users' logs back into events."""
@@ -35,37 +38,44 @@ class Replayer:
         """Return every event after a position, in the order of the user's clock; None if some of them are not known.
 
         Events show the present state, and only messages that the user may read now: a group may have ended since, or
-        may hide messages from before the user joined.
+        may hide messages from before the user joined. Sessions have their state at the last event: if they were newer,
+        the next live event would show an older state.
         """
-        rows = await self._sessions.read_log(user, position.epoch, position.tick, LONGEST_REPLAY)
-        if rows is None or len(rows) >= LONGEST_REPLAY:
-            return None
-        entries = [(Position(position.epoch, tick), parse_log_entry(text)) for tick, _, text in rows]
-        content = await self._read_content(user, [entry for _, entry in entries])
+        for _ in range(_CONSISTENT_READS):
+            rows = await self._sessions.read_log(user, position.epoch, position.tick, LONGEST_REPLAY)
+            if rows is None or len(rows) >= LONGEST_REPLAY:
+                return None
+            entries = [(Position(position.epoch, tick), parse_log_entry(text)) for tick, _, text in rows]
+            content, clock = await self._read_content(user, [entry for _, entry in entries])
+            if clock is None or clock <= rows[-1][0]:
+                break
         replayed = [(at, entry.replay(content)) for at, entry in entries]
         return [MailboxEvent(at, event) for at, event in replayed if event is not None]
 
-    async def _read_content(self, user: UserId, entries: Sequence[LogEntry]) -> ReplayContent:
-        """Read the content that the entries refer to, each part once."""
+    async def _read_content(self, user: UserId, entries: Sequence[LogEntry]) -> tuple[ReplayContent, int | None]:
+        """Read the content that the entries refer to, each part once.
+
+        Returns it with the user's clock at that moment; None if no sessions were read.
+        """
         places = {place for entry in entries for place in entry.message_places}
         messages = await self._messages.find_many(await self._list_readable(user, places))
         conversations = {name for entry in entries for name in entry.session_conversations}
-        sessions, total = await self._find_sessions(user, conversations)
-        return ReplayContent(messages, sessions, total)
+        sessions, total, clock = await self._find_sessions(user, conversations)
+        return ReplayContent(messages, sessions, total), clock
 
     async def _find_sessions(
         self, user: UserId, conversations: Collection[ConversationId]
-    ) -> tuple[dict[ConversationId, Session], int]:
-        """Return sessions at present, their gateways, and the total unread count."""
+    ) -> tuple[dict[ConversationId, Session], int, int | None]:
+        """Return sessions at present, their gateways, the total unread count, and the user's clock."""
         if not conversations:
-            return {}, 0
+            return {}, 0, None
         present = await self._sessions.find_many(user, list(conversations))
         sessions = {session.conversation: session for session in present.sessions}
         gateways = {gateway_id(s.sub_biz) for s in present.sessions if s.sub_biz is not None} - set(sessions)
         if gateways:
             present = await self._sessions.find_many(user, list(gateways))
             sessions |= {session.conversation: session for session in present.sessions}
-        return sessions, present.total_unread
+        return sessions, present.total_unread, present.clock
 
 
 def sort_replay(start: Position, logged: list[MailboxEvent]) -> list[MailboxEvent]:

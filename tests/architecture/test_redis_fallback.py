@@ -17,7 +17,7 @@ READERS = {
     "subscriptions/delivery/event_publisher.py",
     "subscriptions/delivery/revisions.py",
 }
-"""Modules outside `store/redis` that behave differently. ADR 31 gives the reason of each. The set should only shrink."""
+"""Modules outside `store/redis` that behave differently. ADR 31 gives the reasons. The set should only shrink."""
 
 
 def test_only_these_modules_ask_whether_the_fallback_is_used() -> None:

@@ -1,4 +1,4 @@
-"""The schema has exactly the shape that the contract promises; `not_built.txt` lists the parts that are not built yet."""
+"""The schema has the shape that the contract promises; `not_built.txt` lists the parts that are not built yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Makes an animation of the frames that take.mjs took: python web/pictures/animate.py FOLDER/frames docs/demo.webp. Needs Pillow."""
+"""Makes an animation of the frames that take.mjs took. Needs Pillow.
+
+python web/pictures/animate.py FOLDER/frames docs/demo.webp
+"""
 
 import json
 import sys
@@ -21,7 +24,7 @@ for number, began in enumerate(times):
         lengths[-1] += length
     else:
         pictures.append(picture)
-        # Whatever happened between two takes is not waited for.
+        # Pauses between two takes are left out.
         lengths.append(min(length, 400))
 pictures[0].save(target, save_all=True, append_images=pictures[1:], duration=lengths, loop=0, quality=78, method=6)
 print(f"{target}: {len(pictures)} pictures, {sum(lengths) / 1000:.1f} s, {target.stat().st_size // 1024} KiB")

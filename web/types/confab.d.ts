@@ -223,8 +223,8 @@ export type MessageEdge = {
 };
 
 /**
- * cursor: resume after this event. A client that has applied it holds everything before it. CaughtUp marks the moment
- * between what was missed and what is live; reset true: start from syncSessions anew.
+ * cursor: resume after this event; a client that has applied it holds everything before it. CaughtUp marks the moment
+ * between what was missed and what is live; reset: true means: start over from syncSessions.
  */
 export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | TypingStarted | CaughtUp;
 
@@ -609,9 +609,9 @@ export type Receipt = {
 };
 
 /**
- * One high-water mark: user has received / read everything up to seq. Once per acknowledgement, however many messages it
- * covers, to the user's own devices and to members who sent a message that it covers. Pushed in groups of up to 200
- * members; in larger ones ask receipts.
+ * One high-water mark: user has received or read everything up to seq. Sent once per acknowledgement, however many
+ * messages it covers, to the user's own devices and to members who sent a message that it covers. Pushed in groups of up
+ * to 200 members; in larger ones query receipts.
  */
 export type ReceiptAdvanced = {
   __typename: 'ReceiptAdvanced';
@@ -774,17 +774,18 @@ export type SubBizGateway = Conversation & Node & {
 export type Subscription = {
   __typename: 'Subscription';
   /**
-   * Session state changes of the caller made on any device, and those made to them (a mute that ended, a group that was
-   * dismissed, a membership). Not new messages: nothing but message events changes a session without one of these. First
-   * CATCH_UP, in one or more parts (with since: everything missed; else empty), then live, with no gap and no repeat
-   * between the two.
+   * Changes to the caller's session state made on any device, and changes made to them (a mute that ended, a dismissed
+   * group, a membership). Not new messages: only message events change a session without one of these. First CATCH_UP in
+   * one or more parts (with since: everything missed; without: empty), then live, without gap or repetition between the
+   * two.
    */
   syncSession: SyncSession;
   /**
-   * New, edited and recalled messages, receipts and typing in all the caller's conversations, or in one; the caller's own
-   * messages too, for their other devices. With since: first what was missed (messages in order of seq per conversation);
-   * then, in any case, CaughtUp; then live, with no gap and no repeat. Of a group one has left: what was missed while a
-   * member, CaughtUp, silence.
+   * Messages (new, edited, recalled), receipts, reactions and typing in all of the caller's private conversations, groups
+   * and followed threads, or in one of them, and mentions in channels. Includes the caller's own messages, for their other
+   * devices. With since: first what was missed (messages in order of seq per conversation), then CaughtUp in any case,
+   * then live, without gap or repetition. Of a group the caller has left: what was missed while a member, then CaughtUp,
+   * then nothing.
    */
   messageEvents: MessageEvent;
 };
@@ -813,7 +814,7 @@ export type SyncReason =
   | 'MEMBERSHIP'
   | 'CATCH_UP';
 
-/** hasMore: more parts of CATCH_UP follow; false on everything that is live. */
+/** hasMore: further parts of CATCH_UP follow; false for live changes. */
 export type SyncSession = {
   __typename: 'SyncSession';
   reason: SyncReason;

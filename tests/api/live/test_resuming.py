@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from store.base.ids import UserId
+from store.sessions.session_store import SessionStore
+from subscriptions.realtime.mailboxes import Position
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.events import read_missed_events
@@ -281,3 +284,24 @@ async def test_a_listener_during_a_redis_loss_is_reset_or_misses_nothing(
         await api.send(alice, bob, "later")
         while event.get("message", {}).get("content") != "later":
             event = await message_listener.next()
+
+
+async def test_a_replay_shows_no_session_newer_than_its_last_event(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    await api.send(bob, alice)
+    conversation = private_id(alice, bob)
+    start = await api.services.app.store.sessions.find_many(UserId(alice), ())
+    await api.mute(alice, conversation)
+    read_log, changes = SessionStore.read_log, [1]
+
+    async def read_before_a_change(self: SessionStore, *args: Any) -> Any:
+        rows = await read_log(self, *args)
+        if changes:
+            await api.pin(alice, conversation, changes.pop())
+        return rows
+
+    monkeypatch.setattr(SessionStore, "read_log", read_before_a_change)
+    events = await api.services.app.replayer.since(UserId(alice), Position(start.epoch, start.clock))
+    assert events is not None and not changes
+    newest = max(session.active_ts for item in events for session in item.event.sessions)  # type: ignore[attr-defined]
+    assert newest == events[-1].position.tick
