@@ -118,13 +118,13 @@ class _DemoBuilder:
             await self.app.store.deployment.worker_numbers.lease(self.app.store.ids, self.data_center)
             if number == 1:
                 await self._add_late_members()
-            steps_by_place: dict[ConversationId, list[Dialogue | ReadUpTo]] = defaultdict(list)
+            steps_by_conversation: dict[ConversationId, list[Dialogue | ReadUpTo]] = defaultdict(list)
             for step in steps:
-                steps_by_place[self._place(step.where, step.sub_biz)].append(step)
+                steps_by_conversation[self._find_conversation(step.where, step.sub_biz)].append(step)
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    for place, place_steps in steps_by_place.items():
-                        tasks.create_task(self._run_steps(place, place_steps))
+                    for conversation, its_steps in steps_by_conversation.items():
+                        tasks.create_task(self._run_steps(conversation, its_steps))
             except BaseExceptionGroup as failures:
                 raise failures.exceptions[0] from None
         await self._arrange_sessions()
@@ -137,7 +137,7 @@ class _DemoBuilder:
         new = NewGroup(group.name, None, group.members, full_history=group.full_history, key=f"demo {group.name}")
         return (await create_group(self.app, group.owner, new)).head.conversation
 
-    def _place(self, where: str, sub_biz: str | None) -> ConversationId:
+    def _find_conversation(self, where: str, sub_biz: str | None) -> ConversationId:
         if where in self.groups:
             return self.groups[where]
         one, other = (UserId(name) for name in where.split())
@@ -148,18 +148,18 @@ class _DemoBuilder:
             if group.later is not None:
                 await invite_members(self.app, group.owner, self.groups[group.name], [group.later])
 
-    async def _run_steps(self, place: ConversationId, steps: list[Dialogue | ReadUpTo]) -> None:
+    async def _run_steps(self, conversation: ConversationId, steps: list[Dialogue | ReadUpTo]) -> None:
         for step in steps:
             if isinstance(step, ReadUpTo):
-                seq = self.sent[place][-1 - step.short_of].seq
-                await (ack_delivered if step.received else mark_read)(self.app, step.user, place, seq)
+                seq = self.sent[conversation][-1 - step.short_of].seq
+                await (ack_delivered if step.received else mark_read)(self.app, step.user, conversation, seq)
             else:
                 for line in step.lines.strip().splitlines():
-                    await self._send_line(step, place, line)
+                    await self._send_line(step, conversation, line)
 
-    async def _send_line(self, dialogue: Dialogue, place: ConversationId, line: str) -> None:
+    async def _send_line(self, dialogue: Dialogue, conversation: ConversationId, line: str) -> None:
         name, _, text = line.partition(": ")
-        sender, sent = UserId(name), self.sent[place]
+        sender, sent = UserId(name), self.sent[conversation]
         recalled = text.endswith(" =x")
         text, _, edited = text.removesuffix(" =x").partition(" => ")
         replies, text = text.startswith(">"), text.removeprefix(">")
@@ -168,7 +168,7 @@ class _DemoBuilder:
         peer = next((user for user in dialogue.where.split() if user != sender), None)
         new = NewMessage(
             None if in_group else peer,
-            place if in_group else None,
+            conversation if in_group else None,
             text,
             kind=MessageKind.BOT_COMMAND if text.startswith("/") else MessageKind.TEXT,
             mentions=(mention,) if mention not in ("", "all") else (),
@@ -178,7 +178,7 @@ class _DemoBuilder:
             sub_biz=dialogue.sub_biz,
         )
         assert new.key is not None
-        message = await self.app.store.messages.find_by_key(place, sender, new.key, 0) if self.resumed else None
+        message = await self.app.store.messages.find_by_key(conversation, sender, new.key, 0) if self.resumed else None
         if message is None:
             message = (await send_message(self.app, sender, new)).message
         sent.append(message)
@@ -190,8 +190,8 @@ class _DemoBuilder:
 
     async def _arrange_sessions(self) -> None:
         """Pin, mute and categorize sessions of Alice."""
-        app, erin, dave = self.app, self._place(WITH_ERIN, None), self._place(WITH_DAVE, None)
-        await pin_session(app, ALICE, self._place(WITH_BOB, None), 1)
+        app, erin, dave = self.app, self._find_conversation(WITH_ERIN, None), self._find_conversation(WITH_DAVE, None)
+        await pin_session(app, ALICE, self._find_conversation(WITH_BOB, None), 1)
         await mute_session(app, ALICE, self.groups[BOOKS], muted=True, until_ms=None)
         await assign_category(app, ALICE, [dave, self.groups[OFFICE]], "work")
         await assign_category(app, ALICE, [erin], "family")

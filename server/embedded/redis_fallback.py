@@ -102,9 +102,9 @@ class FallbackRedisServer:
         except OSError:
             return False
         writer.write(b"PING\r\n")
-        told = await reader.read(7)
+        reply = await reader.read(7)
         writer.close()
-        return told == b"+PONG\r\n"
+        return reply == b"+PONG\r\n"
 
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:

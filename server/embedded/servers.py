@@ -109,9 +109,9 @@ class EmbeddedServers:
         self._folder.close()
 
     def check(self) -> None:
-        """Raises EmbeddedError, with the reason, if one of them has died by itself or the disk is all but full.
+        """Fail if a server has died by itself, or if the disk is almost full. Raises EmbeddedError with the reason.
 
-        On a full disk MongoDB lives on, and refuses every write.
+        On a full disk MongoDB keeps running, but refuses every write.
         """
         for child in self._children.values():
             child.check()

@@ -50,7 +50,7 @@ class LoadSheddingMiddleware:
     """ASGI middleware that answers 503 while the process is overloaded, without reading body or token.
 
     Older clients, which otherwise get errors of an operation with status 200, get 503 as well: their request was not
-    looked at.
+    read.
     """
 
     def __init__(self, app: ASGIApp, load_shedding: LoadShedding) -> None:

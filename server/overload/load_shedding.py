@@ -1,4 +1,4 @@
-"""Limits the number of operations at once, so that the process still answers each soon (ADR 25).
+"""Limits how many operations run at once, so that the admitted ones are answered quickly (ADR 25).
 
 More operations are refused at once and cheaply, so that the admitted ones run at the best rate. The limit follows the
 delay of the event loop: any kind of overload delays the loop.
@@ -42,8 +42,8 @@ MIN_OPERATIONS = 64
 """Operations that are admitted however late the loop is: batched database calls cost least."""
 
 MAX_BACKLOG = 20_000
-"""Work left over from answered operations (large groups, receipts, frames to other servers). With more of it nothing is
-admitted."""
+"""Maximum number of work items that answered operations left behind (members of large groups, receipts, frames to
+other servers). Above it nothing is admitted."""
 
 _DECREASE, _INCREASE = 0.85, 1.05
 _SMOOTHING = 0.7
@@ -162,10 +162,10 @@ class LoadShedding:
         self._log_refusals(now)
 
     def _estimate_duration(self, now: float) -> float:
-        """Estimate how many seconds an operation takes from the number that run and the rate at which they end.
+        """Estimate how many seconds an operation takes, from the number of running ones and the rate at which they end.
 
-        Operations end in batches, so the rate is smoothed. The estimate is never longer than more than the minimum have
-        been running: of operations that began together none may have ended yet.
+        Operations end in batches, so the rate is smoothed. The estimate is at most the time since the number of running
+        operations exceeded the minimum: if they began together, perhaps none of them could end yet.
         """
         rate = self._ended / (now - self._window_began)
         self._rate = rate if self._rate == math.inf else _SMOOTHING * self._rate + (1 - _SMOOTHING) * rate

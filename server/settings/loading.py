@@ -19,7 +19,7 @@ from server.settings.validators import redact_url
 def load_settings(**overrides: Any) -> Settings:
     """Return the settings of the environment; `overrides` take precedence. Raises SettingsError with all problems.
 
-    A CONFAB_ variable that is not a setting is refused too: the limit of a misspelt variable would not be in force.
+    A CONFAB_ variable that is not a setting is refused too: a misspelt variable would have no effect.
     """
     problems = _find_unknown_variables()
     try:

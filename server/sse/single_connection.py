@@ -97,19 +97,19 @@ class SingleConnections:
         Raises NotFound, BadRequest if the stream is open already, and the errors of SSEStreamRegistry.open.
         """
         if not self._is_open_for(token, caller):
-            place = await self._store.find(token)
-            if place is None or place.user != caller.user_id:
+            location = await self._store.find(token)
+            if location is None or location.user != caller.user_id:
                 raise _not_found()
         if token in self._open:
             raise _already_open()
         opened = False
 
-        def ended() -> None:
+        def on_end() -> None:
             del self._open[token]
             if opened:
                 self._run_in_background(self._forget(token))
 
-        stream = self._streams.open(caller, persistent=True, on_end=ended)
+        stream = self._streams.open(caller, persistent=True, on_end=on_end)
         # Registered before Redis names this server, so that forwarded requests find the stream.
         self._open[token] = stream
         opening = self._opening[token] = asyncio.Event()
@@ -150,17 +150,17 @@ class SingleConnections:
         call = {"token": token, "caller": _caller_fields(caller), "operation": operation, **command}
         if token in self._open:
             return await self._handle(call)
-        place = await self._store.find(token)
-        if place is None or place.user != caller.user_id:
+        location = await self._store.find(token)
+        if location is None or location.user != caller.user_id:
             raise _not_found()
-        if place.server is not None:
-            return await self._forward(place.server, call)
+        if location.server is not None:
+            return await self._forward(location.server, call)
         if command["do"] == "stop":
             if not await self._store.withdraw(token, operation):
-                place = await self._store.find(token)
-                if place is not None and place.server is not None:
+                location = await self._store.find(token)
+                if location is not None and location.server is not None:
                     # The stream was opened meanwhile, and the queued operation was started.
-                    return await self._forward(place.server, call)
+                    return await self._forward(location.server, call)
             return {"status": 200}
         return await self._enqueue(call)
 
@@ -179,12 +179,12 @@ class SingleConnections:
                 return _refusal(
                     429, "Open the event stream first.", "RATE_LIMITED", retryable=True, retryAfterMs=A_MOMENT_MS
                 )
-        place = await self._store.find(token)
+        location = await self._store.find(token)
         # The stream was opened meanwhile, possibly before this operation was in the queue.
-        if (place is None or place.server is not None) and await self._store.withdraw(token, operation):
-            if place is None or place.server is None:
+        if (location is None or location.server is not None) and await self._store.withdraw(token, operation):
+            if location is None or location.server is None:
                 raise _not_found()
-            return await self._forward(place.server, call)
+            return await self._forward(location.server, call)
         return {"status": 202}
 
     # On the server that has the stream

@@ -122,7 +122,7 @@ async def _take(one: locks.UserLocks) -> None:
 
 async def test_a_lost_notification_costs_a_second(servers: list[Services], monkeypatch: pytest.MonkeyPatch) -> None:
     one, two, _ = (server.app.store.locks for server in servers)
-    monkeypatch.setattr(servers[1].app.bus, "_granted", lambda _: None)
+    monkeypatch.setattr(servers[1].app.bus, "_wake_waiter", lambda _: None)
     async with one.hold(BEN, [CONVERSATION]):
         waiting = asyncio.create_task(_take(two))
         await asyncio.sleep(0.05)

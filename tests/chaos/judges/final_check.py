@@ -43,7 +43,7 @@ async def read_fresh(requester: Requester) -> FreshState:
 
 
 async def read_history(requester: Requester, name: str) -> list[Json] | None:
-    """Return all that a user may read of a conversation, in order; None if that is nothing."""
+    """Return all that a user may read of a conversation, in order; None if there are none."""
     found: list[Json] = []
     after = None
     while True:
