@@ -157,7 +157,7 @@ async def test_a_dead_waiter_delays_the_others_only_briefly(servers: list[Servic
 async def test_waiting_ends_at_the_deadline_and_leaves_no_trace(
     servers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(locks, "MAX_WAIT_SECONDS", 0.3)
     store, other = servers[0].app.store, servers[1].app.store
     async with store.locks.hold(BEN, [CONVERSATION]):
         for waiting in (store.locks, other.locks):

@@ -184,7 +184,7 @@ async def test_confab_migrate_lists_pending_migrations_and_applies_them(mongo: M
 async def test_a_server_waits_only_for_the_unique_index_of_messages(
     mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.mongo.indexes._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("store.mongo.indexes._MAX_WAIT_SECONDS", 0.05)
     monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.3)
     built, gates, ensure = [], {name: asyncio.Event() for name in ("messages", "claims")}, Mongo.ensure_indexes
 
