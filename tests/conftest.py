@@ -169,7 +169,7 @@ def own_database(janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
     drop_soon(janitor, name)
 
 
-def tell_redis(url: str, *words: str) -> None:
+def send_to_redis(url: str, *words: str) -> None:
     """Send a command to Redis, or to every node of a cluster."""
     with redis_client(url) as client:
         client.execute_command(*words, **({"target_nodes": "all"} if isinstance(client, RedisCluster) else {}))

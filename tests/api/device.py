@@ -60,14 +60,14 @@ class ApiDevice(NaiveDevice):
         """Apply every event that has arrived."""
         assert self._live and self._synced
         for event in self._synced.pop_events():
-            await self.hear_sync(event)
+            await self.handle_sync(event)
             await self._ask_questions()
         for event in self._live.pop_events():
-            await self.hear(event)
+            await self.handle_event(event)
             await self._ask_questions()
 
-    async def hear_sync(self, event: Json) -> None:
-        """Apply one event of syncSession; fail where a session's clock goes back."""
+    async def handle_sync(self, event: Json) -> None:
+        """Apply one event of syncSession; fail if a session's clock goes back."""
         self._synced_cursor = event["cursor"]
         for session in event["sessions"]:
             name, active = session["conversation"]["id"], session["activeTs"]
@@ -76,8 +76,8 @@ class ApiDevice(NaiveDevice):
             self._active[name] = active
         self.apply_sync(event)
 
-    async def hear(self, event: Json) -> None:
-        """Apply one event of messageEvents; fail where a message is created twice."""
+    async def handle_event(self, event: Json) -> None:
+        """Apply one event of messageEvents; fail if a message is created twice."""
         self._live_cursor = event["cursor"]
         match event["__typename"]:
             case "MessageCreated":

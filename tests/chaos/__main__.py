@@ -57,7 +57,7 @@ def plan_of(scenario: str, seconds: float, seed: int, arguments: argparse.Namesp
     """Return the plan of a run of a scenario."""
     faults = FaultPlan(
         arguments.rest,
-        lanes=tuple(arguments.lanes.split(",")),
+        parts=tuple(arguments.parts.split(",")),
         without=tuple(arguments.without),
         alone=arguments.alone,
     )
@@ -72,8 +72,8 @@ def plan_of(scenario: str, seconds: float, seed: int, arguments: argparse.Namesp
     )
     if scenario == "faults":
         return plan
-    lanes = ("cache",) if scenario == "cache" else ()
-    faults = FaultPlan(rest=0.4, reach=0.02, lanes=lanes, without=faults.without)
+    parts = ("cache",) if scenario == "cache" else ()
+    faults = FaultPlan(rest=0.4, reach=0.02, parts=parts, without=faults.without)
     return replace(plan, seconds=min(seconds, CACHE_RUN_SECONDS), pause=plan.pause / 4, faults=faults, clocks=(0.0,))
 
 
@@ -116,7 +116,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--servers", type=int, default=3)
     parser.add_argument("--pause", type=float, default=1.0, help="average seconds between two actions of a device")
     parser.add_argument("--rest", type=float, default=9.0, help="average seconds between two faults of one part")
-    parser.add_argument("--lanes", default="servers,MongoDB,Redis", help="the parts that have faults")
+    parser.add_argument("--parts", default="servers,MongoDB,Redis", help="the parts that have faults")
     parser.add_argument("--alone", action="store_true", help="one fault at a time: its figures are its own")
     parser.add_argument("--without", nargs="*", default=[], help="faults to leave out, by a part of their names")
     parser.add_argument("--patience", type=float, default=40.0, help="seconds after the load until all has to be right")

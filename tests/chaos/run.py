@@ -167,7 +167,7 @@ class _Run:
         await self._final_check.note_fresh()
         await asyncio.gather(*(device.stop() for device in self._devices))
         await self._databases.flush_redis()
-        await self._final_check.check_cold(exact=self._is_exact)
+        await self._final_check.check_after_cache_loss(exact=self._is_exact)
 
     def _read_intervals(self) -> Intervals:
         with self._databases.client() as mongo:
@@ -205,7 +205,7 @@ class _Run:
             rows = list(mongo[self._database][MESSAGES].find())
         self._load.check_stored(rows)
         history = self._load.history
-        history.note("stored", messages=[_in_api_words(row) for row in rows], intervals=self._read_intervals())
+        history.note("stored", messages=[_rename_to_api_fields(row) for row in rows], intervals=self._read_intervals())
         record = Record.of(history.lines)
         for violation in (*judge_messages(record), *judge_sessions(record)):
             self.report.violations[violation.kind] += 1
@@ -216,7 +216,7 @@ class _Run:
         self.report.recovered = table(recoveries(history.lines, record))
 
 
-def _in_api_words(row: Json) -> Json:
+def _rename_to_api_fields(row: Json) -> Json:
     """Return a message row with the field names that clients know."""
     return {
         "id": f"m_{row['_id']}",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.chaos.judges.history import Json
-from tests.chaos.judges.messages import DOUBLED_WITH_KEY_LOSS, MISSING_AFTER_REPLAY, judge_messages
+from tests.chaos.judges.messages import DUPLICATED_WITH_KEY_LOSS, MISSING_AFTER_REPLAY, judge_messages
 from tests.chaos.judges.record import Record
 from tests.chaos.judges.recovery import Recovery, recoveries
 from tests.chaos.judges.sessions import judge_sessions
@@ -231,14 +231,14 @@ def _show_two_states_of_one_tick(story: Story) -> None:
     [
         (_unstore, ["lost", "vanished"]),
         (_hide, ["lost"]),
-        (_store_twice, ["doubled"]),
-        (_answer_twice, ["doubled", "lost"]),
-        (_store_twice_after_a_loss_of_another, ["doubled"]),
+        (_store_twice, ["duplicated"]),
+        (_answer_twice, ["duplicated", "lost"]),
+        (_store_twice_after_a_loss_of_another, ["duplicated"]),
         (_show_a_message_that_is_not_stored, ["vanished"]),
         (_move_to_another_seq, ["moved"]),
         (_take_a_seq, ["moved"]),
-        (_reverse_a_page, ["disordered"]),
-        (_give_a_lower_seq, ["disordered"]),
+        (_reverse_a_page, ["out of order"]),
+        (_give_a_lower_seq, ["out of order"]),
         (_leave_out_of_a_page, ["missing"]),
         (_show_a_stranger, ["outside"]),
         (_show_a_key, ["key"]),
@@ -248,7 +248,7 @@ def _show_two_states_of_one_tick(story: Story) -> None:
         (_miss_a_mention, ["miscounted"]),
         (_add_up_wrongly, ["miscounted"]),
         (_add_up_wrongly_in_an_answer, ["miscounted"]),
-        (_answer_with_an_older_session, ["unshown"]),
+        (_answer_with_an_older_session, ["stale session"]),
         (_unread, ["backwards"]),
         (_move_the_clock_back, ["backwards"]),
         (_forget_an_event, ["backwards"]),
@@ -282,7 +282,7 @@ def test_a_key_lost_with_redis_between_two_tries_is_a_known_limit() -> None:
     story.send("a", "three", "m_4", 4)
     story.stored["messages"] += [row("m_3", PAIR, 3, "a", "three"), row("m_4", PAIR, 4, "a", "three")]
     story.fresh_a["histories"] = {PAIR: [message(f"m_{n}", n, "") for n in range(1, 5)]}
-    assert story.judged() == [DOUBLED_WITH_KEY_LOSS]
+    assert story.judged() == [DUPLICATED_WITH_KEY_LOSS]
 
 
 def test_a_message_missing_after_a_replay_is_a_known_limit_while_servers_die() -> None:

@@ -34,7 +34,7 @@ def missing() -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ProgramResult:
     """The result of a program: its status, its output, and the files of the guide it loaded."""
 
     status: int
@@ -59,7 +59,7 @@ class Workshop:
         (folder / "node_modules").symlink_to(PACKAGES)
         (folder / "package.json").write_text('{"type": "module"}')
 
-    async def run(self, program: str, url: str, secret: str) -> Ran:
+    async def run(self, program: str, url: str, secret: str) -> ProgramResult:
         """Run `tests/clients/<program>.mjs` against a server. Raises TimeoutError."""
         coverage = self._folder / f"coverage-{program}"
         given = os.environ | {"CONFAB_URL": url, "CONFAB_SECRET": secret, "NODE_V8_COVERAGE": str(coverage)}
@@ -80,7 +80,7 @@ class Workshop:
                 process.kill()
                 await process.wait()
         assert process.returncode is not None
-        return Ran(process.returncode, output.decode(), self._loaded(coverage))
+        return ProgramResult(process.returncode, output.decode(), self._loaded(coverage))
 
     def _loaded(self, coverage: Path) -> frozenset[str]:
         guide = str((self._folder / "docs" / "clients").resolve())

@@ -19,7 +19,7 @@ from resolvers.base.errors import ConfabError
 from schema.root import SCHEMA
 from server.settings import DEVELOPMENT_SECRET as SECRET
 from server.settings import Settings
-from tests.clients.programs import GUIDE, ROOT, Ran, Workshop, missing
+from tests.clients.programs import GUIDE, ROOT, ProgramResult, Workshop, missing
 from tests.server.served_app import serving_app
 
 PROGRAMS = ("signing_in", "socket", "plain", "sse", "apollo", "urql", "relay")
@@ -29,7 +29,7 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 _MISSING = missing()
 needs_node = pytest.mark.skipif(_MISSING is not None, reason=str(_MISSING))
 
-Run = Callable[[str], Awaitable[Ran]]
+Run = Callable[[str], Awaitable[ProgramResult]]
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,9 @@ async def url(module_settings: Settings) -> AsyncIterator[str]:
 def run(url: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run a program. The first call runs all of them in parallel: they mostly wait."""
     workshop = Workshop(tmp_path_factory.mktemp("guide"))
-    tasks: dict[str, asyncio.Task[Ran]] = {}
+    tasks: dict[str, asyncio.Task[ProgramResult]] = {}
 
-    def ran(program: str) -> asyncio.Task[Ran]:
+    def ran(program: str) -> asyncio.Task[ProgramResult]:
         for name in (*PROGRAMS, "traps") if not tasks else ():
             tasks[name] = asyncio.create_task(workshop.run(name, url, SECRET))
         return tasks[program]

@@ -61,7 +61,7 @@ async def listening(deployment: Deployment, token: str, sockets: AsyncExitStack)
     return peer
 
 
-async def heard(peer: Peer) -> str:
+async def next_message(peer: Peer) -> str:
     """Return the next message event."""
     while True:
         frame = await peer.receive()
@@ -95,7 +95,7 @@ async def test_message_reaches_subscribers_on_both_servers(
         for peer in peers:
             assert (await peer.receive())["payload"]["data"]["messageEvents"]["__typename"] == "CaughtUp"
         assert (await send(alice, "to all")).json()["data"]
-        assert [await heard(peer) for peer in peers] == ["to all"] * 2
+        assert [await next_message(peer) for peer in peers] == ["to all"] * 2
         async with asyncio.timeout(5):
             while "to all" not in await anext(lines):
                 pass
@@ -126,14 +126,14 @@ async def test_clients_are_served_while_servers_are_replaced_and_killed(
         assert set(statuses) == {200}
         assert len(statuses) > 20
         assert (await send(alice, "on the one that was left")).json()["data"]
-        assert await heard(again) == "on the one that was left"
+        assert await next_message(again) == "on the one that was left"
 
         deployment.kill("server-2")
         for number in range(10):
             assert (await send(alice, f"after {number}")).json()["data"]
         last = await listening(deployment, tokens["bob"], sockets)
         assert (await send(alice, "heard")).json()["data"]
-        assert await heard(last) == "heard"
+        assert await next_message(last) == "heard"
 
 
 async def _has_ended(peer: Peer) -> bool:

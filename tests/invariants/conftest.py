@@ -29,7 +29,7 @@ from store.messages.message import Message
 
 
 @contextmanager
-def servers_to_hurt(**parts: bool) -> Iterator[EmbeddedServers]:
+def disposable_servers(**parts: bool) -> Iterator[EmbeddedServers]:
     """Start a MongoDB and a Redis, without those for which `parts` is False."""
     folder = Path(tempfile.mkdtemp(prefix="confab-loss-"))
     try:
@@ -42,7 +42,7 @@ def servers_to_hurt(**parts: bool) -> Iterator[EmbeddedServers]:
 @pytest.fixture(scope="module")
 def own_servers() -> Iterator[EmbeddedServers]:
     """Databases of this test module."""
-    with servers_to_hurt() as servers:
+    with disposable_servers() as servers:
         yield servers
 
 

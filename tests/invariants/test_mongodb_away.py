@@ -16,13 +16,13 @@ from server.settings import load_settings
 from store.base.ids import PARTITIONS
 from tests.api.client import Api, private_id
 from tests.api.group_calls import LEAVE
-from tests.invariants.conftest import servers_to_hurt
+from tests.invariants.conftest import disposable_servers
 
 
 @pytest.fixture(scope="module")
 def mongod() -> Iterator[EmbeddedServers]:
     """A MongoDB of this test module."""
-    with servers_to_hurt(redis=False) as servers:
+    with disposable_servers(redis=False) as servers:
         yield servers
 
 

@@ -24,7 +24,7 @@ from store.base.ids import ConversationId, UserId
 from store.deployment import redis_generations as generations
 from tests.api.client import Api, cancel_tasks, private_id
 from tests.conftest import own_database
-from tests.invariants.conftest import servers_to_hurt
+from tests.invariants.conftest import disposable_servers
 
 AWAY_AFTER_MS = 1_500
 
@@ -32,7 +32,7 @@ AWAY_AFTER_MS = 1_500
 @pytest.fixture(scope="module")
 def redis() -> Iterator[EmbeddedServers]:
     """A Redis of this test module."""
-    with servers_to_hurt(mongo=False) as servers:
+    with disposable_servers(mongo=False) as servers:
         yield servers
 
 

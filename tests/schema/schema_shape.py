@@ -67,10 +67,12 @@ def _input(given: GraphQLArgument | GraphQLInputField) -> str:
 def missing(contract: Shapes, built: Shapes) -> list[str]:
     """Return coordinates of the contract that are not built. A missing type or field stands for all its parts."""
     absent = contract.keys() - built.keys()
-    return sorted(coordinate for coordinate in absent if not any(whole in absent for whole in _wholes(coordinate)))
+    return sorted(
+        coordinate for coordinate in absent if not any(whole in absent for whole in _containing_coordinates(coordinate))
+    )
 
 
-def _wholes(coordinate: str) -> list[str]:
+def _containing_coordinates(coordinate: str) -> list[str]:
     """Return the coordinates that contain this one."""
     wholes = []
     for separator in ("(", ".", "&", "|"):
@@ -97,6 +99,6 @@ def demanded(contract: Shapes, built: Shapes, schema: GraphQLSchema) -> list[str
         coordinate
         for coordinate in added
         if ("(" in coordinate or coordinate.partition(".")[0] in inputs)
-        and all(whole in contract for whole in _wholes(coordinate))
+        and all(whole in contract for whole in _containing_coordinates(coordinate))
         and built[coordinate].endswith("!")
     )

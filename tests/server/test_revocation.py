@@ -38,7 +38,7 @@ from subscriptions.realtime.revocations import Revocations
 from subscriptions.transport.close_codes import TRY_AGAIN_LATER
 from subscriptions.transport.engine import Json
 from subscriptions.transport.websocket import ConnectionRefusedByAuth
-from tests.conftest import tell_redis
+from tests.conftest import send_to_redis
 from tests.protocol.peer import Peer, open_socket
 from tests.protocol.serving import PATIENCE, serving, until
 from tests.server.tokens import NOW, SECRET, bearer, signed
@@ -134,7 +134,7 @@ async def test_server_without_notification_applies_the_revocation(
     async with open_services(settings) as services:
         rows, known = services.app.store.revocations, services.revocations
         await rows.revoke(ALICE, 2_000)
-        tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
+        send_to_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await until(lambda: known.is_revoked(ALICE, 1.9))
         assert not known.is_revoked(ALICE, 2.0)
     monkeypatch.setattr("subscriptions.realtime.revocations.CHECK_SECONDS", 0.05)

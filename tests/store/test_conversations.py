@@ -14,7 +14,7 @@ from store.messages.outbox_store import Refusal
 from store.mongo.collections import CONVERSATIONS, MEMBERS
 from store.redis.cache import Call
 from store.store import Store
-from tests.conftest import tell_redis
+from tests.conftest import send_to_redis
 
 ALICE, BOB, CAROL, DAVE = (UserId(name) for name in ("alice", "bob", "carol", "dave"))
 UNKNOWN = private_id(ALICE, UserId("nobody"))
@@ -110,7 +110,7 @@ async def test_a_change_of_a_group_that_is_not_in_mongodb_stores_nothing(store: 
     ahead = await _reserve_join(store, messages[0], DAVE)
     assert isinstance(ahead, ReservedMessage)
     # Redis loses its data, and gives the same seq and version to another change.
-    tell_redis(store.cache.url, "FLUSHALL")
+    send_to_redis(store.cache.url, "FLUSHALL")
     behind = await _reserve_join(store, messages[1], UserId("erin"))
     assert isinstance(behind, ReservedMessage)
     assert await store.groups.commit(behind, NOW) == NOW

@@ -112,7 +112,7 @@ async def test_a_waiter_is_notified_at_once_when_the_lock_is_free(servers: list[
             began = time.monotonic()
         await waiting
         waits.append(time.monotonic() - began)
-    assert min(waits) < 0.05, "word of the lock came, nobody had to look for it"
+    assert min(waits) < 0.05, "the waiter was notified and did not have to poll"
 
 
 async def _take(one: locks.UserLocks) -> None:

@@ -19,7 +19,7 @@ from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, QueueBudget
 from subscriptions.transport.engine import Json
-from tests.conftest import tell_redis
+from tests.conftest import send_to_redis
 from tests.mailboxes import next_item
 
 ANNA, BEN = UserId("anna"), UserId("ben")
@@ -46,7 +46,7 @@ async def test_a_lost_subscription_is_resumed_and_a_broken_frame_does_not_end_it
         mailbox = await two.app.hub.attach(BEN, QueueBudget(10))
         await _send(one, "heard")
         assert await _next_text(mailbox) == "heard"
-        tell_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
+        send_to_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await _send(one, "said to nobody")
         assert await _next_text(mailbox) == "said to nobody"
         two.app.bus.on_frame("broken", lambda frame: frame / 0)

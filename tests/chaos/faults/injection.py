@@ -1,7 +1,8 @@
 """Injects faults into servers, MongoDB, Redis and the links between them, at random from a seed.
 
-Each lane injects one fault at a time, of bounded duration, and then rests: so faults of different parts overlap. The
-history notes when each fault began and when it was healed, and the moment of each loss of data in Redis.
+Each part (servers, MongoDB, Redis) has one fault at a time, of bounded duration, and then a pause: so faults of
+different parts overlap. The history notes when each fault began and when it was healed, and the moment of each loss of
+data in Redis.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ class FaultPlan:
     """The faults of a run, and how often they come."""
 
     rest: float = 9.0
-    """Seconds between two faults of one lane, on average."""
+    """Seconds between two faults of one part, on average."""
     reach: float = 1.0
     """The share of its usual duration that each fault has."""
-    lanes: tuple[str, ...] = ("servers", "MongoDB", "Redis")
+    parts: tuple[str, ...] = ("servers", "MongoDB", "Redis")
     """The parts that have faults. "cache" loses keys of Redis, which stays up."""
     without: tuple[str, ...] = ()
     """Parts of the names of faults to leave out."""
     alone: bool = False
     """True if there is only one fault at a time in all."""
 
-    def kinds(self, lane: str) -> dict[str, int]:
-        """Return a lane's faults, each with its share of the sum of all."""
-        return {name: share for name, share in _KINDS[lane].items() if not any(part in name for part in self.without)}
+    def kinds(self, part: str) -> dict[str, int]:
+        """Return a part's faults, each with its share of the sum of all."""
+        return {name: share for name, share in _KINDS[part].items() if not any(text in name for text in self.without)}
 
 
 class Faults:
@@ -82,13 +83,13 @@ class Faults:
     async def run(self, until: float, plan: FaultPlan) -> None:
         """Inject faults until a time of the monotonic clock. All of them are healed on return."""
         self._plan = plan
-        kinds = [plan.kinds(lane) for lane in plan.lanes]
+        kinds = [plan.kinds(part) for part in plan.parts]
         if plan.alone:
-            kinds = [{name: share for lane in kinds for name, share in lane.items()}]
-        lanes = [self._run_lane(until, lane, random.Random(self._rng.getrandbits(32))) for lane in kinds]
-        await asyncio.gather(*lanes)
+            kinds = [{name: share for part in kinds for name, share in part.items()}]
+        tasks = [self._inject_repeatedly(until, part, random.Random(self._rng.getrandbits(32))) for part in kinds]
+        await asyncio.gather(*tasks)
 
-    async def _run_lane(self, until: float, kinds: dict[str, int], rng: random.Random) -> None:
+    async def _inject_repeatedly(self, until: float, kinds: dict[str, int], rng: random.Random) -> None:
         while True:
             rest = min(rng.expovariate(1 / self._plan.rest), 3 * self._plan.rest)
             if time.monotonic() + rest + _LONGEST_SECONDS * self._plan.reach > until:

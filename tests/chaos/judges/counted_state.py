@@ -39,7 +39,7 @@ class CountedUser:
         """Return the conversations of a subBiz."""
         return {name for name, session in self.active() if session["subBiz"] == sub_biz}
 
-    def filed_under(self, category: str) -> set[str]:
+    def in_category(self, category: str) -> set[str]:
         """Return the conversations of a category."""
         return {name for name, session in self.active() if session["categoryId"] == category}
 
@@ -188,7 +188,7 @@ async def compare_with_api(requester: Requester, counted: CountedUser) -> list[s
         shown |= {session["conversation"]["id"]: session for session in inside}
     for category in sorted({session["categoryId"] for _, session in counted.active() if session["categoryId"]}):
         filed = await requester.read_list(category=category)
-        wrong += _compare_list(f"list of {category}", filed, counted.filed_under(category))
+        wrong += _compare_list(f"list of {category}", filed, counted.in_category(category))
     for name in counted.sessions.keys() - shown.keys():
         shown[name] = await requester.request("session", id=name)
     for name, expected in counted.sessions.items():

@@ -216,7 +216,7 @@ class FinalCheck:
             if any(first <= sent.seq and (last == -1 or sent.seq <= last) for first, last in intervals)
         ]
 
-    async def check_cold(self, *, exact: bool) -> None:
+    async def check_after_cache_loss(self, *, exact: bool) -> None:
         """Check that an empty cache changes nothing.
 
         Args:

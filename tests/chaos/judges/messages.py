@@ -1,12 +1,12 @@
-"""Judges what clients were shown of messages: none is lost or doubled, each keeps its seq, and all agree on the order.
+"""Judges what clients received of messages: none is lost or duplicated, each keeps its seq, and all have one order.
 
 - lost: acknowledged, and not stored at the acknowledged seq; or not in the sender's own history at the end.
-- doubled: one message of a client is stored twice, or one key was answered with two messages. If Redis lost data of
-  the sender between the first try and the last answer, the key may be lost too: a known limit, `doubled with the
+- duplicated: one message of a client is stored twice, or one key was answered with two messages. If Redis lost data
+  of the sender between the first try and the last answer, the key may be lost too: a known limit, `duplicated with the
   key's loss`.
 - vanished: shown to a client, and not stored.
 - moved: one message at two seqs, or two messages at one seq.
-- disordered: a page out of order; or a message with a lower seq than one that was acknowledged before its first try.
+- out of order: a page out of order; or a message with a lower seq than one that was acknowledged before its first try.
 - missing: acknowledged before a client asked for a page that spans its seq, and not in the page. After the death of a
   server, the answer to a repeated send may come before another server has finished the fan-out: a known limit,
   `missing after a replay`.
@@ -25,15 +25,15 @@ from math import inf
 from tests.chaos.judges.history import Json
 from tests.chaos.judges.record import Record, Try, Violation
 
-DOUBLED_WITH_KEY_LOSS = "doubled with the key's loss"
+DUPLICATED_WITH_KEY_LOSS = "duplicated with the key's loss"
 MISSING_AFTER_REPLAY = "missing after a replay"
-KNOWN_LIMITS = frozenset({DOUBLED_WITH_KEY_LOSS, MISSING_AFTER_REPLAY})
+KNOWN_LIMITS = frozenset({DUPLICATED_WITH_KEY_LOSS, MISSING_AFTER_REPLAY})
 """Kinds that are counted, and are no problem."""
 
 
 def judge_messages(record: Record) -> list[Violation]:
     """Return all violations."""
-    judges = (lost, doubled, vanished, moved, disordered, missing, outside, key, revived)
+    judges = (lost, duplicated, vanished, moved, out_of_order, missing, outside, key, revived)
     return [violation for judge in judges for violation in judge(record)]
 
 
@@ -56,7 +56,7 @@ def lost(record: Record) -> Iterator[Violation]:
             yield Violation("lost", f"{message} of {tried.user}, try {tried.id}, is not in their own history")
 
 
-def doubled(record: Record) -> Iterator[Violation]:
+def duplicated(record: Record) -> Iterator[Violation]:
     """Find messages that are stored or answered twice."""
     stored: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for row in record.stored.values():
@@ -68,7 +68,7 @@ def doubled(record: Record) -> Iterator[Violation]:
         if len(ids) > 1:
             began, ended = min(t.invoked for t in tries), max(t.answered for t in tries)
             excused = record.lost_between(began, ended, user) and "idempotencyKey" in tries[0].variables["input"]
-            kind = DOUBLED_WITH_KEY_LOSS if excused else "doubled"
+            kind = DUPLICATED_WITH_KEY_LOSS if excused else "duplicated"
             spans = [(t.id, t.invoked, t.answered, t.code) for t in tries]
             yield Violation(kind, f"{text!r} of {user} is {sorted(ids)}, answered {sorted(answered)}; tries {spans}")
 
@@ -100,13 +100,13 @@ def moved(record: Record) -> Iterator[Violation]:
             yield Violation("moved", f"at {place} are {taken[place]} and, {source}, {id}")
 
 
-def disordered(record: Record) -> Iterator[Violation]:
+def out_of_order(record: Record) -> Iterator[Violation]:
     """Find pages out of order, and messages before those that were acknowledged earlier."""
     for tried in record.tries:
         if tried.operation == "messages" and isinstance(tried.value, dict):
             seqs = [edge["node"]["seq"] for edge in tried.value["edges"]]
             if seqs != sorted(set(seqs)):
-                yield Violation("disordered", f"try {tried.id} of {tried.device} was answered {seqs}")
+                yield Violation("out of order", f"try {tried.id} of {tried.device} was answered {seqs}")
     first_tried = {(user, text): min(t.invoked for t in tries) for (user, text), tries in record.attempts().items()}
     answered: defaultdict[str, dict[str, tuple[float, float, int, int]]] = defaultdict(dict)
     for tried, message in _acknowledged(record):
@@ -124,7 +124,7 @@ def disordered(record: Record) -> Iterator[Violation]:
             if before and highest[before - 1][0] > seq:
                 other = highest[before - 1]
                 text = f"{conversation}: try {number}, begun at {began}, got {seq}; try {other[1]} had got {other[0]}"
-                yield Violation("disordered", text)
+                yield Violation("out of order", text)
 
 
 def missing(record: Record) -> Iterator[Violation]:

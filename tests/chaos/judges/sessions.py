@@ -1,11 +1,11 @@
 """Judges what clients were shown of sessions and receipts.
 
-- miscounted: at the end, unreadCount, unreadMentionCount or totalUnread is not what counting the messages gives; at any
-  time, an answer with all sessions has another totalUnread than their sum.
-- unshown: a message was acknowledged with a session that does not contain it.
-- backwards: a client was shown a position or a clock, asked afterwards, and was shown an earlier one. This holds for
-  all devices of a user together. An event may be late: later answers must not be behind it, but it may be behind
-  them.
+- miscounted: at the end, unreadCount, unreadMentionCount or totalUnread is not the number that a count of the
+  messages gives; at any time, an answer with all sessions has another totalUnread than their sum.
+- stale session: a message was acknowledged with a session that does not contain it.
+- backwards: a client received a position or a clock, and the answer to a later request contained an earlier one. All
+  devices of a user count together. An event may arrive late: it may be behind answers, but later answers must not be
+  behind it.
 - delivery backwards: the same for the numbers of users who received or read an own message.
 - ahead: at the end a user is shown that the other one has read or received more than that one is shown.
 
@@ -41,7 +41,7 @@ _SOON_SECONDS = 60.0
 
 def judge_sessions(record: Record) -> list[Violation]:
     """Return all violations."""
-    judges = [miscounted, misadded, unshown, backwards, delivery_backwards, ahead]
+    judges = [miscounted, wrong_total, stale_session, backwards, delivery_backwards, ahead]
     if not record.disturbed:
         judges += [forgotten, clock]
     if not record.disturbed and not record.losses:
@@ -67,7 +67,7 @@ def miscounted(record: Record) -> Iterator[Violation]:
             yield Violation("miscounted", f"{user}: totalUnread {fresh['total']}, the sessions give {total}")
 
 
-def misadded(record: Record) -> Iterator[Violation]:
+def wrong_total(record: Record) -> Iterator[Violation]:
     """Add up the sessions of every answer that contains all of them."""
     for tried in record.tries:
         value = tried.value
@@ -102,13 +102,13 @@ def _count(user: str, read: int, messages: list[Json]) -> tuple[int, int]:
     return len(unread), len(mentions)
 
 
-def unshown(record: Record) -> Iterator[Violation]:
+def stale_session(record: Record) -> Iterator[Violation]:
     """Compare each acknowledged message with the session in the same answer."""
     for tried in record.sends():
         if tried.succeeded and isinstance(tried.value, dict) and tried.value.get("session"):
             message, session = tried.value["message"], tried.value["session"]
             if min(session["writeSeq"], session["readSeq"]) < message["seq"]:
-                yield Violation("unshown", f"try {tried.id} of {tried.device}: {message} with {session}")
+                yield Violation("stale session", f"try {tried.id} of {tried.device}: {message} with {session}")
 
 
 # --- positions and clocks
@@ -124,7 +124,7 @@ def backwards(record: Record) -> Iterator[Violation]:
             if name == "writeTs" and conversation.startswith("b_"):
                 # It is the newest of the sessions that are still inside.
                 continue
-            found = _first_fall(name, [seen for seen in sessions if seen.fields.get(name) is not None])
+            found = _find_first_decrease(name, [seen for seen in sessions if seen.fields.get(name) is not None])
             if found is not None:
                 earlier, later = found
                 yield Violation(
@@ -134,9 +134,9 @@ def backwards(record: Record) -> Iterator[Violation]:
                 )
 
 
-def _first_fall(name: str, sessions: list[SeenSession]) -> tuple[SeenSession, SeenSession] | None:
-    """Return the first one that was asked for after a further one had been shown, with that one."""
-    # At one moment, requests come before answers: those may have overlapped.
+def _find_first_decrease(name: str, sessions: list[SeenSession]) -> tuple[SeenSession, SeenSession] | None:
+    """Return the first pair of a value and a smaller one in the answer to a later request, or None."""
+    # Of requests and answers at the same time, the requests come first: they may have overlapped.
     steps = sorted([(s.asked, 0, n) for n, s in enumerate(sessions)] + [(s.at, 1, n) for n, s in enumerate(sessions)])
     furthest: SeenSession | None = None
     furthest_before: dict[int, SeenSession | None] = {}
@@ -163,7 +163,7 @@ def delivery_backwards(record: Record) -> Iterator[Violation]:
             by_message[tried.user, id].append(seen)
     for (user, message), answers in by_message.items():
         for name in ("deliveredCount", "readCount"):
-            found = _first_fall(name, answers)
+            found = _find_first_decrease(name, answers)
             if found is not None:
                 yield Violation("delivery backwards", f"{name} of {message}, of {user}: {found[0]}, then {found[1]}")
 

@@ -65,8 +65,8 @@ class Device(Requester):
         self._follows_one = self.rng.random() < 0.3
         self._active: dict[str, int] = {}
         self._subscriptions = {
-            "sync": DeviceSubscription(LIVE_SESSIONS, self._hear_sync),
-            "live": DeviceSubscription(self._document, self._hear_live),
+            "sync": DeviceSubscription(LIVE_SESSIONS, self._handle_sync),
+            "live": DeviceSubscription(self._document, self._handle_live),
         }
 
     @property
@@ -161,7 +161,7 @@ class Device(Requester):
         names = sorted(name for name in self.view.sessions if not name.startswith("b_"))
         if self._follows_one and self.followed is None and names:
             self.followed = self.rng.choice(names)
-            self._subscriptions["one"] = DeviceSubscription(self._document, self._hear_one, {"id": self.followed})
+            self._subscriptions["one"] = DeviceSubscription(self._document, self._handle_one, {"id": self.followed})
 
     def _note_end(self, connection: LoadConnection, end: str, reason: str) -> None:
         tally = self.load.tally
@@ -202,7 +202,7 @@ class Device(Requester):
 
     def _apply(self, name: str, subscription: DeviceSubscription, payload: Json) -> None:
         if "data" not in payload:
-            self._hear_end(name, subscription, payload)
+            self._handle_end(name, subscription, payload)
             return
         (event,) = payload["data"].values()
         self.load.history.note(
@@ -218,7 +218,7 @@ class Device(Requester):
         if self.view.has_questions:
             self._has_questions.set()
 
-    def _hear_end(self, name: str, subscription: DeviceSubscription, payload: Json) -> None:
+    def _handle_end(self, name: str, subscription: DeviceSubscription, payload: Json) -> None:
         """The server ended the subscription: begin it again."""
         error = (payload.get("errors") or [{}])[0]
         code = (error.get("extensions") or {}).get("code", "complete")
@@ -234,7 +234,7 @@ class Device(Requester):
         if self.connection is connection:
             await self.resubscribe(name)
 
-    def _hear_sync(self, event: Json) -> None:
+    def _handle_sync(self, event: Json) -> None:
         tally, catching_up = self.load.tally, event["reason"] == "CATCH_UP"
         tally.events[f"syncSession {event['reason']}"] += 1
         if catching_up and event["reset"]:
@@ -252,39 +252,39 @@ class Device(Requester):
             self._active[name] = max(active, self._active.get(name, 0))
         self.view.apply_sync(event)
 
-    def _hear_live(self, event: Json) -> None:
+    def _handle_live(self, event: Json) -> None:
         self.load.tally.events[event["__typename"]] += 1
         match event["__typename"]:
             case "CaughtUp":
-                if self.chain.hear_caught_up(event):
+                if self.chain.handle_caught_up(event):
                     self.load.tally.notes["resets of messageEvents"] += event["reset"]
                     self.view.reset()
             case "ReceiptAdvanced":
-                self.chain.hear_receipt(event)
+                self.chain.handle_receipt(event)
                 self.view.apply_receipt(event)
             case "TypingStarted":
-                self.chain.hear_typing(event)
+                self.chain.handle_typing(event)
             case "MessageCreated":
-                self.chain.hear_message(event)
+                self.chain.handle_message(event)
                 self.view.apply_created(event["message"])
             case _:
-                self.chain.hear_message(event)
+                self.chain.handle_message(event)
                 self.view.apply_revised(event["message"])
         self.load.note_received(self.user, event)
 
-    def _hear_one(self, event: Json) -> None:
+    def _handle_one(self, event: Json) -> None:
         tally, chain = self.load.tally, self.one_chain
         tally.events[f"{event['__typename']}, of one conversation"] += 1
         match event["__typename"]:
             case "CaughtUp":
-                chain.hear_caught_up(event)
+                chain.handle_caught_up(event)
                 return
             case "ReceiptAdvanced":
-                chain.hear_receipt(event)
+                chain.handle_receipt(event)
             case "TypingStarted":
-                chain.hear_typing(event)
+                chain.handle_typing(event)
             case _:
-                chain.hear_message(event)
+                chain.handle_message(event)
         if event.get("message", event)["conversationId"] != self.followed:
             tally.problem(f"{chain.name}: follows {self.followed} only, and received {event}")
         self.load.note_received(self.user, event)

@@ -70,7 +70,7 @@ class EventChain:
         self._replay = 0
         self._replayed.clear()
 
-    def hear_caught_up(self, event: Json) -> bool:
+    def handle_caught_up(self, event: Json) -> bool:
         """Return whether the chain starts over."""
         begins = event["reset"] or self.began == float("inf")
         if begins:
@@ -85,7 +85,7 @@ class EventChain:
         self.caught_up, self._replay, self._broken_off = True, 0, False
         return bool(begins)
 
-    def hear_message(self, event: Json) -> None:
+    def handle_message(self, event: Json) -> None:
         """Check the creation, an edit or the recall of a message."""
         message = event["message"]
         self._check_recipient(message)
@@ -132,7 +132,7 @@ class EventChain:
         if "delivery" in message and (message["delivery"] is not None) != own:
             self._wrong(f"delivery has to come to the sender alone: {message}")
 
-    def hear_receipt(self, event: Json) -> None:
+    def handle_receipt(self, event: Json) -> None:
         """Note a receipt, and count repetitions."""
         key = (event["conversationId"], event["user"]["id"], event["status"])
         before = self._receipts.get(key, 0)
@@ -142,7 +142,7 @@ class EventChain:
         if not self.caught_up:
             self._replay += 1
 
-    def hear_typing(self, event: Json) -> None:
+    def handle_typing(self, event: Json) -> None:
         """Check a TypingStarted event."""
         if not self.caught_up:
             self._wrong(f"typing was replayed: {event}")

@@ -92,14 +92,14 @@ class Checks:
     async def check(self, users: Iterable[str], process: int) -> None:
         """Check that the API shows these users what the model says."""
         for user in sorted(users):
-            view = await self.look(user, process)
+            view = await self.read_view(user, process)
             wrong = self._wrong(self.model, user, view)
             assert not wrong, "\n".join(wrong)
             self._note(user, view)
 
     async def check_any(self, models: Sequence[SessionModel], users: Iterable[str], process: int) -> None:
         """Check that one of the models explains what the API shows these users, and follow that one."""
-        views = {user: await self.look(user, process) for user in sorted(users)}
+        views = {user: await self.read_view(user, process) for user in sorted(users)}
         failures: list[list[str]] = []
         for model in models:
             wrong = [line for user, view in views.items() for line in self._wrong(model, user, view)]
@@ -121,7 +121,7 @@ class Checks:
         assert models, f"no order explains {done}"
         return models
 
-    async def look(self, user: str, process: int) -> Json:
+    async def read_view(self, user: str, process: int) -> Json:
         view: Json = await self._processes.apis[process].data(user, VIEW, birth=self._births[user])
         return view
 

@@ -49,20 +49,20 @@ class ModelDevice(ApiDevice):
         self.received.replaying = model
         await self.resume(api)
 
-    async def hear_sync(self, event: Json) -> None:
+    async def handle_sync(self, event: Json) -> None:
         """Note the event, then apply it."""
-        self.received.hear_sync(event)
-        await super().hear_sync(event)
+        self.received.note_sync(event)
+        await super().handle_sync(event)
 
-    async def hear(self, event: Json) -> None:
-        """Note the event, then apply it; fail where a receipt says nothing new."""
-        self.received.hear(event)
+    async def handle_event(self, event: Json) -> None:
+        """Note the event, then apply it; fail if a receipt does not advance."""
+        self.received.note_event(event)
         if event["__typename"] == "ReceiptAdvanced":
             name, reader, status = event["conversationId"], event["user"]["id"], event["status"]
             before = max(self._furthest.get((name, reader, known), 0) for known in ("READ", status))
             assert event["seq"] > before, f"{reader} was further in {name} than {event}"
             self._furthest[name, reader, status] = event["seq"]
-        await super().hear(event)
+        await super().handle_event(event)
 
     async def fetch_sessions(self) -> list[Json]:
         """Return all sessions, by synchronisation from nothing."""

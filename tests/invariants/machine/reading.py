@@ -39,8 +39,8 @@ class Reading:
         self._processes = processes
         self._times: dict[tuple[str, int, str, str], str] = {}
 
-    async def look(self, model: SessionModel, user: str, name: str, process: int, which: int = 0) -> None:
-        """Check everything that one query shows. which: selects two messages to ask for by id."""
+    async def check_query(self, model: SessionModel, user: str, name: str, process: int, which: int = 0) -> None:
+        """Check the answer of one large query. which: selects two messages to ask for by id."""
         conversation = model.conversations[name]
         known = [seq for where, seq in self._processes.ids if where == name]
         pair = [known[(which * step) % len(known)] if known else 0 for step in (1, 7)]

@@ -33,7 +33,7 @@ class ReceivedEvents:
         self.skipped = False
         self._synced_since = 0
         self._caught_up = False
-        self._heard: Counter[ModelEvent] = Counter()
+        self._received: Counter[ModelEvent] = Counter()
         self._synced: Counter[tuple[str, str]] = Counter()
         self._messages: list[Json] = []
         self._recalled: set[tuple[str, int]] = set()
@@ -43,7 +43,7 @@ class ReceivedEvents:
         self._since = len(model.events[self._user])
         self._synced_since = len(model.session_events[self._user])
         self.skipped = self._caught_up = self.bursts = False
-        self._heard.clear()
+        self._received.clear()
         self._synced.clear()
         self._messages.clear()
 
@@ -52,7 +52,7 @@ class ReceivedEvents:
         self.begin(model)
         self.replaying, self.bursts, self._caught_up, self._since = model, bursts, True, since
 
-    def hear_sync(self, event: Json) -> None:
+    def note_sync(self, event: Json) -> None:
         """Note the reason and the sessions of a syncSession event. A gateway comes with the session inside it."""
         if event["reason"] == "CATCH_UP":
             self._caught_up = True
@@ -62,13 +62,13 @@ class ReceivedEvents:
         for name in [name for name in names if not name.startswith("b_")] or names:
             self._synced[event["reason"], name] += 1
 
-    def hear(self, event: Json) -> None:
+    def note_event(self, event: Json) -> None:
         match event["__typename"]:
             case "CaughtUp":
                 self.replaying = None
                 self.skipped = self.skipped or event["reset"]
             case "ReceiptAdvanced":
-                self._heard[event["status"], event["conversationId"], event["seq"], event["user"]["id"]] += 1
+                self._received[event["status"], event["conversationId"], event["seq"], event["user"]["id"]] += 1
             case what:
                 message = event["message"]
                 name, seq = message["conversationId"], message["seq"]
@@ -77,7 +77,7 @@ class ReceivedEvents:
                 )
                 if message["state"] == "RECALLED":
                     self._recalled.add((name, seq))
-                self._heard[what, name, seq, message["sender"]["id"]] += 1
+                self._received[what, name, seq, message["sender"]["id"]] += 1
                 if self.replaying:
                     self._check_replayed(self.replaying, message)
                 else:
@@ -95,18 +95,18 @@ class ReceivedEvents:
         """Return the difference between received and expected events as text, in one conversation or in all."""
         told = model.events[self._user][self._since :]
         expected = Counter(what for what in told if only is None or what[1] == only)
-        more, missing = self._heard - expected, expected - self._heard
+        more, missing = self._received - expected, expected - self._received
         if self.bursts:
             more, missing = (
                 Counter({t: n for t, n in c.items() if t[0] not in ("READ", "DELIVERED")}) for c in (more, missing)
             )
         missing = Counter({t: n for t, n in missing.items() if not _may_be_left_out(model, t)})
         if more or (missing and not self.skipped):
-            return f"heard without need {dict(more)}, did not hear {dict(missing)}"
+            return f"received without need {dict(more)}, did not receive {dict(missing)}"
         if not self.bursts and not self._caught_up:
             why = Counter(model.session_events[self._user][self._synced_since :])
             if why != self._synced:
-                return f"of sessions expected {dict(why - self._synced)}, heard {dict(self._synced - why)}"
+                return f"of sessions expected {dict(why - self._synced)}, received {dict(self._synced - why)}"
         for message in self._messages:
             self._check_live(model, message)
         return ""

@@ -20,24 +20,24 @@ async def replay(processes: ClockedDeployment, checks: Checks, mark: Mark, name:
     """
     model = checks.model
     try:
-        heard = await processes.apis[process].subscribe(mark.user, LIVE_MESSAGES, since=mark.cursor, id=name)
+        subscription = await processes.apis[process].subscribe(mark.user, LIVE_MESSAGES, since=mark.cursor, id=name)
     except RequestRefused as refused:
         assert name is not None and not model.conversations[name].has_had(mark.user), (
             f"{mark.user} in {name}: {refused.errors}"
         )
         assert parse_refusal(refused.errors[0]) == Refusal("NOT_FOUND", "conversationId")
         return
-    assert name is None or model.conversations[name].has_had(mark.user), f"{mark.user} hears of {name}"
+    assert name is None or model.conversations[name].has_had(mark.user), f"{mark.user} receives events of {name}"
     received = ReceivedEvents(mark.user)
     received.missed(model, mark.told, bursts=mark.bursts != checks.bursts)
     created: defaultdict[str, list[int]] = defaultdict(list)
     while received.replaying:
-        event = await heard.next()
-        received.hear(event)
+        event = await subscription.next()
+        received.note_event(event)
         if event["__typename"] == "MessageCreated":
             created[event["message"]["conversationId"]].append(event["message"]["seq"])
-    await heard.stop()
-    assert heard.pop_events() == [], "it goes on after CaughtUp, though nothing happens"
+    await subscription.stop()
+    assert subscription.pop_events() == [], "it goes on after CaughtUp, though nothing happens"
     assert not received.skipped or mark.losses != checks.losses, f"{mark.user} is to begin anew, and nothing was lost"
     for where, seqs in created.items():
         assert seqs == sorted(seqs), f"{where}: {seqs}"

@@ -93,7 +93,7 @@ class Walk(RuleBasedStateMachine):
         """Check a conversation for the user who changed it, and for another one who may be no member."""
         readers = {user, self.users[self.checks.step % len(self.users)]}
         for reader in sorted(readers):
-            await self.reading.look(self.model, reader, name, process, self.checks.step)
+            await self.reading.check_query(self.model, reader, name, process, self.checks.step)
         await self.reading.check_offline(self.model, max(readers), process)
 
     # --- time
@@ -149,12 +149,12 @@ class Walk(RuleBasedStateMachine):
         self.processes.run(act())
         self.is_consistent = True
 
-    # --- looking
+    # --- reading
 
     @rule(process=PROCESS)
-    def look(self, process: int) -> None:
+    def check_all_users(self, process: int) -> None:
         """Check every user, also those without a change."""
-        self.step("look")
+        self.step("check_all_users")
 
         async def act() -> None:
             await self.checks.check(self.users, process)
@@ -166,7 +166,7 @@ class Walk(RuleBasedStateMachine):
                 # For a private conversation, one outsider is enough.
                 outside = [user for user in self.users if user not in conversation.intervals]
                 for user in self.users if name.startswith("g_") else [*conversation.intervals, outside[0]]:
-                    await self.reading.look(self.model, user, name, process, self.checks.step)
+                    await self.reading.check_query(self.model, user, name, process, self.checks.step)
 
         self.processes.run(act())
         self.is_consistent = True
@@ -254,7 +254,7 @@ class Walk(RuleBasedStateMachine):
                     if device.away:
                         self.processes.run(device.come_back(self.processes.apis[0], self.model))
                 self.agree()
-                self.look(0)
+                self.check_all_users(0)
         finally:
             for api in self.processes.apis:
                 self.processes.run(api.stop_subscriptions())
