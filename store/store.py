@@ -74,7 +74,7 @@ def build_store(
 ) -> Store:
     """Connect the repositories with each other.
 
-    Opens nothing. fallback: the Redis to use while the deployment's is away.
+    Opens nothing. fallback: the Redis to use while the deployment's is unavailable.
     """
     keys = cache.keys
     deployment = Deployment(mongo, cache, keys, clock, fallback)

@@ -41,7 +41,7 @@ class Confab:
     limits: Limits
 
     def request_scope(self) -> RequestScope:
-        """Return the context in which an operation is executed. While Redis is away, it has a cache of its own."""
+        """Return the context in which an operation is executed. While Redis is unavailable, it has its own cache."""
         return RequestScope()
 
     @property

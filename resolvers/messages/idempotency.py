@@ -89,10 +89,10 @@ async def _find_original(app: Confab, claim: Claim) -> Message | None:
 
 
 async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fallback: bool) -> Message | MessageId:
-    """Look for the key in MongoDB while Redis is away, and for a day after it lost its claims.
+    """Look for the key in MongoDB while Redis is unavailable, and for a day after it lost its claims.
 
-    Return the message that was sent with the key; else the id of a claim that was made while Redis was away; else the
-    claim's id. Raises IdempotencyConflict if the message was sent with another input.
+    Return the message that was sent with the key; else the id of a claim that was made while Redis was unavailable;
+    else the claim's id. Raises IdempotencyConflict if the message was sent with another input.
     """
     store, day_ago = app.store, app.store.clock.now_ms() - CLAIM_MS
     if message.key is None or not (uses_fallback or store.deployment.redis_lost_at_ms >= day_ago):

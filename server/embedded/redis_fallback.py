@@ -1,4 +1,4 @@
-"""The server of the Redis fallback: a Redis for this process alone, used while the deployment's Redis is away (ADR 20).
+"""The server of the Redis fallback: a Redis of this process alone, used while the shared Redis is unavailable (ADR 20).
 
 It stores nothing on disk and listens on a Unix socket in a folder that only its user may enter.
 """

@@ -37,7 +37,7 @@ class Deployment:
     def __init__(
         self, mongo: Mongo, cache: Cache, keys: Keys, clock: DeploymentClock, fallback: FallbackServer | None = None
     ) -> None:
-        """Connect the parts; `open` reads the state. fallback: used while Redis is away."""
+        """Connect the parts; `open` reads the state. fallback: used while Redis is unavailable."""
         self._mongo = mongo
         self._cache = cache
         self._keys = keys

@@ -60,7 +60,7 @@ class Generations:
     """One process's view of the generation."""
 
     def __init__(self, mongo: Mongo, cache: Cache, fallback: FallbackServer | None) -> None:
-        """Start without a generation. fallback: without one, requests fail while Redis is away."""
+        """Start without a generation. fallback: without one, requests fail while Redis is unavailable."""
         self._mongo = mongo
         self._cache = cache
         self._fallback = fallback

@@ -37,7 +37,7 @@ class ClaimResult:
     """Result of claiming a key. `existing`: the claim that the key had already; None: the key is the caller's now.
 
     `epoch`: the epoch of the Redis that answered. If the process knows another epoch, Redis has lost older claims.
-    None: Redis is away.
+    None: Redis is unavailable.
     """
 
     existing: Claim | None
@@ -73,7 +73,7 @@ class ClaimStore:
         return await self._claims.claim(sender, key, claim)
 
     async def find_in_mongo(self, sender: UserId, key: str) -> Claim | None:
-        """Return the claim that was stored in MongoDB while Redis was away, if there is one."""
+        """Return the claim that was stored in MongoDB while Redis was unavailable, if there is one."""
         return await self._in_mongo.find(sender, key)
 
     async def release(self, sender: UserId, key: str, claim: Claim) -> None:

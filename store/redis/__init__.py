@@ -1,1 +1,1 @@
-"""Redis: pipelines, cluster nodes, scripts, key names and the fallback while Redis is away."""
+"""Redis: pipelines, cluster nodes, scripts, key names and the fallback while Redis is unavailable."""

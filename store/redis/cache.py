@@ -1,6 +1,6 @@
 """The cache as repositories see it.
 
-The one place that selects the Redis fallback while the deployment's Redis is away (ADR 31).
+The one place that selects the Redis fallback while the deployment's Redis is unavailable (ADR 31).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Cache:
     def require_shared(self) -> None:
         """Raise Unreachable while the fallback is used: for work that is useless unless other servers see it."""
         if not self._backend.is_shared:
-            raise Unreachable("Redis is away")
+            raise Unreachable("Redis is unavailable")
 
     def use_fallback(self, url: str) -> None:
         """Run all calls on the Redis at a URL, which belongs to this process, until `leave_fallback`."""

@@ -32,7 +32,7 @@ _namespace: ContextVar[_Namespace | None] = ContextVar("fallback_namespace", def
 class RequestScope:
     """A block that is one request, with the tasks started in it.
 
-    Cheap, because each request needs one: Redis may go away while the request is processed.
+    Cheap, because each request needs one: Redis may become unavailable while the request is processed.
     """
 
     __slots__ = ("_token",)

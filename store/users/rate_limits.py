@@ -4,7 +4,7 @@ A user may take N actions per minute, half of them at once (the generic cell rat
 number: the time at which the user's budget is full again. Each server decides with the number it has, without a round
 trip, and then counts the allowed actions in Redis, several at a time. Redis's answer includes the actions that other
 servers allowed. So no request waits for a limit, and a refused request was never begun. In the long run a user gets
-their rate however many servers they use. While Redis is away, each server limits alone (ADR 23).
+their rate however many servers they use. While Redis is unavailable, each server limits alone (ADR 23).
 """
 
 from __future__ import annotations

@@ -182,7 +182,8 @@ class Revisions:
     ) -> _Publication | None:
         """Publish a revision to the first viewers, and start publishing it to the others.
 
-        Returns None while the deployment's Redis is away: users see the revision when their state is loaded again.
+        Returns None while the deployment's Redis is unavailable: users see the revision when their state is loaded
+        again.
         """
         store = self._store
         try:

@@ -33,7 +33,7 @@ class ApiDevice(NaiveDevice):
         self._synced_cursor: str | None = None
 
     @property
-    def away(self) -> bool:
+    def is_offline(self) -> bool:
         return self._live is None
 
     async def start(self) -> None:

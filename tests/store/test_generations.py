@@ -96,13 +96,13 @@ async def test_redis_is_not_used_before_mongodb_has_named_its_generation(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object, **__: object) -> None:
-        raise Unreachable("MongoDB is away")
+        raise Unreachable("MongoDB is unavailable")
 
     monkeypatch.setattr(other.mongo, "find", fail)
     assert await stored_word(other) is None
     await restart_redis(store)
     other.deployment.generations.reconnect()
-    with pytest.raises(Unreachable, match="MongoDB is away"):
+    with pytest.raises(Unreachable, match="MongoDB is unavailable"):
         await stored_word(other)
 
 

@@ -122,7 +122,7 @@ async def test_data_of_a_newer_version_is_refused_and_left_untouched(mongo: Mong
 async def test_a_server_that_meets_a_newer_version_late_ends_without_a_write(
     mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MongoDB was away when the server started."""
+    """MongoDB was unavailable when the server started."""
     there, stopped = asyncio.Event(), asyncio.Event()
     open_at_once = Deployment.open
 

@@ -22,7 +22,11 @@ def _store() -> Store:
     def apply(user: UserId, change: LoggedChange) -> Call:
         return Call("apply", Keys("").user(user), (NOW, "", change.kind, change.text))
 
-    parts = {"keys": Keys(""), "clock": SimpleNamespace(now_ms=lambda: NOW), "sessions": SimpleNamespace(apply=apply)}
+    parts = {
+        "keys": Keys(""),
+        "clock": SimpleNamespace(now_ms=lambda: NOW),
+        "sessions": SimpleNamespace(apply_call=apply),
+    }
     return cast(Store, SimpleNamespace(**parts))
 
 

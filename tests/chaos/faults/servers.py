@@ -20,7 +20,7 @@ SETTINGS = {"ws_max_queued_events": "100", "ws_ping_interval_seconds": "5"}
 """Small limits, which a stalled device reaches within the time of a run."""
 
 _START_SECONDS = 150.0
-"""A server is not ready while its databases are away."""
+"""A server is not ready while its databases are unavailable."""
 
 _EXPECTED_ERRORS = frozenset({"redis_is_away"})
 """Error events that a server logs rightly."""

@@ -224,7 +224,7 @@ class Walk(RuleBasedStateMachine):
             return
         self.step("come and go")
         device = self.devices[which % len(self.devices)]
-        if device.away:
+        if device.is_offline:
             self.processes.run(device.come_back(self.processes.apis[process], self.model))
         else:
             self.processes.run(self._agree(device))
@@ -233,9 +233,9 @@ class Walk(RuleBasedStateMachine):
 
     @rule()
     def agree(self) -> None:
-        if not all(device.away for device in self.devices):
+        if not all(device.is_offline for device in self.devices):
             self.step("agree")
-            self.processes.run(self._agree(*(device for device in self.devices if not device.away)))
+            self.processes.run(self._agree(*(device for device in self.devices if not device.is_offline)))
             self.is_consistent = True
 
     async def _agree(self, *devices: ModelDevice) -> None:
@@ -251,7 +251,7 @@ class Walk(RuleBasedStateMachine):
         try:
             if self.is_consistent:
                 for device in self.devices:
-                    if device.away:
+                    if device.is_offline:
                         self.processes.run(device.come_back(self.processes.apis[0], self.model))
                 self.agree()
                 self.check_all_users(0)
