@@ -32,7 +32,7 @@ class MessageDelta:
 
     Attributes:
         entry: Its entry in the users' logs.
-        relations: Its relation to the users who wrote it or whom it mentions; it is absent for all others.
+        relations: Its relation to its sender and to the users it mentions; all others are absent.
     """
 
     conversation: ConversationId
