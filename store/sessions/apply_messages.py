@@ -32,7 +32,7 @@ class MessageDelta:
 
     Attributes:
         entry: Its entry in the users' logs.
-        relations: Its relation to its sender and to the users that it mentions. Other users have none.
+        relations: Its relation to its sender and to the users it mentions; all others are absent.
     """
 
     conversation: ConversationId

@@ -183,7 +183,7 @@ async def test_a_dead_node_is_replaced_and_its_data_does_not_count(cluster: OwnC
 
 
 async def test_without_any_node_calls_fail_at_once() -> None:
-    cache = Cache("redis+cluster://127.0.0.1:1, read_scripts,127.0.0.1:2")
+    cache = Cache("redis+cluster://127.0.0.1:1,127.0.0.1:2", read_scripts)
     began = time.monotonic()
     with pytest.raises(Unreachable):
         await cache.one(Call("PING", ()))

@@ -162,7 +162,7 @@ async def test_repeated_import_continues_after_a_kill(
         assert process.poll() is None
         await asyncio.sleep(0.01)
     process.send_signal(stop)
-    out, errors = await asyncio.to_thread(process.communicate)
+    out, errors = await asyncio.to_thread(process.communicate, timeout=60)
     assert process.returncode == code
     assert out == ""
     assert ("Repeat the command to continue." in errors) == (stop is signal.SIGINT)
@@ -182,6 +182,7 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 PAUSING_IMPORT = """
 import asyncio
+import signal
 
 from server.chat_import.runner import ImportRunner
 from server.cli.commands import main
@@ -196,6 +197,8 @@ async def start_or_pause(runner, step):
 
 
 ImportRunner._start = start_or_pause
+# A shell without job control starts background processes with SIGINT ignored, which children inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 main()
 """
 """The command line, with imports that stop at a line until they are cancelled."""
