@@ -63,7 +63,7 @@ class StaleCaches:
         if self._overflowed_at >= self._oldest_relevant:
             await self._generations.begin_next()
             self._overflowed_at = -math.inf
-            # What was added since then is invalidated by the next call, under the new key names.
+            # Entries added since then are invalidated by the next call, under the new key names.
             return
         if not (self._stale_users or self._stale_conversations):
             return

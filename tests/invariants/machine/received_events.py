@@ -86,7 +86,7 @@ class ReceivedEvents:
     def _check_replayed(self, model: SessionModel, message: Json) -> None:
         """Check that a replayed message has its present form."""
         conversation = model.conversations[message["conversationId"]]
-        assert conversation.ended != DISMISSED, f"{self._user} is told of a dismissed group: {message}"
+        assert conversation.ended != DISMISSED, f"{self._user} got an event of a dismissed group: {message}"
         expected = model.message_for(self._user, message["conversationId"], conversation.messages[message["seq"] - 1])
         got = plain(message)
         assert got == expected, f"{self._user} missed {expected} and is told {got}"

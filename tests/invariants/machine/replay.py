@@ -38,7 +38,7 @@ async def replay(processes: ClockedDeployment, checks: Checks, mark: Mark, name:
             created[event["message"]["conversationId"]].append(event["message"]["seq"])
     await subscription.stop()
     assert subscription.pop_events() == [], "it goes on after CaughtUp, though nothing happens"
-    assert not received.skipped or mark.losses != checks.losses, f"{mark.user} is to begin anew, and nothing was lost"
+    assert not received.skipped or mark.losses != checks.losses, f"{mark.user} has to start over, and nothing was lost"
     for where, seqs in created.items():
         assert seqs == sorted(seqs), f"{where}: {seqs}"
     wrong = received.wrong(model, only=name)
