@@ -60,7 +60,7 @@ ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_mach
 cluster: $(VENV)/installed-dev
 	CONFAB_TEST_REDIS=cluster $(BIN)/python -m pytest $(PARALLEL) $(ON_CLUSTER)
 	CONFAB_TEST_SHARDED=1 $(BIN)/python -m pytest $(PARALLEL) tests/subscriptions \
-		$(addprefix tests/api/,$(addsuffix .py,messages/test_sending messages/test_idempotency messages/test_editing messages/test_recalling \
+		$(addprefix tests/api/,$(addsuffix .py,messages/test_sending messages/test_idempotency messages/test_editing messages/test_recalling messages/test_revising \
 		messages/test_history receipts/test_receipts groups/test_groups groups/test_joining sessions/test_sessions))
 
 # pip-audit has its own environment. A package that cannot be looked up counts as a finding.
