@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from graphql import GraphQLField
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
-Prefetch: TypeAlias = "Callable[[Any, Sequence[Any]], asyncio.Future[None] | None]"
+Prefetch: TypeAlias = "Callable[[Any, Sequence[Any]], asyncio.Future[Any] | None]"
 """Begins to read what a field of some objects needs. Takes the execution's context and the objects.
 
 Returns a future that ends when the read has ended or failed, and never raises; None if nothing has to be read. It does

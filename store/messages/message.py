@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from store.base.ids import ConversationId, MessageId, UserId, bucket_of
+from store.base.ids import ConversationId, MessageId, UserId, bucket_of, message_id
 from store.base.snowflakes import created_at_ms
 from store.conversations.group_change import GroupChange
 
@@ -89,6 +89,11 @@ class Message:
     edits: int = 0
     edited_at_ms: int | None = None
     recalled_at_ms: int | None = None
+
+    @property
+    def public_id(self) -> str:
+        """The message's id as the API writes it."""
+        return message_id(self.id)
 
     @property
     def is_recalled(self) -> bool:

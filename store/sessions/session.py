@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, UserId, session_id
 from store.sessions.fields import SessionFields
 
 
@@ -28,6 +28,26 @@ class Session(SessionFields):
     def is_gateway(self) -> bool:
         """True for the session that represents all sessions of a subBiz."""
         return self.conversation.startswith("b_")
+
+    @property
+    def public_id(self) -> str:
+        """The session's id as the API writes it."""
+        return session_id(self.user, self.conversation)
+
+    @property
+    def shown_conversation(self) -> ConversationId | None:
+        """The conversation whose newest message the session shows; of a gateway: the newest inside, if there is one."""
+        return self.newest_inside if self.is_gateway else self.conversation
+
+    @property
+    def shown_peer_read_seq(self) -> int | None:
+        """Read position of the peer; None if it is not the session of a private conversation."""
+        return self.peer_read_seq if self.conversation.startswith("p_") else None
+
+    @property
+    def shown_peer_delivered_seq(self) -> int | None:
+        """Delivered position of the peer; None if it is not the session of a private conversation."""
+        return self.peer_delivered_seq if self.conversation.startswith("p_") else None
 
     @property
     def exists(self) -> bool:

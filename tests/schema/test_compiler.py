@@ -127,6 +127,10 @@ def test_generated_queries_have_the_same_results(data: st.DataObject) -> None:
         ),
         "{ twig { notNamed { name } notALeaf { name } waits stream { name } lazily { __typename name } } }",
         "{ twig { follows { ... on Twig { name } } promised } }",
+        "{ twig { pebbles { name weight colour words nothing shape __typename } } }",
+        "{ twig { pebbles { name heavy } pebbleEdges { place node { shape heavy failing } } } }",
+        "{ twig { pebbleEdges { node { later name shout } } one: pebbleEdges(first: 1) { node { missing } } } }",
+        "{ twig { pebbleEdges(first: 0) { node { name } place } pebbles(first: 2) { shape name: weight } } }",
     ],
 )
 async def test_queries_with_errors_have_the_same_results(query: str) -> None:
