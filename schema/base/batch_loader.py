@@ -35,7 +35,7 @@ class BatchLoader(Generic[K, V]):
             future = self._futures[key] = asyncio.get_running_loop().create_future()
             if key in self._known:
                 future.set_result(self._known[key])
-            else:
+            elif key not in self._requested:
                 self._request(key)
         return future
 
@@ -45,14 +45,13 @@ class BatchLoader(Generic[K, V]):
         Returns:
             A future that ends when they were read, or could not be read; None if they have been asked for already.
         """
+        requested = self._requested
         for key in keys:
-            if key not in self._known:
+            if key not in requested:
                 self._request(key)
         return self._batch.done if self._batch is not None else None
 
     def _request(self, key: K) -> None:
-        if key in self._requested:
-            return
         self._requested.add(key)
         if self._batch is None:
             loop = asyncio.get_running_loop()

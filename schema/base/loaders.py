@@ -31,6 +31,10 @@ class Loaders:
         self._app = app
         self._viewer = viewer
 
+    @cached_property
+    def _viewer_id(self) -> UserId:
+        return self._viewer.id
+
     # Loaders are created on first use, because most operations need only one or two of them.
 
     @cached_property
@@ -129,7 +133,7 @@ class Loaders:
 
     def last_message(self, conversation: ConversationId) -> Awaitable[Message | None] | None:
         """Return the newest message of a conversation that the viewer may read, or an awaitable of it."""
-        if not may_be_in(self._viewer.id, conversation):
+        if not may_be_in(self._viewer_id, conversation):
             return None
 
         def newest_message(found: Found | None) -> Message | Awaitable[Message | None] | None:
@@ -141,8 +145,7 @@ class Loaders:
 
     def prefetch_last_messages(self, conversations: Iterable[ConversationId]) -> asyncio.Future[None] | None:
         """Begin to read what `last_message` needs: see `BatchLoader.prefetch`."""
-        viewer = self._viewer.id
-        return self.conversations.prefetch([c for c in conversations if may_be_in(viewer, c)])
+        return self.conversations.prefetch(conversations)
 
     async def _load_messages_up_to(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         accesses = [await self.access(conversation) for conversation, _ in places]

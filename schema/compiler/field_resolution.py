@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -87,24 +88,22 @@ class SelectedField:
 class LazyInfo(Info[Any, Any]):
     """Strawberry's info, which builds graphql-core's info on first use. Most resolvers only read `context`."""
 
+    __slots__ = ("context",)
+
+    context: Any
+    """The context of the execution."""
+
     def __init__(
         self, definition: StrawberryField, field: SelectedField, path: ResponsePath, state: ExecutionState
     ) -> None:
         self._field = definition
         self._call = (field, path, state)
-        self._core_info: GraphQLResolveInfo[Any] | None = None
+        self.context = state.context
 
-    @property
-    def context(self) -> Any:
-        """The context of the execution."""
-        return self._call[2].context
-
-    @property
+    @cached_property
     def _raw_info(self) -> GraphQLResolveInfo[Any]:  # type: ignore[override]
-        if self._core_info is None:
-            field, path, state = self._call
-            self._core_info = field.info(path, state)
-        return self._core_info
+        field, path, state = self._call
+        return field.info(path, state)
 
 
 def attribute_of(field: GraphQLField) -> str | None:

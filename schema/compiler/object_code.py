@@ -87,9 +87,12 @@ class PlannedField:
 
 
 def generate_object_function(
-    planned: Sequence[PlannedField | TypeNameField], complete_each: CompleteObject
+    type_name: str, planned: Sequence[PlannedField | TypeNameField], complete_each: CompleteObject
 ) -> CompleteObject:
-    """Return the generated function of a selection. complete_each: completes an object field by field."""
+    """Return the generated function of a selection of a type.
+
+    complete_each: completes an object field by field.
+    """
     writer = _Writer()
     writer.names |= {"complete_each": complete_each, "Info": LazyInfo, "PENDING": PENDING, "MAX": MAX_INT}
     leaves = [
@@ -114,7 +117,7 @@ def generate_object_function(
         if isinstance(one, PlannedField) and number not in read:
             _write_resolved(writer, number, one)
     writer.line(1, "return out")
-    return writer.function()
+    return writer.function(type_name)
 
 
 def _write_leaf(writer: _Writer, number: int, planned: PlannedField) -> None:
@@ -205,14 +208,14 @@ class _Writer:
             self.line(2, f"{variable} = {expression}")
         return f"{self.owners[owner]}.{name}"
 
-    def function(self) -> CompleteObject:
-        """Return the function `complete_object` of the lines."""
-        exec(_compile("\n".join(self.lines)), self.names)
+    def function(self, type_name: str) -> CompleteObject:
+        """Return the function `complete_object` of the lines. Tracebacks and profiles show the type's name."""
+        exec(_compile("\n".join(self.lines), f"<selection of {type_name}>"), self.names)
         function: CompleteObject = self.names["complete_object"]
         return function
 
 
 @lru_cache(maxsize=_MAX_TEXTS)
-def _compile(source: str) -> CodeType:
+def _compile(source: str, file_name: str) -> CodeType:
     # The names in it come from the schema, and from aliases, which are plain identifiers.
-    return compile(source, "<generated for a selection>", "exec")
+    return compile(source, file_name, "exec")

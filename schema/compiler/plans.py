@@ -111,7 +111,7 @@ class Planner:
                 completed += 1
                 if completed <= self._generate_after:
                     return complete_each(source, path, state)
-                generated = generate_object_function(planned, complete_each)
+                generated = generate_object_function(type_.name, planned, complete_each)
                 for class_ in [class_ for class_, complete in known.items() if complete is complete_object]:
                     known[class_] = generated
             return generated(source, path, state)
