@@ -99,7 +99,7 @@ class Loaders:
     def readable_message(self, conversation: ConversationId, seq: int) -> Message | Awaitable[Message | None] | None:
         """Return the message at a seq if the viewer may read it, or an awaitable of it."""
         if self._viewer.is_shared:
-            return self._find_readable(conversation, seq)
+            return asyncio.ensure_future(self._find_readable(conversation, seq))
         if not may_be_in(self._viewer.id, conversation):
             return None
 
@@ -115,8 +115,8 @@ class Loaders:
 
     def prefetch_readable(self, places: Sequence[tuple[ConversationId, int]]) -> asyncio.Future[Any] | None:
         """Begin to read what `readable_message` needs: see `BatchLoader.prefetch`."""
-        viewer = self._viewer.id
-        places = [(conversation, seq) for conversation, seq in places if may_be_in(viewer, conversation)]
+        if self._viewer.is_shared:
+            return None
         # Both are read at the same time. `readable_message` checks the access before it returns a message.
         reads = [self.conversations.prefetch([c for c, _ in places]), self.messages.prefetch(places)]
         pending = [read for read in reads if read is not None]

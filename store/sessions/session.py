@@ -12,7 +12,7 @@ from store.base.ids import ConversationId, UserId, session_id
 from store.sessions.fields import SessionFields, is_ongoing
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Session(SessionFields):
     """One user's state in one conversation, or in a subBiz (its gateway), with values derived from the stored fields.
 
@@ -28,7 +28,7 @@ class Session(SessionFields):
 
     def __post_init__(self) -> None:
         """Look at the record once."""
-        self._is_ongoing = is_ongoing(self.record) and not self.is_gateway
+        object.__setattr__(self, "_is_ongoing", is_ongoing(self.record) and not self.is_gateway)
 
     @property
     def is_gateway(self) -> bool:
