@@ -53,7 +53,7 @@ class Hub:
         self._feeds: dict[UserId, Feed] = {}
         self._mutes: list[tuple[int, UserId]] = []
         self._unexpected: set[UserId] = set()
-        """Users for whom frames arrived although they have no connection here."""
+        """Recipients of frames that have no connection here."""
         self._leaving: frozenset[UserId] = frozenset()
         """Users whose routes are being removed."""
         self._has_left = asyncio.Event()
@@ -180,7 +180,7 @@ class Hub:
         await self._sessions.detach(users, server)
 
     async def _remove_unused_routes(self) -> None:
-        """Remove the routes of users for whom frames arrived although they have no connection here."""
+        """Remove the routes of users that frames arrived for although they have no connection here."""
         users, self._unexpected = list(self._unexpected), set()
         for start in range(0, len(users), _USERS_AT_ONCE):
             self._leaving = frozenset(user for user in users[start : start + _USERS_AT_ONCE] if user not in self._feeds)
