@@ -52,6 +52,7 @@ class Hub:
         self._clock = clock
         self._feeds: dict[UserId, Feed] = {}
         self._mutes: list[tuple[int, UserId]] = []
+        self._has_mutes = asyncio.Event()
         self._unexpected: set[UserId] = set()
         """Recipients of frames that have no connection here."""
         self._leaving: frozenset[UserId] = frozenset()
@@ -224,6 +225,13 @@ class Hub:
         if feed.mute_ends is None or ends < feed.mute_ends:
             feed.mute_ends = ends
             heappush(self._mutes, (ends, feed.user))
+            self._has_mutes.set()
+
+    async def wait_for_mutes(self) -> None:
+        """Wait until a mute of a user with connections here ends soon."""
+        if not self._mutes:
+            self._has_mutes.clear()
+            await self._has_mutes.wait()
 
     async def _register(self, feed: Feed) -> Position:
         """Store the route, and return the user's clock at that moment."""
