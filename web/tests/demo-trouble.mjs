@@ -114,7 +114,7 @@ check("a page opened without the server shows everything later, with messages wr
   await write(page, "without a server");
   assert.equal(await status(page, "without a server"), "pending");
   away = false;
-  await article(page, "after signing in").waitFor({ timeout: 20_000 });
+  await article(page, "after signing in").waitFor();
   await eventually(async () => assert.match(await status(page, "without a server"), /sent|delivered|read/));
   await page.getByRole("heading", { name: "Alice Archer" }).waitFor();
   await page.context().close();
