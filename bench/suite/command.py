@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
+from bench.peers import node
 from bench.suite.docs import write_docs
 from bench.suite.profiles import FULL, QUICK
 from bench.suite.report import print_tables, read_results, write_results
 from bench.suite.run import run
 from bench.suite.scenarios import SCENARIOS
-from bench.suite.stage import CONTESTANTS
+from bench.suite.stage import CONTESTANTS, NODE, PEERS
+
+_MISSING = {NODE: node.missing}
+"""The reason why a peer cannot take part, by name; empty if it can."""
 
 _OUT = Path(__file__).parents[1] / "results"
 
@@ -21,7 +26,8 @@ def main() -> None:
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"all, or some of: {', '.join(SCENARIOS)}")
     parser.add_argument("--full", action="store_true", help="the largest sizes and more rounds")
     parser.add_argument("--out", type=Path, default=_OUT, help="the folder that results are written to")
-    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=CONTESTANTS, help="who takes part")
+    parser.add_argument("--only", nargs="+", choices=(*CONTESTANTS, *PEERS), help="the servers that take part")
+    parser.add_argument("--peers", action="store_true", help="with other chat servers, if they can be installed")
     parser.add_argument("--show", action="store_true", help="run nothing: print what was found out before")
     parser.add_argument(
         "--write-docs", action="store_true", help="run nothing: write the last results into docs/benchmarks.md"
@@ -37,6 +43,16 @@ def main() -> None:
         parser.error(f"no scenario is called {', '.join(sorted(unknown))}")
     scenarios = arguments.scenarios or list(SCENARIOS)
     profile = FULL if arguments.full else QUICK
-    result = asyncio.run(run(profile, scenarios, tuple(name for name in CONTESTANTS if name in arguments.only)))
+    result = asyncio.run(run(profile, scenarios, _taking_part(arguments.only, arguments.peers)))
     print_tables(result)
     write_results(result, arguments.out)
+
+
+def _taking_part(only: Sequence[str] | None, peers: bool) -> tuple[str, ...]:
+    """Return the servers that are asked for and installed. Say which are not there."""
+    asked = [name for name in (*CONTESTANTS, *PEERS) if (name in only if only else peers or name in CONTESTANTS)]
+    reasons = {name: _MISSING[name]() for name in asked if name in _MISSING}
+    for name, reason in reasons.items():
+        if reason:
+            print(f"{name} is not there: {reason}", flush=True)
+    return tuple(name for name in asked if not reasons.get(name))

@@ -19,14 +19,18 @@ import httpx
 
 from bench.load_process import LoadProcess
 from bench.meter import cpu_seconds
+from bench.peers import node
 from bench.reference_servers import serve_reference
 from bench.suite.figures import DATABASES, PROCESSES
 from bench.suite.profiles import Profile
 from server.embedded import EmbeddedServers, ports
-from tests.processes import ROOT, ServerProcess, launch_server, serving_processes, token
+from tests.processes import ROOT, ServerProcess, launch_server, serving_processes, token, until_ready
 
 CONFAB, BASELINE, FLOOR = "Confab", "baseline", "floor"
+NODE, EJABBERD = "Node", "ejabberd"
 CONTESTANTS = (CONFAB, BASELINE, FLOOR)
+PEERS = (NODE,)
+"""Take part if they are asked for and installed."""
 
 CALM_SECONDS = 0.1
 """Time of almost no CPU use after which a server counts as calm, in seconds."""
@@ -88,7 +92,6 @@ class Stage:
                 server = await stack.enter_async_context(self._serving(name))
                 self.contestants[name] = Contestant(name, server)
             try:
-                await self.learn_idle()
                 yield
             finally:
                 self.contestants.clear()
@@ -107,16 +110,18 @@ class Stage:
             }
             async with serve_reference("bench.baseline.app:app", log, environment=environment) as server:
                 yield server
+        elif name == NODE:
+            port = ports.pick_free()
+            command = [*node.COMMAND, str(port), databases.mongo_url, database_of(name), databases.redis_url]
+            async with _launched(command, port, log, NODE_ENV="production") as server:
+                await until_ready(server)
+                yield server
         else:
             port = ports.pick_free()
             command = [sys.executable, "-m", "bench.suite.floor_server", str(port)]
-            command += [databases.mongo_url, databases.redis_url]
-            server = launch_server(command, port, log, os.environ | {"PYTHONPATH": str(ROOT)})
-            try:
+            async with _launched([*command, databases.mongo_url, databases.redis_url], port, log) as server:
                 await _until_open(server)
                 yield server
-            finally:
-                await asyncio.to_thread(server.stop)
 
     async def ask(self, contestant: Contestant, user: str, query: str, **variables: Any) -> Any:
         """Return the value of the query's one field, sent from this process: not measured."""
@@ -180,6 +185,16 @@ class Stage:
             elapsed = time.perf_counter() - began
             if sum(self._cpu(contestant).values()) - before < (idle + 0.03) * elapsed:
                 return
+
+
+@asynccontextmanager
+async def _launched(command: list[str], port: int, log: Path, **environment: str) -> AsyncIterator[ServerProcess]:
+    """Run a command that serves a port, for the time of the block."""
+    server = launch_server(command, port, log, os.environ | {"PYTHONPATH": str(ROOT)} | environment)
+    try:
+        yield server
+    finally:
+        await asyncio.to_thread(server.stop)
 
 
 async def _until_open(server: ServerProcess) -> None:

@@ -48,8 +48,13 @@ class LoadedState:
 
     @property
     def next_mute_end_ms(self) -> int | None:
-        """Time from which on a mute has ended that this state still has; None: never."""
+        """End of the next mute; None if there is none."""
         return min((ends for ends, _ in self.lists.mute_ends), default=None)
+
+    def is_outdated(self, now_ms: int) -> bool:
+        """Return whether a mute has ended that this state still has."""
+        next_mute_end_ms = self.next_mute_end_ms
+        return next_mute_end_ms is not None and next_mute_end_ms <= now_ms
 
     def find(self, conversations: Sequence[ConversationId]) -> Snapshot:
         """Return the sessions of some conversations. Missing ones are left out."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from store.base.ids import ConversationId, UserId
-from store.sessions.fields import SessionFields
+from store.base.ids import ConversationId, UserId, session_id
+from store.sessions.fields import SessionFields, is_ongoing
 from store.sessions.session_lists import count_unread, count_unread_mentions, is_valid
 
 
@@ -23,11 +23,37 @@ class Session(SessionFields):
     user: UserId
     conversation: ConversationId
     record: Mapping[str, Any]
+    _is_ongoing: bool = field(init=False, repr=False, compare=False)
+    """False for gateways too. Spares most sessions the reading of fields that have their default."""
+
+    def __post_init__(self) -> None:
+        """Look at the record once."""
+        object.__setattr__(self, "_is_ongoing", is_ongoing(self.record) and not self.is_gateway)
 
     @property
     def is_gateway(self) -> bool:
         """True for the session that represents all sessions of a subBiz."""
         return self.conversation.startswith("b_")
+
+    @property
+    def public_id(self) -> str:
+        """The session's id as the API writes it."""
+        return session_id(self.user, self.conversation)
+
+    @property
+    def shown_conversation(self) -> ConversationId | None:
+        """The conversation whose newest message the session shows; of a gateway: the newest inside, if there is one."""
+        return self.conversation if self._is_ongoing or not self.is_gateway else self.newest_inside
+
+    @property
+    def shown_peer_read_seq(self) -> int | None:
+        """Read position of the peer; None if it is not the session of a private conversation."""
+        return self.peer_read_seq if self.conversation.startswith("p_") else None
+
+    @property
+    def shown_peer_delivered_seq(self) -> int | None:
+        """Delivered position of the peer; None if it is not the session of a private conversation."""
+        return self.peer_delivered_seq if self.conversation.startswith("p_") else None
 
     @property
     def exists(self) -> bool:
@@ -60,6 +86,8 @@ class Session(SessionFields):
 
     @property
     def _ended_seq(self) -> int:
+        if self._is_ongoing:
+            return 0
         return self.write_seq if self.dissolved else self.deleted_seq or 0
 
     @property

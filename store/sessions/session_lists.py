@@ -54,8 +54,11 @@ def count_unread(conversation: ConversationId, record: Record) -> int:
     """Return the unread messages of a valid session: see `Session.unread_count`."""
     if conversation.startswith("b_"):
         return int(record.get(_UNREAD_INSIDE, 0))
-    unread: int = record[_N] - max(record[_RN], record.get(_XN, 0))
-    return max(0, unread)
+    read_n: int = record[_RN]
+    if _XN in record and record[_XN] > read_n:
+        read_n = record[_XN]
+    unread: int = record[_N] - read_n
+    return unread if unread > 0 else 0
 
 
 def count_unread_mentions(conversation: ConversationId, record: Record) -> int:
@@ -120,7 +123,7 @@ class SessionLists:
             self.total_unread += counted
         if conversation.startswith("b_"):
             return
-        if max(record[_D], record.get(_X, 0)) < record[_S]:
+        if record[_D] < record[_S] and record.get(_X, 0) < record[_S]:
             self.entries.append(list_entry("o", 0, conversation))
         if sub_biz is None and category is None:
             return

@@ -24,37 +24,29 @@ class _Load:
 
     Attributes:
         task: Ends when Redis has the state.
-        token: The claim under which MongoDB is read, or was read; "": it will be read.
-        state: What MongoDB had; None if Redis has got the state otherwise.
+        read: The state that MongoDB had, and the claim under which it was read; None if another process loads it.
     """
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None]
-        self.token = ""
-        self.state: asyncio.Future[LoadedState | None] = asyncio.get_running_loop().create_future()
+        self.read: asyncio.Future[tuple[LoadedState, str] | None] = asyncio.get_running_loop().create_future()
 
-    def begin(self, token: str) -> None:
-        """Note that MongoDB is being read from now on."""
-        self.token = token
-
-    def has_read(self, state: LoadedState) -> None:
-        """Answer all that wait for the state."""
-        self.state.set_result(state)
-
-    def has_failed(self) -> None:
+    def start_again(self) -> None:
         """Note that the state was lost before Redis had it. It is read again."""
-        self.token = ""
-        if self.state.done():
-            self.state = asyncio.get_running_loop().create_future()
+        if self.read.done():
+            self.read = asyncio.get_running_loop().create_future()
 
     def end(self) -> None:
         """Answer all that still wait for the state."""
-        if not self.state.done():
-            error = None if self.task.cancelled() else self.task.exception()
-            if error is None:
-                self.state.set_result(None)
-            else:
-                self.state.set_exception(error)
+        error = None if self.task.cancelled() else self.task.exception()
+        if self.read.done():
+            return
+        if error is None:
+            self.read.set_result(None)
+        else:
+            self.read.set_exception(error)
+            # Nobody may be waiting for it.
+            self.read.exception()
 
 
 class StateLoader:
@@ -77,20 +69,27 @@ class StateLoader:
     async def read(self, user: UserId) -> LoadedState | None:
         """Load the user's state, and return it as soon as it is read from MongoDB; None: Redis has it now.
 
-        It contains every change that was answered before the call, like the cached state. If putting it into Redis
-        fails afterwards, no other state will have its epoch.
+        Like the cached state it contains every change that was answered before. If Redis does not get it because the
+        load fails afterwards, no other state will have its epoch.
         """
         load = self._join(user)
-        if load.token and not await self._is_unchanged(user, load.token):
+        found = await asyncio.shield(load.read)
+        if found is not None:
+            state, token = found
+            if not state.is_outdated(self._clock.now_ms()) and await self._is_unchanged(user, token):
+                return state
             await asyncio.shield(load.task)
-            return None
-        state = await asyncio.shield(load.state)
-        if state is not None:
-            ends = state.next_mute_end_ms
-            if ends is not None and ends <= self._clock.now_ms():
-                await asyncio.shield(load.task)
-                return None
-        return state
+        return None
+
+    async def _is_unchanged(self, user: UserId, token: str) -> bool:
+        """Return whether nothing was changed since a load took the claim.
+
+        A change waits in Redis before it is answered. If nothing waits, the rows and the heads that MongoDB sent one
+        after the other belong together.
+        """
+        key = self._keys.of_user(user, "loading")
+        holder, waiting = await self._cache.one(Call("HMGET", (key,), ("token", "pending")))
+        return bool(holder == token.encode() and not int(waiting or 0))
 
     def _join(self, user: UserId) -> _Load:
         """Return the running load of the user's state, which is started if there is none."""
@@ -105,25 +104,15 @@ class StateLoader:
     def _end(self, key: Hashable, load: _Load) -> None:
         del self._running[key]
         load.end()
-        for waited in (load.task, load.state):
-            if not waited.cancelled():
-                # Nobody may be waiting for it.
-                waited.exception()
 
     async def _run(self, user: UserId, load: _Load) -> None:
         async def attempt() -> bool:
             is_loaded = await self._try_to_load(user, load)
             if not is_loaded:
-                load.has_failed()
+                load.start_again()
             return is_loaded
 
         await retry_until_true(attempt)
-
-    async def _is_unchanged(self, user: UserId, token: str) -> bool:
-        """Return whether a claim is still valid, and no change was made under it."""
-        key = self._keys.of_user(user, "loading")
-        holder, pending = await self._cache.one(Call("HMGET", (key,), ("token", "pending")))
-        return holder == token.encode() and not int(pending or 0)
 
     async def _try_to_load(self, user: UserId, load: _Load) -> bool:
         """Return False if another process has the claim, or if this one lost it."""
@@ -131,9 +120,8 @@ class StateLoader:
         answer = await self._call(user, "load_begin", token, CLAIM_MS)
         if answer in (b"loaded", b"busy"):
             return bool(answer == b"loaded")
-        load.begin(token)
         state = await self._rows.read(user)
-        load.has_read(state)
+        load.read.set_result((state, token))
         for part in state.parts(_SESSIONS_PER_CALL):
             if not await self._call(user, "load_part", token, CLAIM_MS, *part):
                 return False
