@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from itertools import chain, repeat
 from typing import Any
 
 import orjson
@@ -86,18 +87,20 @@ class LoadedState:
         """Yield what `load_part` stores, as its arguments, for up to `size` sessions and entries of lists at once."""
         names, entries, mute_ends = list(self.records), self.lists.entries, self.lists.mute_ends
         for start in range(0, max(len(names), len(entries)), size):
-            sessions: list[Any] = []
-            index: list[Any] = []
-            for conversation in names[start : start + size]:
-                record = self.records[conversation]
-                sessions += (conversation, orjson.dumps(record))
-                # Redis takes plain integers only, and MongoDB returns others.
-                index += (int(record[_A]), conversation)
-            listed = [word for entry in entries[start : start + size] for word in (0, entry)]
-            mutes = [word for pair in mute_ends[start : start + size] for word in pair]
+            some = names[start : start + size]
+            records = [self.records[name] for name in some]
+            # Redis takes plain integers only, and MongoDB returns others.
+            ticks = [int(record[_A]) for record in records]
             words: list[Any] = []
-            for name, members in (("sessions", sessions), ("index", index), ("list", listed), ("mutes", mutes)):
-                words += (name, len(members), *members)
+            for key, pairs in (
+                ("sessions", zip(some, map(orjson.dumps, records), strict=True)),
+                ("index", zip(ticks, some, strict=True)),
+                ("list", zip(repeat(0), entries[start : start + size], strict=False)),
+                ("mutes", mute_ends[start : start + size]),
+            ):
+                members = list(chain.from_iterable(pairs))
+                words += (key, len(members))
+                words += members
             yield words
 
     @property
