@@ -105,7 +105,7 @@ class LoadedState:
 
     @property
     def totals(self) -> list[Any]:
-        """What `load_finish` stores and checks, in the order of its arguments from the epoch on."""
+        """Arguments of `load_finish` from the epoch on: the numbers that it stores and checks."""
         lists = self.lists
         next_mute_end_ms = self.next_mute_end_ms
         return [

@@ -1,7 +1,7 @@
 -- Makes a user's state visible after all its parts are stored, and applies the changes that were made during the load.
 -- ARGV: now (ms), token of the loader, epoch, clock (ms), number of sessions, number of entries in lists, number of
--- mutes with an end, total of unread messages, end of the next mute (ms) or '', then fields of meta with sums by list and
--- their values. If the keys do not have these numbers of members, the state is dropped.
+-- mutes with an end, total of unread messages, end of the next mute (ms) or '', then fields of meta with sums by list
+-- and their values in turn. If the keys do not have these numbers of members, the state is dropped.
 -- Returns { conversation, active_ts, write_ts (0 for a gateway), ... } of the sessions that these changes moved, or 0
 -- if the claim or a key was lost: the loaded state may be stale, load again.
 local token, epoch, clock, count, listed, timed, total, due = unpack(ARGV, 2, 9)
