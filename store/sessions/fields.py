@@ -254,8 +254,8 @@ MAX_UNREAD_MENTIONS = 1_000
 _ENDING = frozenset(f.stored for f in FIELDS if f.ends)
 
 
-def is_ongoing(record: Mapping[str, Any]) -> bool:
-    """Return whether a session was never deleted, and its group has not ended, as is true of most sessions."""
+def was_never_deleted(record: Mapping[str, Any]) -> bool:
+    """Return whether a session was never deleted and its group has not ended."""
     return record.keys().isdisjoint(_ENDING)
 
 

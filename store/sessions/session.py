@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from store.base.ids import ConversationId, UserId, session_id
-from store.sessions.fields import SessionFields, is_ongoing
+from store.sessions.fields import SessionFields, was_never_deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,14 @@ class Session(SessionFields):
     user: UserId
     conversation: ConversationId
     record: Mapping[str, Any]
-    _is_ongoing: bool = field(init=False, repr=False, compare=False)
-    """False for gateways too. Spares most sessions the reading of fields that have their default."""
+    _is_plain: bool = field(init=False, repr=False, compare=False)
+    """True for a valid session that was never deleted and is no gateway, as most are. Most values that are derived are
+    then those of one or two fields."""
 
     def __post_init__(self) -> None:
         """Look at the record once."""
-        object.__setattr__(self, "_is_ongoing", is_ongoing(self.record) and not self.is_gateway)
+        is_plain = was_never_deleted(self.record) and self.exists and not self.is_gateway
+        object.__setattr__(self, "_is_plain", is_plain)
 
     @property
     def is_gateway(self) -> bool:
@@ -43,7 +45,7 @@ class Session(SessionFields):
     @property
     def shown_conversation(self) -> ConversationId | None:
         """The conversation whose newest message the session shows; of a gateway: the newest inside, if there is one."""
-        return self.conversation if self._is_ongoing or not self.is_gateway else self.newest_inside
+        return self.newest_inside if not self._is_plain and self.is_gateway else self.conversation
 
     @property
     def shown_peer_read_seq(self) -> int | None:
@@ -67,8 +69,8 @@ class Session(SessionFields):
         A deleted session is valid again after the next countable message; a session of a group that has ended is never
         valid. A gateway is valid while a session inside is valid.
         """
-        if self._is_ongoing:
-            return self.exists
+        if self._is_plain:
+            return True
         if self.is_gateway:
             return self.valid_inside > 0
         if self.dissolved or not self.exists:
@@ -83,26 +85,25 @@ class Session(SessionFields):
     @property
     def read_seq(self) -> int:
         """Position up to which nothing is left to read: it was read or deleted, or the group has ended."""
-        return max(self.acknowledged_seq, self._ended_seq)
+        return self.acknowledged_seq if self._is_plain else max(self.acknowledged_seq, self._ended_seq)
 
     @property
     def delivered_seq(self) -> int:
         """Position up to which nothing is left to deliver."""
-        return max(self.received_seq, self._ended_seq)
+        return self.received_seq if self._is_plain else max(self.received_seq, self._ended_seq)
 
     @property
     def _ended_seq(self) -> int:
-        if self._is_ongoing:
-            return 0
         return self.write_seq if self.dissolved else self.deleted_seq or 0
 
     @property
     def unread_count(self) -> int:
         """Countable messages after those that were read or deleted; of a gateway: inside, without muted sessions."""
-        if not self._is_ongoing and self.is_gateway:
+        if self._is_plain:
+            return max(0, self.n - self.read_n)
+        if self.is_gateway:
             return self.unread_inside
-        read_n = self.read_n if self._is_ongoing else max(self.read_n, self.deleted_n or 0)
-        return max(0, self.n - read_n) if self.valid else 0
+        return max(0, self.n - max(self.read_n, self.deleted_n or 0)) if self.valid else 0
 
     @property
     def unread_mention_count(self) -> int:
