@@ -50,8 +50,11 @@ Details = list[FieldDetails]
 Known = dict[type, Complete]
 """Completes values of some classes, which are known to be of a field's type. They are not awaitable and no errors."""
 
-GENERATE_AFTER = 16
-"""Objects of a selection that are completed before its function is generated, which costs as much as some hundreds."""
+GENERATE_AFTER = 100
+"""Objects of a selection that are completed before its function is generated, which costs about as much as these."""
+
+_MAX_GENERATED_FIELDS = 200
+"""No function is generated for a selection with more fields: it would occupy the process for too long."""
 
 
 class Planner:
@@ -102,6 +105,8 @@ class Planner:
                 step(source, out, path, state)
             return out
 
+        if len(planned) > _MAX_GENERATED_FIELDS:
+            return complete_each
         completed = 0
         generated: CompleteObject | None = None
 
