@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from redis import Redis
 
 from bench.load_process import LoadProcess
 from bench.meter import cpu_seconds
@@ -66,6 +67,8 @@ class CostSample:
 
     cpu: dict[str, float] = field(default_factory=dict)
     elapsed: float = 0.0
+    redis_commands: int = 0
+    """Commands that Redis executed, those of scripts included."""
 
 
 @dataclass
@@ -167,11 +170,17 @@ class Stage:
 
     async def spent(self, contestant: Contestant, act: Callable[[], Awaitable[Any]]) -> tuple[Any, CostSample]:
         """Do something, and return its cost."""
+        commands = await asyncio.to_thread(self._redis_commands)
         before, began = self._cpu(contestant), time.perf_counter()
         result = await act()
         elapsed, now = time.perf_counter() - began, self._cpu(contestant)
+        commands = await asyncio.to_thread(self._redis_commands) - commands
         cpu = {name: max(0.0, now[name] - used - contestant.idle[name] * elapsed) for name, used in before.items()}
-        return result, CostSample(cpu, elapsed)
+        return result, CostSample(cpu, elapsed, commands)
+
+    def _redis_commands(self) -> int:
+        with Redis.from_url(self.databases.redis_url) as redis:
+            return sum(command["calls"] for command in redis.info("commandstats").values())
 
     async def wait_until_idle(self, contestant: Contestant, *, most: float = 30.0) -> None:
         """Wait until all work caused by an operation is done, for at most a number of seconds.

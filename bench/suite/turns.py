@@ -206,6 +206,7 @@ def figures_of(
 ) -> Figures:
     """Return the medians of turns, and the times of the turn at half the rate. Without times if there was none."""
     heard, times = half.heard, half.asked if timed else {}
+    commands = statistics.median(turn.spent.redis_commands / max(1, turn.asked["count"]) for turn in turns)
     return Figures(
         scenario,
         plan.contestant.name,
@@ -220,6 +221,7 @@ def figures_of(
         cpu={name: statistics.median(turn.cpu[name] for turn in turns) for name in PROCESSES},
         size_bytes=half.asked["size"],
         count=sum(turn.asked["count"] for turn in turns),
+        more={"redis_commands": commands / plan.per},
     )
 
 
