@@ -39,6 +39,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
     "apply": (*_FAST_PATH, *_USER_FUNCTIONS, "_changes"),
     "attach": _USER,
+    "detach": _USER,
     "get_sessions": _USER,
     "list_categories": _USER,
     "list_changed": _USER,
@@ -63,6 +64,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "take_typing_window": (),
     # store/messages, store/users
     "claim_key": (),
+    "list_waiting": (),
     "release_key": (),
     "count_rate": (),
 }

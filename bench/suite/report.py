@@ -10,6 +10,7 @@ from typing import Any
 from bench.suite import goals
 from bench.suite.figures import PROCESSES, Figures, Topic
 from bench.suite.plot import draw
+from bench.suite.profiles import GROWTH
 from bench.suite.run import Result
 from bench.suite.scenarios import SCENARIOS
 from bench.suite.stage import CONFAB
@@ -58,6 +59,7 @@ _COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("MongoDB", lambda one, _: _micros(one, PROCESSES[1])),
     ("Redis", lambda one, _: _micros(one, PROCESSES[2])),
     ("total", lambda one, _: _micros(one)),
+    ("Redis commands", lambda one, _: f"{one.more['redis_commands']:.1f}" if "redis_commands" in one.more else ""),
     ("Confab = 1", _ratio),
     ("trips", lambda one, _: "" if one.trips is None else f"{one.trips[0]} + {one.trips[1]}"),
     ("bytes", lambda one, _: "" if one.size_bytes is None else f"{one.size_bytes:,.0f}"),
@@ -100,9 +102,8 @@ def print_tables(result: Result) -> None:
         _print(table_of(figures))
         if growth := growth_of(topic, figures):
             print(growth)
-    if reached := goals.reached(result.figures):
-        print("\nGoals")
-        _print(goals.rows_of(reached))
+    if result.profile != GROWTH.name and (comparison := goals.comparison(result.figures)):
+        print(f"\n{markdown(comparison)}")
     print(f"\n{result.profile}: {result.seconds:.0f} s")
 
 
@@ -111,6 +112,13 @@ def _print(rows: Table) -> None:
     for row in rows:
         (first, width), *rest = zip(row, widths, strict=True)
         print("  ".join([first.ljust(width), *(cell.rjust(width) for cell, width in rest)]))
+
+
+def markdown(rows: Table) -> str:
+    """Return a table in Markdown."""
+    head, *rest = rows
+    lines = [head, ("---", *("---:" for _ in head[1:])), *rest]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def write_results(result: Result, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Periodic work of a server.
 
 It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, and renews routes.
+lost, and compares the feeds of its connections with Redis.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from store.store import Store
 from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.revisions import Revisions
-from subscriptions.realtime.hub import Hub
+from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 
 _log = structlog.get_logger()
 
@@ -62,8 +62,8 @@ class Housekeeper:
                 (1.0, "outbox", self._sweep_slice),
                 (15.0, "lease", self._lease),
                 (1.0, "loss_recovery", self._loss_recovery.recover),
-                (30.0, "routes", self._hub.renew_routes),
-                (0.2, "mutes", self._hub.end_mutes),
+                (CHECK_SECONDS, "feeds", self._hub.check_feeds),
+                (0.2, "mutes", self._end_mutes),
             )
         ]
 
@@ -110,6 +110,10 @@ class Housekeeper:
         size = PARTITIONS // _SLICES
         first, self._slice = self._slice * size, (self._slice + 1) % _SLICES
         await self.sweep(range(first, first + size), TAKEOVER_MS)
+
+    async def _end_mutes(self) -> None:
+        await self._hub.wait_for_mutes()
+        await self._hub.end_mutes()
 
     async def _lease(self) -> None:
         await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)
