@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from store.base.errors import Fenced, NotAttempted, StoreError
+from store.base.group_commit import GroupCommit
 from store.mongo.client import Mongo
 from store.mongo.collections import SESSIONS
 from store.mongo.writes import Document, Update, Write
@@ -14,9 +15,6 @@ from store.sessions.fields import FENCE
 
 _BATCH = 500
 """Largest number of transactions that share writes."""
-
-_SLOW_SECONDS = 1.0
-"""After this time the next batch is written too, so that a locked row delays only its own batch."""
 
 _SHARED_SECONDS = 2.0
 """Time limit of a shared write. After it, and after any other failure, each transaction is written alone."""
@@ -34,8 +32,7 @@ class _Transaction:
     fence: int
     rows: Sequence[Update]
     also: Sequence[Write]
-    done: asyncio.Future[None] | None = None
-    """Set for transactions that wait for another batch."""
+    done: asyncio.Future[None]
     error: Exception | None = field(default=None, init=False)
 
 
@@ -47,10 +44,7 @@ class RowCommits:
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
-        self._waiting: list[_Transaction] = []
-        self._writing: Sequence[_Transaction] | None = None
-        """The batch that is being written, unless it is slow."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._queue = GroupCommit(self._write, _BATCH)
 
     async def commit(self, fence: int, rows: Sequence[Update], also: Sequence[Write]) -> None:
         """Update rows, together with other writes. All writes may be repeated.
@@ -64,64 +58,35 @@ class RowCommits:
             Fenced: A row has a later fence, or does not exist. The others may have been written.
             Unreachable: MongoDB did not confirm the writes in time. Some may have been written.
         """
-        transaction = _Transaction(fence, rows, also)
-        if self._writing is None:
-            await self._run([transaction])
-        else:
-            await self._wait(transaction)
-        if transaction.error is not None:
-            raise transaction.error
-
-    async def _wait(self, transaction: _Transaction) -> None:
-        transaction.done = asyncio.get_running_loop().create_future()
-        self._waiting.append(transaction)
+        transaction = _Transaction(fence, rows, also, asyncio.get_running_loop().create_future())
+        self._queue.push([transaction])
         try:
             await transaction.done
         except asyncio.CancelledError:
-            if transaction in self._waiting:
-                # The caller releases the lock, so nothing may be written after this.
-                self._waiting.remove(transaction)
+            # The caller releases the lock, so nothing may be written after this.
+            self._queue.discard(transaction)
             raise
-
-    async def _run(self, batch: Sequence[_Transaction]) -> None:
-        """Write a batch. Then, or when it turns out to be slow, let the next one begin."""
-        self._writing = batch
-        timer = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._begin_next, batch)
-        try:
-            await self._write(batch)
-        finally:
-            timer.cancel()
-            self._begin_next(batch)
-
-    def _begin_next(self, after: Sequence[_Transaction]) -> None:
-        if self._writing is not after:
-            return
-        self._writing = None
-        if self._waiting:
-            batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
-            self._writing = batch
-            task = asyncio.get_running_loop().create_task(self._run_waiting(batch))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _run_waiting(self, batch: Sequence[_Transaction]) -> None:
-        try:
-            await self._run(batch)
-        finally:
-            for transaction in batch:
-                if transaction.done is not None and not transaction.done.done():
-                    transaction.done.set_result(None)
+        if transaction.error is not None:
+            raise transaction.error
 
     async def _write(self, batch: Sequence[_Transaction]) -> None:
-        """Write a batch, and set the errors of the transactions that failed."""
-        if len(batch) > 1:
-            try:
-                await self._attempt(batch, _SHARED_SECONDS)
-            except Exception:
-                # One of them may be the reason: it must not fail the others.
-                await asyncio.gather(*(self._write_alone(transaction) for transaction in batch))
-        else:
-            await self._write_alone(batch[0])
+        """Write a batch, and set the outcomes of its transactions."""
+        try:
+            if len(batch) > 1:
+                await self._write_together(batch)
+            else:
+                await self._write_alone(batch[0])
+        finally:
+            for transaction in batch:
+                if not transaction.done.done():
+                    transaction.done.set_result(None)
+
+    async def _write_together(self, batch: Sequence[_Transaction]) -> None:
+        try:
+            await self._attempt(batch, _SHARED_SECONDS)
+        except Exception:
+            # One of them may be the reason: it must not fail the others.
+            await asyncio.gather(*(self._write_alone(transaction) for transaction in batch))
 
     async def _write_alone(self, transaction: _Transaction) -> None:
         """Write one transaction. Repeat it until it is confirmed, or the time is up."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from store.base import group_commit
 from store.base.errors import Fenced, NotAttempted, Unreachable
 from store.mongo.client import Mongo
 from store.mongo.collections import RECEIPTS, SESSIONS
 from store.mongo.writes import Update, Write
-from store.sessions import row_commits
 from store.sessions.fields import FENCE
 from store.sessions.row_commits import RowCommits
 
@@ -63,8 +63,10 @@ async def test_transactions_that_wait_share_one_round_trip(
 ) -> None:
     go_on = _while_busy(mongo, monkeypatch)
     mark = [Write.inserts(RECEIPTS, [{"_id": "the same mark"}])]
-    running = [asyncio.create_task(commits.commit(2, [_row(n, 2, n)], mark)) for n in range(20)]
-    await asyncio.sleep(0.01)
+    running = [asyncio.create_task(commits.commit(2, [_row(0, 2, 0)], mark))]
+    await asyncio.sleep(0.001)
+    running += [asyncio.create_task(commits.commit(2, [_row(n, 2, n)], mark)) for n in range(1, 20)]
+    await asyncio.sleep(0.001)
     before = mongo.trips
     go_on.set()
     await asyncio.gather(*running)
@@ -143,8 +145,10 @@ async def test_a_cancelled_transaction_that_waits_is_not_written(
     mongo: Mongo, commits: RowCommits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = _while_busy(mongo, monkeypatch)
-    first, waiting, last = (asyncio.create_task(commits.commit(2, [_row(n, 2, n)], [])) for n in (1, 2, 3))
-    await asyncio.sleep(0.01)
+    first = asyncio.create_task(commits.commit(2, [_row(1, 2, 1)], []))
+    await asyncio.sleep(0.001)
+    waiting, last = (asyncio.create_task(commits.commit(2, [_row(n, 2, n)], [])) for n in (2, 3))
+    await asyncio.sleep(0.001)
     waiting.cancel()
     await asyncio.wait([waiting])
     go_on.set()
@@ -155,10 +159,10 @@ async def test_a_cancelled_transaction_that_waits_is_not_written(
 async def test_a_slow_write_does_not_delay_the_next_batch(
     mongo: Mongo, commits: RowCommits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_commits, "_SLOW_SECONDS", 0.01)
+    monkeypatch.setattr(group_commit, "SLOW_SECONDS", 0.01)
     go_on = _while_busy(mongo, monkeypatch)
     slow = asyncio.create_task(commits.commit(2, [_row(1, 2, 1)], []))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)
     async with asyncio.timeout(10):
         await commits.commit(2, [_row(2, 2, 2)], [])
     assert await _values(mongo) == {2: 2}

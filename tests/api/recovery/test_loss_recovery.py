@@ -39,7 +39,7 @@ async def store_and_die(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, 
         for message in delivery.in_flight:
             delivery.in_flight.remove(message)
         dying.cancel()
-        for task in list(delivery.commit_stage._tasks):
+        for task in list(delivery.commit_stage.queue._tasks):
             task.cancel()
         await asyncio.sleep(0)
 
