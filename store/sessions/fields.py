@@ -250,6 +250,8 @@ DEFAULT_SETTINGS: Mapping[Field[Any], Any] = {f: f.default for f in SETTINGS}
 MAX_UNREAD_MENTIONS = 1_000
 """Unread mentions of a user, or of everybody, that are counted per conversation. Older ones are dropped."""
 
+PRIORITY_WEIGHT = 1 << 42
+"""Distance of two priorities in a list: more than any `write_ts`."""
 
 _ENDING = frozenset(f.stored for f in FIELDS if f.ends)
 

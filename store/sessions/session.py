@@ -10,14 +10,14 @@ import orjson
 
 from store.base.ids import ConversationId, UserId, session_id
 from store.sessions.fields import SessionFields, is_ongoing
+from store.sessions.session_lists import count_unread, count_unread_mentions, is_valid
 
 
 @dataclass(frozen=True, slots=True)
 class Session(SessionFields):
     """One user's state in one conversation, or in a subBiz (its gateway), with values derived from the stored fields.
 
-    The scripts compute `valid`, `unread_count` and `unread_mention_count` too, for lists and totals (`_sessions.lua`);
-    `tests/store/test_session_fields.py` compares both.
+    The rules of `valid`, `unread_count` and `unread_mention_count` are in `session_lists.py`.
     """
 
     user: UserId
@@ -67,13 +67,7 @@ class Session(SessionFields):
         A deleted session is valid again after the next countable message; a session of a group that has ended is never
         valid. A gateway is valid while a session inside is valid.
         """
-        if self._is_ongoing:
-            return self.exists
-        if self.is_gateway:
-            return self.valid_inside > 0
-        if self.dissolved or not self.exists:
-            return False
-        return self.deleted_n is None or self.n > self.deleted_n
+        return is_valid(self.conversation, self.record)
 
     @property
     def frozen(self) -> bool:
@@ -99,17 +93,12 @@ class Session(SessionFields):
     @property
     def unread_count(self) -> int:
         """Countable messages after those that were read or deleted; of a gateway: inside, without muted sessions."""
-        if not self._is_ongoing and self.is_gateway:
-            return self.unread_inside
-        read_n = self.read_n if self._is_ongoing else max(self.read_n, self.deleted_n or 0)
-        return max(0, self.n - read_n) if self.valid else 0
+        return count_unread(self.conversation, self.record) if self.valid else 0
 
     @property
     def unread_mention_count(self) -> int:
         """Unread messages that mention the user or everybody; of a gateway: inside, without muted sessions."""
-        if self.is_gateway:
-            return self.mentions_inside
-        return sum(seq > self.read_seq for seq in self.mentions) if self.valid else 0
+        return count_unread_mentions(self.conversation, self.record) if self.valid else 0
 
     @property
     def unread_status(self) -> bool:
