@@ -19,6 +19,7 @@ from store.sessions.records import (
     HEAD_PROJECTION,
     Records,
     gateway_records,
+    has_moved_recently,
     make_ticks_unique,
     record_from,
     renew_recent_ticks,
@@ -93,6 +94,29 @@ class SessionRows:
             await self._write_ticks([Tick(user, conversation, record[_A]) for conversation, record in moved.items()])
         clock = max([self._clock.now_ms(), *(record[_A] for record in records.values())])
         return LoadedState(user, secrets.token_hex(4), clock, records, lists)
+
+    async def read_some(self, user: UserId, conversations: Sequence[ConversationId]) -> list[Session] | None:
+        """Return sessions that are not gateways, without the rest of the state. One round trip.
+
+        Missing ones are left out.
+        None: one of them moved within the last minute. Then its row and its head may not belong together, and its
+        `active_ts` may be behind the one that the user has seen.
+        """
+        now = self._clock.now_ms()
+        rows, heads = await self._mongo.gather(
+            self._mongo.find(SESSIONS, {"_id": {"$in": [session_row_id(user, name) for name in conversations]}}),
+            self._mongo.find(CONVERSATIONS, {"_id": {"$in": list(conversations)}}, projection=HEAD_PROJECTION),
+        )
+        head_of = {head["_id"]: head for head in heads}
+        sessions = []
+        for row in rows:
+            conversation = ConversationId(row["_id"][len(user) + 1 :])
+            if conversation in head_of:
+                record = record_from(user, conversation, row, head_of[conversation], now)
+                if has_moved_recently(record, now):
+                    return None
+                sessions.append(Session(user, conversation, record))
+        return sessions
 
     async def _row_parts(self, user: UserId) -> AsyncIterator[dict[ConversationId, Document]]:
         """Yield all rows of a user in parts, by conversation."""
