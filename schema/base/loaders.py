@@ -127,8 +127,8 @@ class Loaders:
         return [found.get(conversation) for conversation in conversations]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
-        snapshot = await self._app.store.sessions.find_many(self._viewer.id, conversations)
-        found = {session.conversation: session for session in snapshot.sessions}
+        sessions = await self._app.store.sessions.find_each(self._viewer.id, conversations)
+        found = {session.conversation: session for session in sessions}
         return [found.get(conversation) for conversation in conversations]
 
     def last_message(self, conversation: ConversationId) -> Awaitable[Message | None] | None:

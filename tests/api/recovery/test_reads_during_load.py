@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from store.base.ids import UserId
+from store.base.ids import ConversationId, UserId
 from store.mongo.collections import SESSIONS as SESSION_ROWS
+from store.redis.cache import Call
 from store.sessions.state_loader import StateLoader
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, TIMEOUT_SECONDS, Api, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
@@ -210,3 +211,28 @@ async def test_a_mute_that_ends_during_the_load_has_ended_in_later_answers(
             await asyncio.sleep(0.05)
             assert not later.done()
         assert await later == 1
+
+
+async def test_a_session_is_read_alone_if_the_state_is_not_cached(open_api: OpenApi, deployments: Deployments) -> None:
+    clock = ManualClock()
+    async with open_api("alone", clock) as api:
+        alice, bob, carol, *_ = await create_busy_user(api)
+        group = await api.create_group(bob, alice, carol)
+        await api.send(carol, group)
+        await api.leave(alice, group)
+        await api.send(bob, group)
+        await api.wait_until_idle()
+        await api.advance_days(clock, 1)
+        store, names = api.services.app.store, [session["conversation"]["id"] for session in await api.sessions(alice)]
+        before = {name: await api.session(alice, name) for name in [*names, group, "g_1"]}
+        deployments.evict_user_state("alone", alice)
+        for name in before:
+            if not name.startswith("b_"):
+                trips = store.mongo.trips
+                await store.sessions.find(UserId(alice), ConversationId(name))
+                assert store.mongo.trips - trips == 1
+                assert await api.session(alice, name) == before[name]
+        is_cached = Call("EXISTS", store.keys.user(UserId(alice)))
+        assert await store.cache.one(is_cached) == 0
+        assert {name: await api.session(alice, name) for name in before} == before
+        assert await store.cache.one(is_cached) == 1
