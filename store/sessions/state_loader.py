@@ -66,6 +66,10 @@ class StateLoader:
         """Make the user's state cached. Does nothing if it is. Cancelling a caller does not stop it for the others."""
         await asyncio.shield(self._join(user).task)
 
+    def is_loading(self, user: UserId) -> bool:
+        """Return whether this process is loading the user's state."""
+        return (self._cache.request_prefix, user) in self._running
+
     async def read(self, user: UserId) -> LoadedState | None:
         """Load the user's state, and return it as soon as it is read from MongoDB; None: Redis has it now.
 
