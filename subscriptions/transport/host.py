@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from subscriptions.transport.close_codes import FORBIDDEN, Close
 from subscriptions.transport.connection_limits import ConnectionLimits
 from subscriptions.transport.engine import GraphQLEngine, Json
+from subscriptions.transport.joined_writes import JoinedWrites
 
 UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
 """Largest message that the server should accept before the connection is acknowledged."""
@@ -101,3 +102,4 @@ class Host:
     mutations: set[asyncio.Task[None]]
     """Running mutations, including those whose connection has ended."""
     authenticate_token: AuthenticateToken = refuse_all_tokens
+    joined_writes: JoinedWrites = field(default_factory=JoinedWrites)

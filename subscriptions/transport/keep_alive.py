@@ -55,7 +55,7 @@ class KeepAlive:
         if self._is_stopped:
             return
         if self._writer.is_writable:
-            self._writer.write_now(_PING)
+            self._writer.write_soon(_PING)
             self._pinged_at = self._loop.time()
             self._start_timer(self._timeout, self._check)
         else:

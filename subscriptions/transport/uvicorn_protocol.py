@@ -23,9 +23,6 @@ from subscriptions.transport.frame_writer import SOCKET_EXTENSION, Socket
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
 
-_TEXT = 0x81
-"""First byte of a text message in one frame (RFC 6455, 5.2)."""
-
 _MAX_FRAGMENTS = 1024
 """Fragments of one message. Each costs memory, and empty ones do not count towards the size of the message."""
 
@@ -82,14 +79,6 @@ class _LazyEvent:
             await self._event.wait()
 
 
-def _header(size: int) -> bytes:
-    if size < 126:
-        return bytes((_TEXT, size))
-    if size < 65_536:
-        return bytes((_TEXT, 126, size >> 8, size & 255))
-    return bytes((_TEXT, 127)) + size.to_bytes(8, "big")
-
-
 class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
     """Offers SOCKET_EXTENSION to the application.
 
@@ -116,13 +105,9 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
         """Bytes that the peer has not accepted yet."""
         return self.transport.get_write_buffer_size()
 
-    def write(self, *payload: bytes) -> None:
-        """Send one text message, joined from these parts."""
-        self.transport.write(b"".join((_header(sum(map(len, payload))), *payload)))
-
-    def write_both(self, first: bytes, second: bytes) -> None:
-        """Send two text messages with one write."""
-        self.transport.write(b"".join((_header(len(first)), first, _header(len(second)), second)))
+    def write(self, frames: bytes) -> None:
+        """Send encoded frames."""
+        self.transport.write(frames)
 
     def on_writable_change(self, call: Callable[[bool], None]) -> None:
         """Set the function to call when the peer becomes slow, catches up, or has gone."""

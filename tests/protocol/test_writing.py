@@ -11,6 +11,8 @@ import pytest
 
 from subscriptions.realtime.mailboxes import Lagged, Mailbox, MailboxEvent, Position, QueueBudget
 from subscriptions.transport.frame_writer import SOCKET_EXTENSION, FrameWriter
+from subscriptions.transport.joined_writes import JoinedWrites
+from subscriptions.transport.server_frames import text_frame
 
 SOON = 0.02
 
@@ -29,8 +31,8 @@ class PeersSocket:
     def on_writable_change(self, call: Callable[[bool], None]) -> None:
         self.set_writable = call
 
-    def write(self, *payload: bytes) -> None:
-        self.written.append(b"".join(payload))
+    def write(self, frames: bytes) -> None:
+        self.written.append(frames)
 
     def fall_behind(self, waiting: int) -> None:
         self.buffered_bytes = waiting
@@ -47,7 +49,7 @@ class Written:
     def __init__(self) -> None:
         self.socket = PeersSocket()
         self.stalls = 0
-        self.writer = FrameWriter(cast(Any, self.socket), QueueBudget(), SOON, 60, self._stalled)
+        self.writer = FrameWriter(cast(Any, self.socket), QueueBudget(), SOON, 60, self._stalled, JoinedWrites())
 
     def _stalled(self) -> None:
         self.stalls += 1
@@ -81,7 +83,7 @@ async def test_an_abandoned_write_does_not_count_against_a_slow_peer(written: Wr
     assert len(written.writer._waiting_calls) == 1
     written.socket.take()
     await still
-    assert written.socket.written == [b"wanted"]
+    assert written.socket.written == [text_frame(b"wanted")]
 
 
 async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> None:
