@@ -22,6 +22,7 @@ from subscriptions.transport.engine import (
 )
 from subscriptions.transport.frame_writer import FrameWriter, PeerGone
 from subscriptions.transport.host import Host
+from subscriptions.transport.server_frames import text_frame
 
 log = structlog.get_logger(__name__)
 
@@ -134,7 +135,7 @@ class ClientOperation:
 
     def write(self, response: bytes) -> None:
         """Write the response to an event. Call it only while `is_writable`."""
-        self._writer.write_soon(self._frame_start, response, b"}")
+        self._writer.write_soon(text_frame(self._frame_start, response, b"}"))
 
     def _send_available(self) -> None:
         """Write the available events while the peer reads them."""
@@ -166,7 +167,7 @@ class ClientOperation:
         self._send_available()
 
     def _finish(self, last_frame: str) -> None:
-        self._writer.write_soon(last_frame.encode())
+        self._writer.write_soon(text_frame(last_frame.encode()))
         self._end()
 
     def _end(self) -> None:

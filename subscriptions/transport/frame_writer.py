@@ -31,6 +31,9 @@ SOCKET_EXTENSION = "confab.socket"
 class Socket(Protocol):
     """The server's socket without the detour through ASGI. It can also drop a peer that does not read."""
 
+    was_heard: bool
+    """Set to True whenever the peer sends anything."""
+
     @property
     def is_open(self) -> bool:
         """True while frames can be sent."""
@@ -47,6 +50,10 @@ class Socket(Protocol):
 
     def on_writable_change(self, call: Callable[[bool], None]) -> None:
         """Set the function to call with False when the peer is slow, and True when it has caught up or has gone."""
+        ...
+
+    def discard_messages(self, text: bytes) -> None:
+        """Discard the peer's messages with exactly this short text, before the application receives them."""
         ...
 
     def set_max_message_bytes(self, size: int) -> None:
@@ -112,12 +119,11 @@ class FrameWriter:
         """True after the end, when nothing can be sent."""
         return self._is_closed or not self._socket.is_open
 
-    def write_soon(self, *message: bytes) -> None:
-        """Write one text message, joined from these parts, with the other frames of this iteration of the event loop.
+    def write_soon(self, frame: bytes) -> None:
+        """Write an encoded frame, with the other frames of this iteration of the event loop.
 
         Call it only while `is_writable`. Does nothing after the end.
         """
-        frame = text_frame(*message)
         if self._collected is None:
             self._collected = [frame]
             self._collected_bytes = len(frame)
@@ -135,6 +141,11 @@ class FrameWriter:
             self._collected = None
             if not self.is_closed:
                 self._socket.write(b"".join(collected))
+
+    def take_sign_of_life(self) -> bool:
+        """Return whether the peer has sent anything since the last call."""
+        was_heard, self._socket.was_heard = self._socket.was_heard, False
+        return was_heard
 
     def call_when_writable(self, call: Callable[[], None]) -> None:
         """Queue a call for when the peer has caught up. It is also made when the connection ends."""

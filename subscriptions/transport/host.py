@@ -10,6 +10,7 @@ from subscriptions.transport.close_codes import FORBIDDEN, Close
 from subscriptions.transport.connection_limits import ConnectionLimits
 from subscriptions.transport.engine import GraphQLEngine, Json
 from subscriptions.transport.joined_writes import JoinedWrites
+from subscriptions.transport.timer_wheel import TimerWheel
 
 UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
 """Largest message that the server should accept before the connection is acknowledged."""
@@ -102,4 +103,6 @@ class Host:
     mutations: set[asyncio.Task[None]]
     """Running mutations, including those whose connection has ended."""
     authenticate_token: AuthenticateToken = refuse_all_tokens
+    timers: TimerWheel = field(default_factory=TimerWheel)
+    """The timers of all connections."""
     joined_writes: JoinedWrites = field(default_factory=JoinedWrites)

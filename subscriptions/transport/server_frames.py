@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-_TEXT = 0x81
+TEXT = 0x81
 """First byte of a text message in one frame."""
 
 _SHORT_HEADER = Struct("!BB")
@@ -16,9 +16,9 @@ def text_frame(*message: bytes) -> bytes:
     """Return the frame of one text message, joined from these parts."""
     size = sum(map(len, message))
     if size < 126:
-        header = _SHORT_HEADER.pack(_TEXT, size)
+        header = _SHORT_HEADER.pack(TEXT, size)
     elif size < 65_536:
-        header = _HEADER.pack(_TEXT, 126, size)
+        header = _HEADER.pack(TEXT, 126, size)
     else:
-        header = _LONG_HEADER.pack(_TEXT, 127, size)
+        header = _LONG_HEADER.pack(TEXT, 127, size)
     return b"".join((header, *message))
