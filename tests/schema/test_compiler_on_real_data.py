@@ -8,14 +8,17 @@ import json
 import os
 import random
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from graphql import ExecutionResult, GraphQLArgument, execute, get_named_type, parse, validate
 
 import schema.execution.engine
+import schema.execution.prepared_operations
 from resolvers.users.callers import CallerRole
 from schema.base.context import Context
+from schema.compiler import compile_operation
 from schema.execution.prepared_operations import PreparedOperation
 from schema.root import SCHEMA
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
@@ -45,6 +48,13 @@ def _collect_garbage() -> Iterator[None]:
     yield
     # Collect leftover coroutines here, not during another module.
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _generate_code_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, few selections of the sample data have enough objects."""
+    compile_at_once = partial(compile_operation, generate_after=0)
+    monkeypatch.setattr(schema.execution.prepared_operations, "compile_operation", compile_at_once)
 
 
 class SampleData:

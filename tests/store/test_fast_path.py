@@ -17,6 +17,7 @@ from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
 from store.sessions.apply_messages import FanoutResult, MessageApplier, MessageDelta, MessageRelation
 from store.store import Store
+from tests.store.loading import load_calls, state_of
 
 NOW = 1_900_000_000_000
 LATER = NOW + 11
@@ -68,17 +69,9 @@ def _consistent(rec: dict[str, Any], conversation: str) -> dict[str, Any]:
 
 async def _loaded(store: Store, records: dict[str, dict[str, Any]], *, has_listener: bool = False) -> UserId:
     user = UserId(f"ann{next(_names)}")
-    keys = store.keys.user(user)
-    in_use = {rec["sb"] for rec in records.values() if "sb" in rec}
-    records |= {f"b_{name}": dict.fromkeys(("s", "n", "r", "rn", "d", "p", "a", "w", "ow"), 0) for name in in_use}
-    parts = [part for conversation, rec in records.items() for part in (conversation, orjson.dumps(rec))]
-    calls = [
-        Call("load_begin", keys, (NOW, "mine", 60_000)),
-        Call("load_part", keys, (NOW, "mine", 60_000, *parts)),
-        Call("load_finish", keys, (NOW, "mine", "epoch", NOW + 10, len(records), *in_use)),
-    ]
+    calls = load_calls(store.keys, state_of(user, records, NOW + 10), NOW)
     if has_listener:
-        calls.append(Call("attach", keys, (NOW, "server", NOW + 90_000)))
+        calls.append(Call("attach", store.keys.user(user), (NOW, "server", NOW + 90_000)))
     await store.cache.run(calls)
     return user
 
