@@ -35,13 +35,12 @@ class HeldLoad:
         self.reached = asyncio.Event()
         """Set once a load has read MongoDB."""
         self._may_end = asyncio.Event()
-        self._call = StateLoader._call
+        self._store = StateLoader._store
 
-    async def call(self, loader: StateLoader, user: UserId, script: str, *args: Any) -> Any:
-        if script == "load_part":
-            self.reached.set()
-            await self._may_end.wait()
-        return await self._call(loader, user, script, *args)
+    async def store(self, loader: StateLoader, user: UserId, *args: Any) -> Any:
+        self.reached.set()
+        await self._may_end.wait()
+        return await self._store(loader, user, *args)
 
     def end(self) -> None:
         self._may_end.set()
@@ -51,7 +50,7 @@ class HeldLoad:
 def held_load() -> Iterator[HeldLoad]:
     held = HeldLoad()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StateLoader, "_call", lambda *args: held.call(*args))
+        patch.setattr(StateLoader, "_store", lambda *args: held.store(*args))
         try:
             yield held
         finally:
