@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from store.base.clock import Clock
 from store.base.errors import NotAttempted, Unreachable
+from store.base.group_commit import GroupCommit
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_ID, CONVERSATIONS, SESSIONS, session_row_id, sessions_of
 from store.mongo.writes import Update, Write
 from store.sessions.fields import FENCE
-from store.sessions.loaded_state import LoadedState
+from store.sessions.loading.loaded_state import LoadedState
 from store.sessions.records import (
     HEAD_PROJECTION,
     Records,
@@ -29,6 +30,8 @@ from store.sessions.session import Session
 from store.sessions.session_lists import SessionLists
 
 _ROWS_PER_QUERY = 2_000
+_TICKS_PER_BATCH = 200
+"""Callers whose ticks share a write."""
 
 _A = Session.active_ts.stored
 
@@ -47,6 +50,13 @@ class Tick(NamedTuple):
     written_at: int = 0
 
 
+class _WaitingTicks(NamedTuple):
+    """Ticks of one caller of `keep_ticks`."""
+
+    ticks: Sequence[Tick]
+    done: asyncio.Future[None]
+
+
 class SessionRows:
     """Rows of sessions."""
 
@@ -54,6 +64,7 @@ class SessionRows:
         self._mongo = mongo
         self._clock = clock
         self._commits = RowCommits(mongo)
+        self._ticks = GroupCommit(self._keep_all, _TICKS_PER_BATCH)
 
     async def read(self, user: UserId) -> LoadedState:
         """Return a user's whole state.
@@ -150,8 +161,22 @@ class SessionRows:
     async def keep_ticks(self, ticks: Sequence[Tick]) -> None:
         """Make sure that sessions keep at least these ticks when they are loaded again. No request waits for it."""
         if ticks:
-            self._mongo.trips -= 1
-            await self._write_ticks(ticks)
+            waiting = _WaitingTicks(ticks, asyncio.get_running_loop().create_future())
+            self._ticks.push([waiting])
+            await waiting.done
+
+    async def _keep_all(self, batch: Sequence[_WaitingTicks]) -> None:
+        self._mongo.trips -= 1
+        try:
+            await self._write_ticks([tick for waiting in batch for tick in waiting.ticks])
+        except Exception as error:
+            for waiting in batch:
+                if not waiting.done.done():
+                    waiting.done.set_exception(error)
+            return
+        for waiting in batch:
+            if not waiting.done.done():
+                waiting.done.set_result(None)
 
     async def _write_ticks(self, ticks: Sequence[Tick]) -> None:
         write = Write.updates(SESSIONS, [_tick_update(tick) for tick in ticks])

@@ -57,8 +57,8 @@ async def _measure(api: Api, user: str, query: str, prepare: Callable[[Api, str]
         (LIVE_SESSIONS, _do_nothing, Trips(0, 2)),
         # The user.
         (LIVE_MESSAGES, _forget_profiles, Trips(1, 1)),
-        # Session rows, heads and recent ticks; the state is looked for, claimed, stored and made visible before.
-        (LIVE_MESSAGES, _forget_state, Trips(3, 5)),
+        # Session rows, heads and recent ticks; the state is looked for, claimed and stored before.
+        (LIVE_MESSAGES, _forget_state, Trips(3, 4)),
     ],
     ids=["messages", "sessions", "unknown user", "state not cached"],
 )
