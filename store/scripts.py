@@ -14,12 +14,9 @@ from pathlib import Path
 
 from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
-from store.sessions.script_constants import fast_path_functions, record_functions, script_literals
+from store.sessions.script_constants import record_functions, script_literals
 
-GENERATED: Mapping[str, Callable[[], str]] = {
-    "_fast_path_functions": fast_path_functions,
-    "_record_functions": record_functions,
-}
+GENERATED: Mapping[str, Callable[[], str]] = {"_record_functions": record_functions}
 """Functions that generate Lua text, by the name that `_INCLUDES` uses."""
 
 LITERALS: Mapping[str, Mapping[str, str]] = {"conversations": lua_literals(), "sessions": script_literals()}
@@ -30,15 +27,14 @@ They are replaced by their literals when scripts are read: a local variable woul
 
 _FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
-_FAST_PATH = ("_not_cached", "_fast_path_functions", "_rules", "_fast_path")
-_USER_FUNCTIONS = ("_record_functions", "_user", "_sessions")
-_USER = ("_rules", *_USER_FUNCTIONS)
+_USER = ("_record_functions", "_user", "_sessions")
 _CONVERSATION = ("_conversation",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
-    "apply": (*_FAST_PATH, *_USER_FUNCTIONS, "_changes"),
+    "apply": (*_USER, "_changes"),
     "attach": _USER,
+    "fan_out": ("_whole_slot", *_USER, "_append", "_changes"),
     "get_sessions": _USER,
     "list_categories": _USER,
     "list_changed": _USER,
@@ -68,16 +64,23 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
 }
 """Each script with the texts that it includes, in this order."""
 
-_CLUSTER_GUARD = "_whole_slot"
-"""Put before every script on a Redis Cluster."""
+_CLUSTER_GUARD = ("_whole_slot", "_guard")
+"""Put before every script on a Redis Cluster, except those of `_MANY_SLOTS`."""
+
+_MANY_SLOTS = {"fan_out"}
+"""Scripts on keys of several slots. They look for themselves whether a slot is on the node."""
+
+_MANY_SLOTS_HEADER = "#!lua flags=allow-cross-slot-keys\n"
 
 
 def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     """Return all scripts by name."""
-    guard = (_CLUSTER_GUARD,) if for_cluster else ()
     scripts = {}
     for name, includes in _INCLUDES.items():
+        guard = _CLUSTER_GUARD if for_cluster and name not in _MANY_SLOTS else ()
         source = "".join(_text(part) for part in (*guard, *includes, name))
+        if name in _MANY_SLOTS:
+            source = _MANY_SLOTS_HEADER + source
         scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())
     return scripts
 

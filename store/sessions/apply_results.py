@@ -57,10 +57,11 @@ def parse_results(user: UserId, answer: Sequence[Any]) -> list[ApplyResult]:
         return [NOT_CACHED]
     _, epoch, routes, *outcomes = answer
     servers = tuple(route.decode() for route in routes)
-    return [_parse_outcome(user, epoch.decode(), servers, outcome) for outcome in outcomes]
+    return [parse_outcome(user, epoch.decode(), servers, outcome) for outcome in outcomes]
 
 
-def _parse_outcome(user: UserId, epoch: str, servers: tuple[str, ...], outcome: Sequence[Any]) -> ApplyResult:
+def parse_outcome(user: UserId, epoch: str, servers: Sequence[str], outcome: Sequence[Any]) -> ApplyResult:
+    """Return the result of one change. servers: those that hold connections of the user."""
     status, tick, previous, total, old_read, old_unread, *records = outcome
     sessions = (
         session_from(user, ConversationId(records[i].decode()), records[i + 1])
@@ -70,7 +71,7 @@ def _parse_outcome(user: UserId, epoch: str, servers: tuple[str, ...], outcome: 
     return ApplyResult(
         changed=status == b"ok",
         epoch=epoch,
-        routes=servers,
+        routes=tuple(servers),
         sessions=tuple(sessions),
         tick=int(tick),
         previous=int(previous),

@@ -7,14 +7,14 @@ local loading = redis.call('HMGET', LOADING, 'token', 'pending')
 if loading[1] ~= token then return 0 end
 redis.call('DEL', LOADING)
 for i = first_sub_biz, #ARGV do put_gateway(ARGV[i], 0) end
-for _, field in ipairs({ 'count', 'listed', 'timed', 'total' }) do redis.call('HINCRBY', META, field, 0) end
+for _, field in ipairs({ 'size', 'listed', 'timed', 'total' }) do redis.call('HINCRBY', META, field, 0) end
 redis.call('HSET', META, 'epoch', epoch, 'clock', clock)
 copy_routes()
 local held = redis.call('GET', LOCK)
 if held and string.find(held, ':', 1, true) then redis.call('HSET', META, 'held', held) end
 local pending = redis.call('LRANGE', PENDING, 0, -1)
 redis.call('DEL', PENDING)
-if tonumber(redis.call('HGET', META, 'count')) ~= count or #pending ~= (tonumber(loading[2]) or 0) then
+if tonumber(redis.call('HGET', META, 'size')) ~= count or #pending ~= (tonumber(loading[2]) or 0) then
   drop_state()
   return 0
 end
