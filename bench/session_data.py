@@ -32,6 +32,8 @@ class Owner:
     peers: list[str]
     """The peers of the private conversations, in order."""
     conversations: list[str]
+    senders: list[str]
+    """The sender of each conversation's message."""
     unread: list[str]
 
 
@@ -40,21 +42,21 @@ def peer_name(number: int) -> str:
     return f"u{number:06}"
 
 
-def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
+def insert_owner(database: Database[Row], user: str, sessions: int, *, groups_only: bool = False) -> Owner:
     """Insert a user with sessions, each with one message.
 
-    Half are of private conversations and half of groups of three.
+    Half are of private conversations and half of groups of three, or all of groups.
     """
     rng = random.Random(sessions)
     now = time.time_ns() // 1_000_000
     peers = [peer_name(number) for number in range(max(3, sessions - sessions // 2))]
-    owner = Owner(user, peers, [], [])
+    owner = Owner(user, peers, [], [], [])
     rows: dict[str, list[Row]] = {name: [] for name in (CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS)}
     for number in range(sessions):
         at = now - 60_000 - (sessions - number) * _APART_MS
         snowflake = first_id_at(at) | rng.randrange(1 << 17)
         unread = rng.random() < _UNREAD_SHARE
-        if number % 2:
+        if groups_only or number % 2:
             people = [user, *rng.sample(peers, 2)]
             conversation = group_id(snowflake - (1 << 30))
             _add_group(rows, conversation, people, at)
@@ -64,6 +66,7 @@ def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
             rows[CONVERSATIONS].append({"_id": conversation, "k": "P", "s": 1, "n": 1, "at": at, "w": at})
         _add_message(rows, conversation, snowflake, people, at, unread)
         owner.conversations.append(conversation)
+        owner.senders.append(people[1])
         if unread:
             owner.unread.append(conversation)
         if len(rows[CONVERSATIONS]) >= _BATCH:

@@ -34,6 +34,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
     "apply": (*_USER, "_changes"),
     "attach": _USER,
+    "detach": _USER,
     "fan_out": ("_whole_slot", *_USER, "_append", "_changes"),
     "get_sessions": _USER,
     "list_categories": _USER,

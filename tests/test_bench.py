@@ -17,7 +17,7 @@ from bench.suite.figures import Figures
 from bench.suite.plot import draw
 from bench.suite.queries import ALL, MESSAGE_EVENTS
 from bench.suite.report import read_results, table_of, write_results
-from bench.suite.request_rates import Asker, opened
+from bench.suite.request_rates import Asker, RequestStats, opened
 from bench.suite.run import Result
 from schema.root import SCHEMA
 
@@ -40,7 +40,7 @@ def test_confab_and_the_baseline_accept_the_same_requests(name: str) -> None:
 
 
 async def test_a_request_without_a_free_worker_has_waited() -> None:
-    report = await opened([Asker(SlowClient(0.02), ["{}"])], 0.2, 100.0)
+    report = await opened(RequestStats(), [Asker(SlowClient(0.02), ["{}"])], 0.2, 100.0)
     # Twice as many requests come as can be answered: the last ones wait for about half of the time.
     assert report["p99"] > 0.06 > 0.02
 

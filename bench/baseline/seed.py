@@ -38,6 +38,8 @@ class Owner:
     """Of the private conversations, in their order."""
     conversations: list[str] = field(default_factory=list)
     """Oldest first, private ones at the even places."""
+    senders: list[str] = field(default_factory=list)
+    """The sender of each conversation's message."""
     unread: list[str] = field(default_factory=list)
 
 
@@ -51,11 +53,11 @@ def insert_people(database: Database[Row], names: Iterable[str]) -> None:
     _insert(database, {"users": [{"_id": name, "displayName": f"Person {name}"} for name in names]})
 
 
-def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
+def insert_owner(database: Database[Row], user: str, sessions: int, *, groups_only: bool = False) -> Owner:
     """Insert a user with sessions, each with one message.
 
-    Half are of private conversations and half of groups of three. Three of ten are unread. The conversations are
-    those of `bench.session_data.insert_owner`.
+    Half are of private conversations and half of groups of three, or all of groups. Three of ten are unread. The
+    conversations are like those of `bench.session_data.insert_owner`.
     """
     rng = random.Random(sessions)
     now = now_ms()
@@ -64,7 +66,7 @@ def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
     for number in range(sessions):
         at = now - 60_000 - (sessions - number) * _APART_MS
         unread = rng.random() < _UNREAD_SHARE
-        if number % 2:
+        if groups_only or number % 2:
             members = [user, *rng.sample(owner.peers, 2)]
             conversation = group_row(f"Group {number}", members, at)
         else:
@@ -79,6 +81,7 @@ def insert_owner(database: Database[Row], user: str, sessions: int) -> Owner:
         rows["messages"].append(message)
         rows["sessions"] += [_told(session_row(member, name, at), message, member in readers) for member in members]
         owner.conversations.append(name)
+        owner.senders.append(members[1])
         if unread:
             owner.unread.append(name)
     _insert(database, rows)

@@ -39,18 +39,18 @@ def insert_people_of(stage: Stage, contestant: str, database: str, names: Sequen
             insert(mongo[database], list(names))
 
 
-def insert_owners(stage: Stage, names: Sequence[str], sessions: int) -> dict[str, list[list[str]]]:
-    """Insert users with a number of sessions.
+def insert_owners(stage: Stage, names: Sequence[str], sessions: int) -> dict[str, list[list[tuple[str, str]]]]:
+    """Insert users with a number of groups of three.
 
-    Return, by server, the conversations of each with their first peers, in order.
+    Return, by server and user, each group's id and one of its members.
     """
-    found: dict[str, list[list[str]]] = {}
+    found: dict[str, list[list[tuple[str, str]]]] = {}
     with MongoClient[Row](stage.databases.mongo_url) as mongo:
         for contestant, insert in ((CONFAB, session_data.insert_owner), (BASELINE, seed.insert_owner)):
             if contestant in stage.names:
                 database = mongo[database_of(contestant)]
-                owners = [insert(database, name, sessions) for name in names]
-                found[contestant] = [owner.conversations for owner in owners]
+                owners = [insert(database, name, sessions, groups_only=True) for name in names]
+                found[contestant] = [list(zip(one.conversations, one.senders, strict=True)) for one in owners]
     if FLOOR in stage.names:
         with Redis.from_url(stage.databases.redis_url) as redis:
             for name in names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.suite import goals
 from bench.suite.plot import draw
-from bench.suite.report import Table, growth_of, table_of, topics_of
+from bench.suite.report import growth_of, markdown, table_of, topics_of
 from bench.suite.run import Result
 from tests.processes import ROOT
 
@@ -24,19 +24,13 @@ def write_docs(result: Result) -> None:
 
 def _results(result: Result) -> str:
     parts = []
-    if reached := goals.reached(result.figures):
-        parts += ["### Goals", _markdown(goals.rows_of(reached))]
+    if comparison := goals.comparison(result.figures):
+        parts += ["### Comparison", markdown(comparison)]
     for topic, figures in topics_of(result):
         parts.append(f"### {topic.title}")
         if topic.note:
             parts.append(f"{topic.note[0].upper()}{topic.note[1:]}.")
-        parts.append(_markdown(table_of(figures)))
+        parts.append(markdown(table_of(figures)))
         if growth := growth_of(topic, figures):
             parts.append(growth)
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown(rows: Table) -> str:
-    head, *rest = rows
-    lines = [head, ("---", *("---:" for _ in head[1:])), *rest]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

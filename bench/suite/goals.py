@@ -1,4 +1,4 @@
-"""The goals, and the results for them."""
+"""The comparison: the operations that matter most, by server, with Confab's goal for each."""
 
 from __future__ import annotations
 
@@ -6,61 +6,89 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.suite.figures import Figures
-from bench.suite.scenarios.lone import BARE
-from bench.suite.stage import BASELINE, CONFAB
+from bench.suite.stage import BASELINE, CONFAB, EJABBERD, NODE
 
-Value = Callable[[Figures], float]
+Value = Callable[[Figures], float | None]
+
+COLUMNS = {CONFAB: "Confab", NODE: "Node", EJABBERD: "ejabberd", BASELINE: "plain Python"}
+NOT_THERE, NOT_MEASURED = "not there", "-"
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure of Confab and its maximum."""
+    """A figure of an operation, and the most that it should be for Confab."""
 
     title: str
     scenario: str
-    most: float
+    most: float | None
     unit: str
     value: Value
     size: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """A goal with its measured value."""
-
-    goal: Goal
-    value: float
-    baseline: float | None
 
 
 def _cpu_ms(figures: Figures) -> float:
     return 1000 * figures.cpu_all / figures.per
 
 
+def _cpu_micros(figures: Figures) -> float:
+    return 1000 * _cpu_ms(figures)
+
+
+def _p50_ms(figures: Figures) -> float | None:
+    return None if figures.p50 is None else 1000 * figures.p50
+
+
+def _kilobytes(figures: Figures) -> float:
+    return figures.more["server_bytes"] / 1000
+
+
+def _percent_of_a_core(figures: Figures) -> float:
+    return 100 * figures.cpu_all * figures.count
+
+
 GOALS = (
-    Goal("private message over HTTP, total CPU", "private-http", 1.5, "ms", _cpu_ms),
-    Goal("private message over the WebSocket, total CPU", "private-ws", 0.7, "ms", _cpu_ms),
-    Goal("group of 200, all online, CPU a delivery", "group-online", 40, "µs", lambda one: 1000 * _cpu_ms(one), 200),
-    Goal("first page of 50 sessions of 7,000, CPU", "sessions", 3, "ms", _cpu_ms, 7_000),
-    Goal("sync after 3 changes, 7,000 sessions, CPU", "sync", 1.5, "ms", _cpu_ms, 7_000),
-    Goal("page of 50 messages, CPU", "history", 4, "ms", _cpu_ms),
-    Goal("idle connection with its subscription", "idle", 30, "KB", lambda one: one.more["server_bytes"] / 1000),
+    Goal("delivery in a group of 200, all online, one message at a time", "group-rest", 60, "µs", _cpu_micros, 200),
+    Goal("the same, in a burst", "group-burst", 40, "µs", _cpu_micros, 200),
+    Goal("first page of 50 of 1,000 sessions, one at a time", "sessions-rest", 4, "ms", _cpu_ms, 1_000),
+    Goal("the same, 6 in flight", "sessions", None, "ms", _cpu_ms, 1_000),
+    Goal("newest 50 messages, one at a time", "history-rest", 3.5, "ms", _cpu_ms),
+    Goal("the same, 6 in flight", "history", None, "ms", _cpu_ms),
+    Goal("opening a connection with its subscription, one at a time", "opening-rest", 1.5, "ms", _cpu_ms),
+    Goal("the same, 20 at a time", "opening", 1.5, "ms", _cpu_ms, 1_000),
+    Goal("1,000 idle connections, share of a core", "idle", 0.7, "%", _percent_of_a_core, 1_000),
+    Goal("memory of an idle connection", "idle", 20, "KB", _kilobytes, 1_000),
+    Goal("private message over HTTP, 20 in flight", "private-http", 1.2, "ms", _cpu_ms),
+    Goal("the same over the WebSocket", "private-ws", None, "ms", _cpu_ms),
+    Goal("private message, one at a time", "lone", 4.5, "ms", _cpu_ms),
+    Goal("the same, time until the answer (p50)", "lone", 6, "ms", _p50_ms),
+    Goal("sync after 3 changes, one at a time", "sync-rest", 2, "ms", _cpu_ms, 1_000),
+    Goal("markRead, one at a time", "read-rest", 3, "ms", _cpu_ms),
+    Goal("first page of 7,000 sessions, not cached", "sessions-cold", 40, "ms", _cpu_ms, 7_000),
 )
-LONE = Goal("lone message, answer against bare drivers", "lone", 1.5, "times", lambda one: one.p50 or 0.0)
 
 
-def reached(figures: Sequence[Figures]) -> list[Reached]:
-    """Return the goals that were measured."""
-    found = []
+def comparison(figures: Sequence[Figures]) -> list[tuple[str, ...]]:
+    """Return the table of the measured operations, its head first. Empty if none was measured."""
+    rows = []
+    present = {one.contestant for one in figures}
     for goal in GOALS:
-        value = _of(figures, goal, CONFAB)
-        if value is not None:
-            found.append(Reached(goal, value, _of(figures, goal, BASELINE)))
-    lone, bare = _of(figures, LONE, CONFAB), _of(figures, LONE, BARE)
-    if lone is not None and bare:
-        baseline = _of(figures, LONE, BASELINE)
-        found.append(Reached(LONE, lone / bare, baseline / bare if baseline else None))
-    return found
+        values = {name: _of(figures, goal, name) for name in COLUMNS}
+        confab = values[CONFAB]
+        if confab is None:
+            continue
+        others = [value for name, value in values.items() if value is not None and name != CONFAB]
+        cells = [_cell(value, goal.unit, name in present) for name, value in values.items()]
+        rows.append(
+            (
+                goal.title,
+                *cells,
+                "" if goal.most is None else _shown(goal.most, goal.unit),
+                "" if goal.most is None else f"{confab / goal.most:.2f}",
+                f"{confab / min(others):.2f}" if others and min(others) > 0 else "",
+            )
+        )
+    head = ("CPU of server and databases, unless another unit", *COLUMNS.values(), "goal", "of goal", "of best other")
+    return [head, *rows] if rows else []
 
 
 def _of(figures: Sequence[Figures], goal: Goal, contestant: str) -> float | None:
@@ -70,14 +98,11 @@ def _of(figures: Sequence[Figures], goal: Goal, contestant: str) -> float | None
     return None
 
 
-def rows_of(goals: Sequence[Reached]) -> list[tuple[str, ...]]:
-    """Return a table, its head first."""
-    rows: list[tuple[str, ...]] = [("", "goal, at most", "measured", "the baseline")]
-    for one in goals:
-        goal, baseline = one.goal, "" if one.baseline is None else _told(one.baseline, one.goal.unit)
-        rows.append((goal.title, _told(goal.most, goal.unit), _told(one.value, goal.unit), baseline))
-    return rows
+def _cell(value: float | None, unit: str, present: bool) -> str:
+    if value is None:
+        return NOT_MEASURED if present else NOT_THERE
+    return _shown(value, unit)
 
 
-def _told(value: float, unit: str) -> str:
+def _shown(value: float, unit: str) -> str:
     return f"{value:,.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"

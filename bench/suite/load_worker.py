@@ -20,7 +20,7 @@ from bench.command_loop import gather_limited, run_command_loop
 from bench.subscriber import PATIENCE_SECONDS, Deliveries, Opening, Subscriber, count_endings
 from bench.suite.bare_drivers import BareDrivers
 from bench.suite.clients import HttpClient, SocketClient
-from bench.suite.request_rates import Asker, closed, once, opened, quantile
+from bench.suite.request_rates import Asker, RequestStats, closed, lone, once, opened, quantile
 
 _AT_ONCE = 64
 
@@ -66,17 +66,34 @@ class Load:
         seconds: float = 0.0,
         in_flight: int = 1,
         rate: float = 0.0,
+        count: int = 1,
+        pause_seconds: float = 0.0,
+        listeners: str = "",
+        deliveries: int = 0,
+        rows: int | None = None,
     ) -> Answer:
-        """Let each client send the requests in its list, in turn. how: `closed`, `open` or `once`."""
+        """Let each client send the requests in its list, in turn. how: `lone`, `burst`, `closed`, `open` or `once`.
+
+        rows: of every answer; another number is a failure. A lone request ends with its deliveries to listeners.
+        """
         await asyncio.gather(*(client.open() for client in self._clients[name]))
         askers = [Asker(client, of) for client, of in zip(self._clients[name], bodies, strict=True)]
+        asked = RequestStats(rows=rows)
         match how:
+            case "lone":
+                heard, each = (self._heard[listeners], deliveries) if listeners else (Deliveries(), 0)
+                before = heard.count
+                return await lone(
+                    asked, askers, count, pause_seconds, lambda number: heard.until(before + number * each)
+                )
+            case "burst":
+                return await lone(asked, askers, count)
             case "closed":
-                return await closed(askers, seconds, in_flight)
+                return await closed(asked, askers, seconds, in_flight)
             case "open":
-                return await opened(askers, seconds, rate)
+                return await opened(asked, askers, seconds, rate)
             case _:
-                return await once(askers, in_flight)
+                return await once(asked, askers, in_flight)
 
     async def disconnect(self, *, name: str) -> Answer:
         for client in self._clients.pop(name):

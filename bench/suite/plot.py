@@ -30,17 +30,17 @@ class Bars:
 BARS = (
     Bars("private-http", "private message over HTTP"),
     Bars("private-ws", "private message over the WebSocket"),
-    Bars("group-online", "a delivery in a group", grows=True),
-    Bars("sessions", "first page of 50 sessions", grows=True),
-    Bars("sync", "sync after 3 changes", grows=True),
-    Bars("history", "page of 50 messages"),
-    Bars("read", "markRead of 500 messages"),
+    Bars("group-rest", "a delivery in a group", grows=True),
+    Bars("sessions-rest", "first page of 50 sessions", grows=True),
+    Bars("sync-rest", "sync after 3 changes", grows=True),
+    Bars("history-rest", "page of 50 messages"),
+    Bars("read-rest", "markRead of 500 messages"),
     Bars("opening", "opening a connection"),
 )
 CURVES = (
-    ("group-online", "CPU a delivery, all online", "members"),
-    ("sessions", "CPU a first page of sessions", "sessions of the user"),
-    ("sync", "CPU a sync after 3 changes", "sessions of the user"),
+    ("group-rest", "CPU a delivery, all online", "members"),
+    ("sessions-rest", "CPU a first page of sessions", "sessions of the user"),
+    ("sync-rest", "CPU a sync after 3 changes", "sessions of the user"),
 )
 
 
@@ -136,7 +136,7 @@ def _draw_bars(drawing: Drawing, shown: Sequence[tuple[Bars, list[Figures]]], to
         drawing.line([(scale(ten), top - 8), (scale(ten), top + heights - _GAP + 4)], _FAINT)
         drawing.text(scale(ten), top + heights + 8, _time(ten), anchor="middle", size=11)
     for bars, rows in shown:
-        size = f" of {rows[0].size:,}" if rows[0].scenario == "group-online" else ""
+        size = f" of {rows[0].size:,}" if rows[0].scenario == "group-rest" else ""
         many = f", {rows[0].size:,} sessions" if bars.grows and not size else ""
         drawing.text(_LEFT - 12, y + len(rows) * _BAR / 2 + 4, bars.title + size + many, anchor="end")
         for one in rows:

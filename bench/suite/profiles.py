@@ -16,13 +16,12 @@ class Profile:
     """Duration of a turn at saturation."""
     half_seconds: float
     """Duration of the one turn at half the rate."""
+    lone_rounds: int
     lone: int
-    """Messages sent alone."""
+    """Turns with lone requests, and the number of requests in one."""
     groups: tuple[int, ...]
-    baseline_group: int
-    """The largest group measured with the baseline."""
     sessions: tuple[int, ...]
-    connections: int
+    connections: tuple[int, ...]
     rest_seconds: float
 
 
@@ -31,12 +30,12 @@ QUICK = Profile(
     rounds=2,
     seconds=1.0,
     half_seconds=1.2,
-    lone=50,
-    groups=(200, 1_000),
-    baseline_group=1_000,
-    sessions=(50, 1_000, 7_000),
-    connections=2_000,
-    rest_seconds=6.0,
+    lone_rounds=5,
+    lone=16,
+    groups=(200,),
+    sessions=(1_000, 7_000),
+    connections=(1_000,),
+    rest_seconds=25.0,
 )
 
 FULL = Profile(
@@ -44,10 +43,10 @@ FULL = Profile(
     rounds=4,
     seconds=3.0,
     half_seconds=5.0,
-    lone=200,
+    lone_rounds=9,
+    lone=30,
     groups=(200, 1_000, 5_000),
-    baseline_group=5_000,
     sessions=(50, 1_000, 7_000),
-    connections=2_000,
+    connections=(1_000,),
     rest_seconds=30.0,
 )

@@ -100,9 +100,8 @@ def print_tables(result: Result) -> None:
         _print(table_of(figures))
         if growth := growth_of(topic, figures):
             print(growth)
-    if reached := goals.reached(result.figures):
-        print("\nGoals")
-        _print(goals.rows_of(reached))
+    if comparison := goals.comparison(result.figures):
+        print(f"\n{markdown(comparison)}")
     print(f"\n{result.profile}: {result.seconds:.0f} s")
 
 
@@ -111,6 +110,13 @@ def _print(rows: Table) -> None:
     for row in rows:
         (first, width), *rest = zip(row, widths, strict=True)
         print("  ".join([first.ljust(width), *(cell.rjust(width) for cell, width in rest)]))
+
+
+def markdown(rows: Table) -> str:
+    """Return a table in Markdown."""
+    head, *rest = rows
+    lines = [head, ("---", *("---:" for _ in head[1:])), *rest]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def write_results(result: Result, folder: Path) -> None:

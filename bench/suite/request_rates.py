@@ -7,7 +7,7 @@ import random
 import time
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,6 +17,9 @@ from bench.suite.clients import HttpClient, SocketClient
 
 STAMP_PLACE = "@stamp@"
 """The place in a body for the time of sending."""
+
+ROW_MARK = b'"seq":'
+"""Occurs once for each session or message in an answer."""
 
 _PATIENCE_SECONDS = 60.0
 
@@ -30,12 +33,14 @@ class RequestStats:
     failures: int = 0
     sample: bytes = b""
     failure: bytes = b""
+    rows: int | None = None
+    """The number of rows that every answer must have, counted by ROW_MARK."""
 
     def take(self, began: float, answer: bytes) -> None:
         self.seconds.append(time.perf_counter() - began)
         self.size += len(answer)
         self.sample = answer
-        if b'"errors"' in answer:
+        if b'"errors"' in answer or (self.rows is not None and answer.count(ROW_MARK) != self.rows):
             self.failures += 1
             self.failure = answer
 
@@ -70,9 +75,38 @@ class Asker:
         self._client.ask(head if tail is None else head + stamp().encode() + tail, taken)
 
 
-async def closed(askers: Sequence[Asker], seconds: float, in_flight: int) -> dict[str, Any]:
+async def lone(
+    asked: RequestStats,
+    askers: Sequence[Asker],
+    count: int,
+    pause_seconds: float = 0.0,
+    delivered: Callable[[int], Awaitable[None]] | None = None,
+) -> dict[str, Any]:
+    """Send a number of requests, one at a time, with a pause after each.
+
+    delivered: waits until the events of a number of requests have arrived at their subscribers.
+    """
+    loop, began = asyncio.get_running_loop(), time.perf_counter()
+
+    def taken(since: float, done: asyncio.Future[None], answer: bytes) -> None:
+        asked.take(since, answer)
+        done.set_result(None)
+
+    for number in range(count):
+        done: asyncio.Future[None] = loop.create_future()
+        askers[number % len(askers)].ask(partial(taken, time.perf_counter(), done))
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await done
+        if delivered is not None:
+            await delivered(number + 1)
+        if pause_seconds:
+            await asyncio.sleep(pause_seconds)
+    return asked.report(time.perf_counter() - began) | {"times": list(asked.seconds)}
+
+
+async def closed(asked: RequestStats, askers: Sequence[Asker], seconds: float, in_flight: int) -> dict[str, Any]:
     """Let clients send again as soon as they have an answer, for a given time."""
-    asked, began = RequestStats(), time.perf_counter()
+    began = time.perf_counter()
     until, idle = began + seconds, asyncio.get_running_loop().create_future()
     left = min(in_flight, len(askers))
 
@@ -94,9 +128,9 @@ async def closed(askers: Sequence[Asker], seconds: float, in_flight: int) -> dic
     return asked.report(time.perf_counter() - began)
 
 
-async def once(askers: Sequence[Asker], in_flight: int) -> dict[str, Any]:
+async def once(asked: RequestStats, askers: Sequence[Asker], in_flight: int) -> dict[str, Any]:
     """Let every client send once, with a given number of them at a time."""
-    asked, began = RequestStats(), time.perf_counter()
+    began = time.perf_counter()
     waiting, done = deque(askers), asyncio.get_running_loop().create_future()
     left = len(askers)
 
@@ -119,9 +153,9 @@ async def once(askers: Sequence[Asker], in_flight: int) -> dict[str, Any]:
     return asked.report(time.perf_counter() - began)
 
 
-async def opened(askers: Sequence[Asker], seconds: float, rate: float) -> dict[str, Any]:
+async def opened(asked: RequestStats, askers: Sequence[Asker], seconds: float, rate: float) -> dict[str, Any]:
     """Send requests at a fixed rate, at times independent of the answers. Waiting for a free client counts."""
-    asked, loop = RequestStats(), asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
     free, queue, idle = deque(askers), deque[float](), loop.create_future()
     rng, under_way, finished = random.Random(1), 0, False
 

@@ -25,11 +25,16 @@ TRIPS_OF = {
     "private-http": "private",
     "private-ws": "private",
     "lone": "private",
-    "group-online": "group",
+    "group-rest": "group",
+    "group-burst": "group",
     "group-left": "group",
+    "sessions-rest": "sessions",
     "sessions": "sessions",
+    "sync-rest": "sync",
     "sync": "sync",
+    "history-rest": "history",
     "history": "history",
+    "read-rest": "read",
     "read": "read",
 }
 """The operation whose round trips apply to a scenario: they do not depend on the load or on the size of the group."""

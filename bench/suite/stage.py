@@ -26,6 +26,7 @@ from server.embedded import EmbeddedServers, ports
 from tests.processes import ROOT, ServerProcess, launch_server, serving_processes, token
 
 CONFAB, BASELINE, FLOOR = "Confab", "baseline", "floor"
+NODE, EJABBERD = "Node", "ejabberd"
 CONTESTANTS = (CONFAB, BASELINE, FLOOR)
 
 CALM_SECONDS = 0.1

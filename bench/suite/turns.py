@@ -10,9 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.suite.figures import PROCESSES, Figures
+from bench.suite.request_rates import quantile
 from bench.suite.stage import CALM_SECONDS, Contestant, CostSample, Stage
 
 _WARM_UP_SECONDS = 0.4
+_LONE_WARM_UP = 5
+
+PAUSE_SECONDS = 0.02
+"""After a lone request. The server and the databases have nothing to do meanwhile."""
 
 
 def body(query: str, **variables: Any) -> str:
@@ -36,6 +41,8 @@ class Plan:
     """The divisor of an operation's CPU in the tables."""
     until_calm: bool = False
     """An operation causes work without an event: it counts too."""
+    rows: int | None = None
+    """Sessions and messages in every answer. Another number is a failure."""
 
 
 @dataclass
@@ -80,7 +87,36 @@ class Turns:
             say(found[-1])
         return found
 
-    async def alone(
+    async def at_rest(self, scenario: str, plans: Sequence[Plan], *, size: int | None = None) -> list[Figures]:
+        """Measure one request at a time, with a pause after each, in turns."""
+        profile = self._stage.profile
+        turns: dict[str, list[Turn]] = {plan.contestant.name: [] for plan in plans}
+        for plan in plans:
+            await self.drive(plan, how="lone", count=_LONE_WARM_UP)
+        for _ in range(profile.lone_rounds):
+            for plan in plans:
+                turns[plan.contestant.name].append(await self.drive(plan, how="lone", count=profile.lone))
+        found = []
+        for plan in plans:
+            found.append(lone_figures_of(scenario, plan, turns[plan.contestant.name], size))
+            say(found[-1])
+        return found
+
+    async def bursts(
+        self, scenario: str, plans: Sequence[Plan], count: int, *, size: int | None = None
+    ) -> list[Figures]:
+        """Send some requests, each as soon as the last one is answered; repeat once all work is done."""
+        turns: dict[str, list[Turn]] = {plan.contestant.name: [] for plan in plans}
+        for _ in range(self._stage.profile.lone_rounds):
+            for plan in plans:
+                turns[plan.contestant.name].append(await self.drive(plan, how="burst", count=count))
+        found = []
+        for plan in plans:
+            found.append(lone_figures_of(scenario, plan, turns[plan.contestant.name], size))
+            say(found[-1])
+        return found
+
+    async def once_cold(
         self, scenario: str, plans: Sequence[tuple[Plan, Callable[[], Awaitable[object]]]], *, size: int | None = None
     ) -> list[Figures]:
         """Prepare, then let every client send once, one after the other; repeat for each round."""
@@ -96,15 +132,7 @@ class Turns:
             say(found[-1])
         return found
 
-    def told(
-        self, scenario: str, plan: Plan, turns: Sequence[Turn], half: Turn, *, rate: float, size: int | None = None
-    ) -> Figures:
-        """Print the results of some turns."""
-        figures = figures_of(scenario, plan, turns, half, rate=rate, size=size)
-        say(figures)
-        return figures
-
-    async def drive(self, plan: Plan, *, how: str, seconds: float = 0.0, rate: float = 0.0) -> Turn:
+    async def drive(self, plan: Plan, *, how: str, seconds: float = 0.0, rate: float = 0.0, count: int = 1) -> Turn:
         """Run one turn, until all work it causes is done."""
         load, stage = self._stage.load, self._stage
 
@@ -118,6 +146,11 @@ class Turns:
                 seconds=seconds,
                 in_flight=plan.in_flight,
                 rate=rate,
+                count=count,
+                pause_seconds=PAUSE_SECONDS,
+                listeners=plan.listeners,
+                deliveries=plan.deliveries,
+                rows=plan.rows,
             )
             if asked["failures"]:
                 raise RuntimeError(f"{plan.contestant.name} failed {asked['failures']} times: {asked['failure']}")
@@ -163,6 +196,18 @@ def figures_of(
         size_bytes=half.asked["size"],
         count=sum(turn.asked["count"] for turn in turns),
     )
+
+
+def lone_figures_of(scenario: str, plan: Plan, turns: Sequence[Turn], size: int | None) -> Figures:
+    """Return the medians of turns with lone requests, and quantiles of all their times."""
+    figures = figures_of(scenario, plan, turns, turns[-1], rate=None, size=size)
+    times = sorted(seconds for turn in turns for seconds in turn.asked["times"])
+    figures.p50, figures.p95, figures.p99 = (quantile(times, share) for share in (0.5, 0.95, 0.99))
+    if heard := [turn.heard for turn in turns if turn.heard]:
+        figures.delivered_p50, figures.delivered_p99 = (
+            statistics.median(one[name] for one in heard) for name in ("p50", "p99")
+        )
+    return figures
 
 
 def say(figures: Figures) -> None:

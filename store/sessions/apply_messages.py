@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from store.base.ids import ConversationId, UserId
 from store.redis.cache import Cache, Call
-from store.sessions.apply_results import ApplyResult, parse_outcome, parse_results
+from store.sessions.apply_results import ApplyResult, parse_outcome, parse_own_message, parse_results
 from store.sessions.changes import LoggedChange
 from store.sessions.script_constants import ELSEWHERE
 from store.sessions.session_rows import Tick
@@ -29,7 +29,8 @@ Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 _COST_PER_CALL = 200
 """What one call may cost, in messages that are appended: Redis executes nothing else for 2 to 3 ms."""
 
-_COST_OF_CHANGE = 4
+_COST = {"message": 1, "mention": 1, "own": 2}
+_LARGEST_COST = 4
 """What a change costs that is not appended."""
 
 
@@ -91,8 +92,11 @@ class _Change:
 
     @property
     def cost(self) -> int:
-        return 1 if self.kind == "message" else _COST_OF_CHANGE
+        return _COST.get(self.kind, _LARGEST_COST)
 
+
+_SUB_BIZ_LENGTH = 2
+"""Length of the outcome of a message in a subBiz: ticks of the session and of the event."""
 
 _Group = tuple[tuple[int, ...], list[UserId]]
 """The numbers of changes, and the users who get exactly these."""
@@ -190,7 +194,7 @@ class FanoutCalls:
             for i in range(0, len(users), step):
                 yield numbers, users[i : i + step]
             return
-        step = _COST_PER_CALL // _COST_OF_CHANGE
+        step = _COST_PER_CALL // _LARGEST_COST
         for user in users:
             for i in range(0, len(numbers), step):
                 yield numbers[i : i + step], [user]
@@ -251,12 +255,16 @@ class _Effect:
         """Add the outcome for a user (`fan_out.lua`). previous: tick before it. Returns the user's tick afterwards."""
         if outcome.__class__ is int:
             tick = moved_at = outcome
-        elif outcome[0].__class__ is int:
-            # The session is in a subBiz: it has a tick of its own, and the event is the gateway's.
-            moved_at = outcome[0]
-            tick = moved_at + 1
+        elif len(outcome) == _SUB_BIZ_LENGTH:
+            # The session is in a subBiz: it has a tick of its own, and the event has the gateway's.
+            moved_at, tick = outcome
         else:
-            result = parse_outcome(user, epoch, self._server_sets[server_set], outcome)
+            servers = self._server_sets[server_set]
+            if outcome[0].__class__ is int:
+                assert self._change.conversation is not None
+                result = parse_own_message(user, self._change.conversation, epoch, servers, previous, outcome)
+            else:
+                result = parse_outcome(user, epoch, servers, outcome)
             self._result.others.append((user, result))
             return result.tick
         if moved_at != self._at_ms:

@@ -29,6 +29,9 @@ PRIORITY_WEIGHT = 1 << 42
 MAX_WAITING = 256
 """Conversations whose messages may wait to be applied to a user's sessions."""
 
+MAX_WAITING_LENGTH = 500
+"""Length of the text that notes the messages waiting for one session. Mentions make it longer."""
+
 NOT_CACHED, APPENDED, ELSEWHERE = range(3)
 """Short answers of the script `fan_out` for one user."""
 
@@ -58,6 +61,7 @@ def script_literals() -> dict[str, str]:
         "PRIORITY_WEIGHT": PRIORITY_WEIGHT,
         "MAX_UNREAD_MENTIONS": MAX_UNREAD_MENTIONS,
         "MAX_WAITING": MAX_WAITING,
+        "MAX_WAITING_LENGTH": MAX_WAITING_LENGTH,
         "NOT_CACHED": NOT_CACHED,
         "APPENDED": APPENDED,
         "ELSEWHERE": ELSEWHERE,
@@ -71,7 +75,7 @@ def script_literals() -> dict[str, str]:
         "IS_FORMER_MEMBER": f'"{Session.last_readable_seq.stored}":',
         "IS_IN_SUB_BIZ": f'"{Session.sub_biz.stored}":',
         "MESSAGE_PATTERN": MESSAGE_PATTERN,
-        "WAITING_PATTERN": "^(%d+) (%d+) (%d+) (%d+) ([01])$",
+        "WAITING_PATTERN": "^(%d+) (%d+) (%d+) (%d+) ([01]) (%d+) (%d+) (%d+)(.*)$",
         "WAKE_UP_FRAME": WAKE_UP_FRAME,
         "LOCK_GRANTED_FRAME": LOCK_GRANTED_FRAME,
         "MUTE_ENDED_ENTRY": MUTE_ENDED_ENTRY,

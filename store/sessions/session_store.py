@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from store.base.clock import Clock
 from store.base.counters import HitCounter
@@ -52,6 +52,24 @@ class Category:
     unread_count: int
     newest: ConversationId
     write_ts: int
+
+
+class LivePosition(NamedTuple):
+    """The part of a cached state that a server with connections of the user compares with its own.
+
+    Attributes:
+        epoch: The epoch of the state.
+        clock: The user's clock, ms.
+        mute_ends_at: End of the next mute, ms; None if there is none.
+        is_held: True while a lock holder changes the state. The state may be outdated if the holder has died.
+        route_until: Time until which the server's route is valid, ms; 0 without a route.
+    """
+
+    epoch: str
+    clock: int
+    mute_ends_at: int | None
+    is_held: bool
+    route_until: int
 
 
 def list_name(sub_biz: str | None, category: str | None) -> str:
@@ -145,17 +163,28 @@ class SessionStore:
         self._cache.require_shared()
         return _attached(await self._run_on_state(user, "attach", (server, until_ms)))
 
-    async def attach_again(
-        self, users: Sequence[UserId], server: str, until_ms: int
-    ) -> list[tuple[str, int, int | None] | None]:
-        """Like `attach` for many users in one round trip.
+    async def read_positions(self, users: Sequence[UserId], server: str) -> list[LivePosition | None]:
+        """Return the position of each user's state, with the route to a server, in one round trip.
 
-        None: not registered, because the state is not cached or Redis did not answer.
+        Changes nothing, and costs little. None: the state is not cached, or Redis did not answer for it.
         """
         self._cache.require_shared()
-        args = (self._clock.now_ms(), server, until_ms)
-        answers = await self._cache.attempt([Call("attach", self._keys.user(user), args) for user in users])
-        return [_attached(answer) if answer and not isinstance(answer, Exception) else None for answer in answers]
+        calls = []
+        for user in users:
+            calls.append(Call("HMGET", self._keys.user(user), ("epoch", "clock", "due", "held", "routes")))
+            calls.append(Call("ZSCORE", (self._keys.of_user(user, "routes"),), (server,)))
+        answers = await self._cache.attempt(calls)
+        return [
+            _live_position(fields, score, server) for fields, score in zip(answers[::2], answers[1::2], strict=True)
+        ]
+
+    async def detach(self, users: Collection[UserId], server: str) -> None:
+        """Remove the routes of users to a server. One round trip that no request waits for."""
+        self._cache.require_shared()
+        if not users:
+            return
+        args = (self._clock.now_ms(), server)
+        await self._cache.run_in_background([Call("detach", self._keys.user(user), args) for user in users])
 
     async def read_log(self, user: UserId, epoch: str, since: int, limit: int) -> list[tuple[int, int, bytes]] | None:
         """Return the events after a position as (tick, tick before, log entry), or None if the log lacks some."""
@@ -195,6 +224,18 @@ class SessionStore:
 def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:
     epoch, clock, due = answer
     return epoch.decode(), int(clock), int(due) if due else None
+
+
+def _live_position(fields: Any, score: Any, server: str) -> LivePosition | None:
+    if isinstance(fields, Exception) or isinstance(score, Exception):
+        return None
+    epoch, clock, due, held, routes = fields
+    if epoch is None or clock is None:
+        return None
+    # The key and its copy in `meta` can be evicted one without the other.
+    is_routed = score is not None and routes is not None and server.encode() in routes.split()
+    mute_ends_at, route_until = int(due) if due else None, int(score) if is_routed else 0
+    return LivePosition(epoch.decode(), int(clock), mute_ends_at, held is not None, route_until)
 
 
 def _conversation_id(name: bytes) -> ConversationId:

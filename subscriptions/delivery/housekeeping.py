@@ -1,7 +1,7 @@
 """Periodic work of a server.
 
 It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, and renews routes.
+lost, and compares the feeds of its connections with Redis.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from store.store import Store
 from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.revisions import Revisions
-from subscriptions.realtime.hub import Hub
+from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 
 _log = structlog.get_logger()
 
@@ -62,7 +62,7 @@ class Housekeeper:
                 (1.0, "outbox", self._sweep_slice),
                 (15.0, "lease", self._lease),
                 (1.0, "loss_recovery", self._loss_recovery.recover),
-                (30.0, "routes", self._hub.renew_routes),
+                (CHECK_SECONDS, "feeds", self._hub.check_feeds),
                 (0.2, "mutes", self._hub.end_mutes),
             )
         ]

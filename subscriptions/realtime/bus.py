@@ -8,9 +8,10 @@ frames too. If frames with events get lost, the hub reads the events from the lo
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import structlog
@@ -25,12 +26,14 @@ from store.base.ids import UserId
 from store.base.tasks import end_tasks
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
+from store.sessions.apply_messages import EventRecipient
 from store.sessions.session_rows import SessionRows, Tick
 from subscriptions.realtime.events.base import Event, Fields
 from subscriptions.realtime.events.registry import decode_event
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 from subscriptions.realtime.server_calls import ServerCalls
+from subscriptions.realtime.server_silence import ServerSilence
 
 _log = structlog.get_logger()
 
@@ -44,6 +47,19 @@ _PAUSE_SECONDS = (0.05, 1.0)
 
 ALL_SERVERS = "*"
 """Names all servers, in place of the name of one."""
+
+
+class _EventFrame(NamedTuple):
+    """A frame for another server, with the events in it and their recipients."""
+
+    server: str
+    call: Call
+    events: Sequence[tuple[Event | None, Sequence[EventRecipient]]]
+
+    @property
+    def users(self) -> set[UserId]:
+        """All recipients."""
+        return {recipient[0] for _, recipients in self.events for recipient in recipients}
 
 
 class Bus:
@@ -72,6 +88,7 @@ class Bus:
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
+        self._silence = ServerSilence()
 
     def on_frame(self, kind: str, handle: Callable[[Any], None]) -> None:
         """Call `handle` with the body of each frame of a kind. It must not block."""
@@ -132,19 +149,28 @@ class Bus:
         """Notify all servers that the profiles of users changed. Raises Unreachable."""
         await self._cache.one(self._frame(ALL_SERVERS, orjson.dumps({"users": list(users)})))
 
-    async def _send(self, frames: Sequence[Call], ticks: Sequence[Tick], calls: Sequence[Call]) -> None:
+    async def _send(self, frames: Sequence[_EventFrame], ticks: Sequence[Tick], calls: Sequence[Call]) -> None:
+        publish = [frame.call for frame in frames]
         try:
-            if frames and ticks:
-                await self._cache.run_in_background(frames)
-                frames = ()
+            if publish and ticks:
+                await self._end_routes(frames, await self._cache.run_in_background(publish))
+                publish = []
             await self._rows.keep_ticks(ticks)
-            if frames or calls:
-                await self._cache.run_in_background([*frames, *calls])
+            if publish or calls:
+                answers = await self._cache.run_in_background([*publish, *calls])
+                await self._end_routes(frames[: len(publish)], answers)
         except StoreError as error:
             # Hubs find events that did not arrive; entries that stay in the outbox are finished later.
             _log.warning("bus_send_failed", reason=str(error))
 
-    def _deliver(self, outgoing: OutgoingEvents) -> list[Call]:
+    async def _end_routes(self, frames: Sequence[_EventFrame], receivers: Sequence[int]) -> None:
+        """Remove the routes that led frames to a server that does not listen any more."""
+        now = time.monotonic()
+        for frame, count in zip(frames, receivers, strict=False):
+            if self._silence.has_ended(frame.server, count, now):
+                await self._hub.remove_routes(frame.users, frame.server)
+
+    def _deliver(self, outgoing: OutgoingEvents) -> list[_EventFrame]:
         """Hand the events for this process to the hub. Return the frames for other servers."""
         frames = []
         for server, events in outgoing.items():
@@ -154,7 +180,7 @@ class Bus:
                         self._hub.receive(user, epoch, tick, previous, event)
             else:
                 body = [[event.encode() if event else None, recipients] for event, recipients in events]
-                frames.append(self._frame(server, orjson.dumps({"events": body})))
+                frames.append(_EventFrame(server, self._frame(server, orjson.dumps({"events": body})), events))
         return frames
 
     def _frame(self, server: str, frame: bytes) -> Call:

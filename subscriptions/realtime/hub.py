@@ -8,7 +8,7 @@ events from the user's log. If the log does not have them either, subscribers ge
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from heapq import heappop, heappush
 
 import structlog
@@ -23,12 +23,18 @@ from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, Position, Qu
 
 _log = structlog.get_logger()
 
-ROUTE_MS = 90_000
-"""Time that a route stays valid without being renewed."""
+ROUTE_MS = 6 * 3600 * 1000
+"""Time that a route stays valid. It is renewed when half of it has passed."""
+
+CHECK_SECONDS = 30.0
+"""Interval at which all feeds are compared with their users' clocks."""
+
+_MUTES_AHEAD_MS = 90_000
+"""Mutes that end within this time are remembered. More than the interval of checks."""
 
 _REPAIR_DELAY_SECONDS = 0.05
 _LONGEST_REPAIR_DELAY_SECONDS = 2.0
-_ROUTES_AT_ONCE = 64
+_USERS_AT_ONCE = 200
 _MAX_EARLY = 1_000
 """Events of one user that wait for an earlier event. Further ones are read from the log."""
 
@@ -46,6 +52,11 @@ class Hub:
         self._clock = clock
         self._feeds: dict[UserId, Feed] = {}
         self._mutes: list[tuple[int, UserId]] = []
+        self._unexpected: set[UserId] = set()
+        """Users for whom frames arrived although they have no connection here."""
+        self._leaving: frozenset[UserId] = frozenset()
+        """Users whose routes are being removed."""
+        self._has_left = asyncio.Event()
         self.resets = 0
         """The number of times that a client had to start over."""
 
@@ -93,6 +104,7 @@ class Hub:
         """
         feed = self._feeds.get(user)
         if feed is None:
+            self._unexpected.add(user)
             return
         mute_ends = event.next_mute_end_ms if event is not None else None
         if mute_ends is not None:
@@ -119,7 +131,9 @@ class Hub:
         """Put an event without a tick into the mailboxes of users. Best effort: it is not repeated if it gets lost."""
         for user in users:
             feed = self._feeds.get(user)
-            if feed is not None:
+            if feed is None:
+                self._unexpected.add(user)
+            else:
                 for mailbox in tuple(feed.mailboxes):
                     mailbox.put(event)
 
@@ -128,39 +142,61 @@ class Hub:
         for feed in self._feeds.values():
             self._check_for_missed(feed)
 
-    async def renew_routes(self) -> None:
-        """Renew the routes of all users with connections here, and find those whose state is no longer cached.
+    async def check_feeds(self) -> None:
+        """Find feeds that missed events, whose state is no longer cached, or whose route is missing or ends soon.
 
-        Raises StoreError if it failed for one of them, after all were attempted.
+        Idle users cost two reads in a shared round trip. Raises StoreError if it failed for one of them, after all were
+        attempted.
         """
         failures: list[StoreError] = []
         feeds = [feed for feed in self._feeds.values() if feed.position is not None]
-        for start in range(0, len(feeds), _ROUTES_AT_ONCE):
+        for start in range(0, len(feeds), _USERS_AT_ONCE):
             try:
-                await self._renew(feeds[start : start + _ROUTES_AT_ONCE])
+                await self._check(feeds[start : start + _USERS_AT_ONCE])
             except StoreError as failure:
                 failures.append(failure)
+        await self._remove_unused_routes()
         if failures:
             raise failures[0]
 
-    async def _renew(self, feeds: Sequence[Feed]) -> None:
-        until = self._clock.now_ms() + ROUTE_MS
-        answers = await self._sessions.attach_again([feed.user for feed in feeds], self.server, until)
-        not_cached = []
-        for feed, answer in zip(feeds, answers, strict=True):
-            if answer is None:
-                not_cached.append(feed)
+    async def _check(self, feeds: Sequence[Feed]) -> None:
+        found = await self._sessions.read_positions([feed.user for feed in feeds], self.server)
+        renew_before = self._clock.now_ms() + ROUTE_MS // 2
+        to_register = []
+        for feed, live in zip(feeds, found, strict=True):
+            if live is None or live.is_held or live.route_until < renew_before:
+                to_register.append(feed)
             else:
-                self._compare(feed, self._position_from(feed, answer))
-        outcomes = await asyncio.gather(*(self._check_clock(feed) for feed in not_cached), return_exceptions=True)
+                self._compare(feed, self._position_from(feed, live.epoch, live.clock, live.mute_ends_at))
+        outcomes = await asyncio.gather(*(self._check_clock(feed) for feed in to_register), return_exceptions=True)
         for failure in filter(None, outcomes):
             raise failure
+
+    async def remove_routes(self, users: Collection[UserId], server: str) -> None:
+        """Remove the routes of users to a server that has ended. Raises StoreError.
+
+        If the server is alive after all, its next check stores them again, and finds the events that it missed.
+        """
+        await self._sessions.detach(users, server)
+
+    async def _remove_unused_routes(self) -> None:
+        """Remove the routes of users for whom frames arrived although they have no connection here."""
+        users, self._unexpected = list(self._unexpected), set()
+        for start in range(0, len(users), _USERS_AT_ONCE):
+            self._leaving = frozenset(user for user in users[start : start + _USERS_AT_ONCE] if user not in self._feeds)
+            try:
+                await self._sessions.detach(self._leaving, self.server)
+            finally:
+                self._leaving = frozenset()
+                self._has_left.set()
+                self._has_left.clear()
 
     async def _check_clock(self, feed: Feed) -> None:
         self._compare(feed, await self._register(feed))
 
     def _compare(self, feed: Feed, clock: Position) -> None:
-        if feed.position is not None and feed.position != clock:
+        at = feed.position
+        if at is not None and (at.epoch != clock.epoch or at.tick < clock.tick):
             self._check_for_missed(feed)
 
     async def end_mutes(self) -> None:
@@ -182,8 +218,8 @@ class Hub:
             self._check_for_missed(feed)
 
     def _schedule_mute_end(self, feed: Feed, ends: int) -> None:
-        # Later ends are found when the routes are renewed.
-        if ends > self._clock.now_ms() + ROUTE_MS:
+        # Later ends are found by the next checks.
+        if ends > self._clock.now_ms() + _MUTES_AHEAD_MS:
             return
         if feed.mute_ends is None or ends < feed.mute_ends:
             feed.mute_ends = ends
@@ -191,11 +227,13 @@ class Hub:
 
     async def _register(self, feed: Feed) -> Position:
         """Store the route, and return the user's clock at that moment."""
+        while feed.user in self._leaving:
+            # Redis may execute calls of different connections in any order.
+            await self._has_left.wait()
         until = self._clock.now_ms() + ROUTE_MS
-        return self._position_from(feed, await self._sessions.attach(feed.user, self.server, until))
+        return self._position_from(feed, *await self._sessions.attach(feed.user, self.server, until))
 
-    def _position_from(self, feed: Feed, answer: tuple[str, int, int | None]) -> Position:
-        epoch, clock, mute_ends = answer
+    def _position_from(self, feed: Feed, epoch: str, clock: int, mute_ends: int | None) -> Position:
         if mute_ends is not None:
             self._schedule_mute_end(feed, mute_ends)
         return Position(epoch, clock)

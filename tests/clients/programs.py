@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "clients"
 HERE = Path(__file__).parent
 PACKAGES = ROOT / "bench" / "node_modules"
-LIMIT = 120.0
+LIMIT = 300.0
 """Time limit of a program, in seconds."""
 
 

@@ -141,18 +141,18 @@ async def test_lost_frames_at_the_end_are_found_when_the_bus_comes_back(listener
     assert await listener.next_texts(2) == ["a", "b"]
 
 
-async def test_lost_frames_at_the_end_are_found_when_routes_are_renewed(listener: HubUser) -> None:
+async def test_lost_frames_at_the_end_are_found_by_the_periodic_check(listener: HubUser) -> None:
     await listener.receive_message("a")
-    await listener.hub.renew_routes()
+    await listener.hub.check_feeds()
     assert await listener.next_texts(1) == ["a"]
-    await listener.hub.renew_routes()
+    await listener.hub.check_feeds()
     await listener.hears_nothing_more()
 
 
-async def test_a_route_that_cannot_be_renewed_does_not_stop_others(
+async def test_a_user_that_cannot_be_checked_does_not_stop_others(
     listener: HubUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "_ROUTES_AT_ONCE", 1)
+    monkeypatch.setattr(hub, "_USERS_AT_ONCE", 1)
     unlucky = await listener.hub.attach(UserId(f"{listener.user}x"), QueueBudget())
     listener.hub._feeds = dict(reversed(listener.hub._feeds.items()))
     register = listener.hub._register
@@ -165,14 +165,14 @@ async def test_a_route_that_cannot_be_renewed_does_not_stop_others(
     async def fails_too(users: Sequence[UserId], *args: Any) -> Any:
         if unlucky.user in users:
             raise Unreachable("not that one")
-        return await attach_again(users, *args)
+        return await read_positions(users, *args)
 
-    attach_again = listener.store.sessions.attach_again
+    read_positions = listener.store.sessions.read_positions
     monkeypatch.setattr(listener.hub, "_register", fails)
-    monkeypatch.setattr(listener.store.sessions, "attach_again", fails_too)
+    monkeypatch.setattr(listener.store.sessions, "read_positions", fails_too)
     await listener.receive_message("a")
     with pytest.raises(Unreachable):
-        await listener.hub.renew_routes()
+        await listener.hub.check_feeds()
     assert await listener.next_texts(1) == ["a"]
     listener.hub.detach(unlucky)
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 
 import { ask, check, complained, eventually, open, run, send } from "./harness.mjs";
-import { article, box, choose, row, rows, rowThatSays, write } from "./pages.mjs";
+import { article, box, choose, openSession, row, rows, rowThatSays, write } from "./pages.mjs";
 
 let page, left, right;
 
@@ -21,13 +21,13 @@ check("both devices show the same list, pinned ones first", async () => {
 check("reading on the left reads on the right", async () => {
   await send("dave", "alice", "Did you see this?");
   for (const device of [left, right]) await rowThatSays(device, "Dave Dyer", /1 unread/).waitFor();
-  await row(left, "Dave Dyer").click();
+  await openSession(left, "Dave Dyer");
   await article(left, "Did you see this?").waitFor();
   await saysNot(right, "Dave Dyer", /unread/);
 });
 
 check("a message sent on the left appears on the right as one's own", async () => {
-  await row(right, "Dave Dyer").click();
+  await openSession(right, "Dave Dyer");
   await write(left, "Yes, just now");
   await article(right, "Yes, just now").waitFor();
   assert.ok(await article(right, "Yes, just now").getAttribute("data-status"));
@@ -39,7 +39,7 @@ check("messages received while the conversation is open stay read on both", asyn
     await article(device, "And this?").waitFor();
     await saysNot(device, "Dave Dyer", /unread/);
   }
-  for (const device of [left, right]) await row(device, "Carol Cook").click();
+  for (const device of [left, right]) await openSession(device, "Carol Cook");
 });
 
 check("pinning on the left pins on the right, above all unpinned sessions", async () => {
@@ -72,9 +72,9 @@ check("muting on the left mutes on the right and leaves the total", async () => 
 check("marking as unread on the right shows a dot on the left until it is opened", async () => {
   await choose(right, "Dave Dyer", "Mark as unread");
   await rowThatSays(left, "Dave Dyer", /marked as unread/).waitFor();
-  await row(left, "Dave Dyer").click();
+  await openSession(left, "Dave Dyer");
   await saysNot(right, "Dave Dyer", /unread/);
-  await row(left, "Carol Cook").click();
+  await openSession(left, "Carol Cook");
 });
 
 check("a folder made on the left appears on the right with its sessions", async () => {
@@ -91,7 +91,7 @@ check("a folder made on the left appears on the right with its sessions", async 
 });
 
 check("deleting on the left removes on the right, and the next message brings it back", async () => {
-  await row(left, "Dave Dyer").click();
+  await openSession(left, "Dave Dyer");
   await choose(left, "Erin Archer", "Delete");
   for (const device of [left, right]) await eventually(async () => assert.equal(await row(device, "Erin Archer").count(), 0));
   await send("erin", "alice", "Still there?");
@@ -99,7 +99,7 @@ check("deleting on the left removes on the right, and the next message brings it
 });
 
 check("a nested list opens and leads back", async () => {
-  await row(left, "shop").click();
+  await openSession(left, "shop");
   await row(left, "Corner Bakery").waitFor();
   assert.equal(await row(left, "Bob Baker").count(), 0);
   await left.getByRole("link", { name: "Back to all sessions" }).click();
@@ -108,8 +108,8 @@ check("a nested list opens and leads back", async () => {
 
 check("each device may belong to another person", async () => {
   await page.getByRole("region", { name: "Right device" }).getByRole("combobox").selectOption({ label: "Dave Dyer" });
-  await row(right, "Alice Archer").click();
-  await row(left, "Dave Dyer").click();
+  await openSession(right, "Alice Archer");
+  await openSession(left, "Dave Dyer");
   await box(right).pressSequentially("Hm");
   await left.getByRole("main").getByText("Dave is typing…").waitFor();
 });

@@ -11,6 +11,15 @@ export const rows = (page) => list(page).getByRole("link").evaluateAll((links) =
 /** The row whose name contains this as well. */
 export const rowThatSays = (page, title, said) => row(page, title).and(page.getByRole("link", { name: said }));
 
+/**
+ * Opens a session's conversation, or its list. Returns when it is displayed: for a moment after a click, the page still shows the
+ * previous one. A click is never repeated here, because a lost click would be an error of the demo.
+ */
+export async function openSession(page, title) {
+  await row(page, title).click();
+  await page.getByRole("heading", { name: title, exact: true }).waitFor();
+}
+
 export const log = (page) => page.getByRole("log", { name: "Messages" });
 export const article = (page, text) => log(page).getByRole("article").filter({ hasText: text });
 export const status = (page, text) => article(page, text).getAttribute("data-status");

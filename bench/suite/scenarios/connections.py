@@ -7,61 +7,56 @@ import asyncio
 from bench.memory import memory
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import MESSAGE_EVENTS
-from bench.suite.stage import Contestant, Stage
+from bench.suite.stage import Contestant, CostSample, Stage
 from bench.suite.turns import say
 
+_GROWS_WITH = "connections"
+
 TOPICS = (
+    Topic("opening-rest", "Opening a connection with its subscription, at rest", note="one at a time"),
+    Topic("opening", "Opening a connection with its subscription", _GROWS_WITH, "each of another user; 20 at a time"),
     Topic(
-        "opening", "Opening a connection with its subscription", note="2,000 connections of 2,000 users, 20 at a time"
+        "idle", "An idle connection with its subscription", _GROWS_WITH, "CPU: per connection and second, with pings"
     ),
-    Topic("idle", "An idle connection with its subscription", note="CPU: per connection and second, pings included"),
 )
 
 _AT_ONCE = 20
-_WARM_UP = 20
+_WARM_UP, _LONE = 20, 60
 _SETTLE_SECONDS = 3.0
 
 
 def _users(count: int) -> list[str]:
-    return [f"c{number:05}" for number in range(count)]
+    return [f"c{number:05}" for number in range(count + _WARM_UP + _LONE)]
 
 
 def people(stage: Stage) -> list[str]:
-    return _users(stage.profile.connections + _WARM_UP)
+    return _users(max(stage.profile.connections))
 
 
 async def run(stage: Stage) -> list[Figures]:
     found: list[Figures] = []
-    for contestant in stage:
-        found += await _run_one(stage, contestant)
+    for size in stage.profile.connections:
+        for contestant in stage:
+            found += await _run_one(stage, contestant, size)
     return found
 
 
-async def _run_one(stage: Stage, contestant: Contestant) -> list[Figures]:
-    count, load = stage.profile.connections, stage.load
-    users = _users(count + _WARM_UP)
-    await _listen(stage, contestant, "first", users[count:])
-    await load.ask("close", name="first")
-    await asyncio.sleep(_SETTLE_SECONDS)
+async def _run_one(stage: Stage, contestant: Contestant, count: int) -> list[Figures]:
+    users = _users(count)
+    warm_up, lone, users = users[:_WARM_UP], users[_WARM_UP : _WARM_UP + _LONE], users[_WARM_UP + _LONE :]
+    await _listen(stage, contestant, warm_up, _AT_ONCE)
+    await _close(stage, contestant)
+    alone = _opening("opening-rest", contestant, None, *await _listen(stage, contestant, lone, 1))
+    await _close(stage, contestant)
     base, redis_base = memory(contestant.server.pid), _redis_memory(stage)
-    name = f"{contestant.name} connections"
-    answer, spent = await stage.spent(contestant, lambda: _listen(stage, contestant, name, users[:count]))
-    opening = Figures(
-        "opening",
-        contestant.name,
-        rate=count / answer["elapsed"],
-        p50=answer["p50"],
-        p95=answer["p95"],
-        p99=answer["p99"],
-        cpu={process: used / count for process, used in spent.cpu.items()},
-        count=count,
-    )
+    opening = _opening("opening", contestant, count, *await _listen(stage, contestant, users, _AT_ONCE))
     await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)
     now = memory(contestant.server.pid)
     _, rest = await stage.spent(contestant, lambda: asyncio.sleep(stage.profile.rest_seconds))
     idle = Figures(
         "idle",
         contestant.name,
+        count,
         cpu={process: used / rest.elapsed / count for process, used in rest.cpu.items()},
         count=count,
         more={
@@ -69,26 +64,46 @@ async def _run_one(stage: Stage, contestant: Contestant) -> list[Figures]:
             "redis_bytes": (_redis_memory(stage) - redis_base) / count,
         },
     )
-    await load.ask("close", name=name)
-    await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)
-    say(opening)
+    await _close(stage, contestant)
     say(idle)
     kibibytes = {process: size / 1024 for process, size in idle.more.items()}
     print(f"  {contestant.name}: {', '.join(f'{name} {value:.1f} KiB' for name, value in kibibytes.items())}")
-    return [opening, idle]
+    return [alone, opening, idle]
 
 
-async def _listen(stage: Stage, contestant: Contestant, name: str, users: list[str]) -> dict[str, float]:
-    tokens = [contestant.token(user) for user in users]
-    answer: dict[str, float] = await stage.load.ask(
-        "listen",
-        name=name,
-        port=contestant.server.port,
-        tokens=tokens,
-        subscriptions=[MESSAGE_EVENTS],
-        in_flight=_AT_ONCE,
+def _opening(
+    scenario: str, contestant: Contestant, size: int | None, answer: dict[str, float], spent: CostSample
+) -> Figures:
+    figures = Figures(
+        scenario,
+        contestant.name,
+        size,
+        rate=answer["count"] / answer["elapsed"],
+        p50=answer["p50"],
+        p95=answer["p95"],
+        p99=answer["p99"],
+        cpu={process: used / answer["count"] for process, used in spent.cpu.items()},
+        count=int(answer["count"]),
     )
-    return answer
+    say(figures)
+    return figures
+
+
+async def _listen(
+    stage: Stage, contestant: Contestant, users: list[str], at_once: int
+) -> tuple[dict[str, float], CostSample]:
+    """Open the connections of users. Return their times and cost."""
+    tokens = [contestant.token(user) for user in users]
+    asked = {"name": contestant.name, "port": contestant.server.port, "tokens": tokens, "in_flight": at_once}
+    return await stage.spent(contestant, lambda: stage.load.ask("listen", **asked, subscriptions=[MESSAGE_EVENTS]))
+
+
+async def _close(stage: Stage, contestant: Contestant) -> None:
+    closed = (await stage.load.ask("report", name=contestant.name))["closed"]
+    if closed:
+        raise RuntimeError(f"{contestant.name} closed connections: {closed}")
+    await stage.load.ask("close", name=contestant.name)
+    await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)
 
 
 def _redis_memory(stage: Stage) -> int:

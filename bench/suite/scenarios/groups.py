@@ -5,16 +5,28 @@ from __future__ import annotations
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import CREATE_GROUP, MESSAGE_EVENTS, SEND
 from bench.suite.request_rates import STAMP_PLACE
-from bench.suite.stage import BASELINE, CONFAB, FLOOR, Contestant, Stage
+from bench.suite.stage import CONFAB, FLOOR, Contestant, Stage
 from bench.suite.turns import Plan, Turns, body
 
 _GROWS_WITH = "members"
+BURST = 20
 
 TOPICS = (
-    Topic("group-online", "One message to a group, all online", _GROWS_WITH, "CPU per delivery; one message at a time"),
+    Topic(
+        "group-rest",
+        "Delivery in a group, all online, at rest",
+        _GROWS_WITH,
+        "CPU per delivery; one message at a time, the next one when all members have it",
+    ),
+    Topic(
+        "group-burst",
+        "Delivery in a group, all online, in a burst",
+        _GROWS_WITH,
+        f"{BURST} messages of one sender, each as soon as the last one is answered",
+    ),
     Topic(
         "group-offline",
-        "The same, no member active lately",
+        "Message to a group, no member active lately",
         _GROWS_WITH,
         "CPU per member; no member's state is in Redis; until all background work is done",
     ),
@@ -27,40 +39,35 @@ TOPICS = (
 )
 
 _SETTLE_SECONDS = 3.0
-_OWNER = "everybodysowner"
 _TEXT = f"A message for all members, a line of about the usual size, {STAMP_PLACE}"
 
 
-def _members(size: int) -> list[str]:
-    """Return all members but the owner. Groups share no members, so that one measurement does not affect the next."""
-    return [f"g{size}x{number:05}" for number in range(size - 1)]
-
-
-def _owner(size: int) -> str:
-    return f"{_OWNER}{size}"
+def members(size: int) -> list[str]:
+    """Return all members, the owner first. Groups share no members: one measurement does not affect the next."""
+    return [f"g{size}x{number:05}" for number in range(size)]
 
 
 def people(stage: Stage) -> list[str]:
-    return [user for size in stage.profile.groups for user in (_owner(size), *_members(size))]
+    return [user for size in stage.profile.groups for user in members(size)]
 
 
 async def run(stage: Stage) -> list[Figures]:
     found: list[Figures] = []
     for size in stage.profile.groups:
-        part = [one for one in stage if one.name != BASELINE or size <= stage.profile.baseline_group]
-        found += await _run_one(stage, size, part)
+        found += await _run_one(stage, size)
     return found
 
 
-async def _run_one(stage: Stage, size: int, contestants: list[Contestant]) -> list[Figures]:
+async def _run_one(stage: Stage, size: int) -> list[Figures]:
     turns = Turns(stage)
-    plans = [await _plan(stage, contestant, size) for contestant in contestants]
+    plans = [await plan_group(stage, contestant, size) for contestant in stage]
     # The floor stores no states, so it makes no difference which members are connected.
     found = await turns.measure("group-offline", plans, size=size, half=False)
     for plan in plans:
-        await _listen(stage, plan, size)
+        await listen(stage, plan, size)
     await stage.learn_idle()
-    found += await turns.measure("group-online", plans, size=size)
+    found += await turns.at_rest("group-rest", plans, size=size)
+    found += await turns.bursts("group-burst", plans, BURST, size=size)
     for plan in plans:
         await stage.load.ask("close", name=plan.listeners)
         plan.listeners = ""
@@ -70,24 +77,26 @@ async def _run_one(stage: Stage, size: int, contestants: list[Contestant]) -> li
     return found + await turns.measure("group-left", lately, size=size, half=False)
 
 
-async def _plan(stage: Stage, contestant: Contestant, size: int) -> Plan:
-    made = {"name": "Everybody", "memberIds": _members(size)}
-    group = await stage.ask(contestant, _owner(size), CREATE_GROUP, input=made)
+async def plan_group(stage: Stage, contestant: Contestant, size: int) -> Plan:
+    """Create a group, and connect its owner, who sends to it."""
+    everybody = members(size)
+    made = {"name": "Everybody", "memberIds": everybody[1:]}
+    group = await stage.ask(contestant, everybody[0], CREATE_GROUP, input=made)
     assert group["memberCount"] == size
-    name = f"{contestant.name} {_owner(size)}"
-    tokens = [contestant.token(_owner(size))]
+    name = f"{contestant.name} sender to {size}"
+    tokens = [contestant.token(everybody[0])]
     await stage.load.ask("connect", name=name, port=contestant.server.port, transport="http", tokens=tokens)
     await stage.wait_until_idle(contestant)
-    given = {"conversationId": group["id"], "content": _TEXT}
+    asked = [body(SEND, input={"conversationId": group["id"], "content": _TEXT})]
     later = contestant.name != FLOOR
-    return Plan(contestant, name, [[body(SEND, input=given)]], 1, per=size, until_calm=later)
+    return Plan(contestant, name, [asked], 1, per=size, until_calm=later, rows=1)
 
 
-async def _listen(stage: Stage, plan: Plan, size: int) -> None:
-    """Connect everybody, the owner too: as many deliveries as members."""
+async def listen(stage: Stage, plan: Plan, size: int) -> None:
+    """Connect everybody, the sender too: as many deliveries as members."""
     contestant = plan.contestant
     plan.listeners, plan.deliveries = f"{contestant.name} members of {size}", size
-    tokens = [contestant.token(user) for user in (_owner(size), *_members(size))]
+    tokens = [contestant.token(user) for user in members(size)]
     port = contestant.server.port
     await stage.load.ask("listen", name=plan.listeners, port=port, tokens=tokens, subscriptions=[MESSAGE_EVENTS])
     await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)

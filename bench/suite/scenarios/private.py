@@ -1,14 +1,25 @@
-"""Private messages among 20 pairs, 20 in flight, each delivered to a connected subscriber."""
+"""Private messages among 20 pairs, each delivered to a connected subscriber: at rest, and 20 in flight."""
 
 from __future__ import annotations
+
+import asyncio
+import statistics
 
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import MESSAGE_EVENTS, SEND
 from bench.suite.request_rates import STAMP_PLACE
 from bench.suite.stage import Contestant, Stage
-from bench.suite.turns import Plan, Turns, body
+from bench.suite.turns import PAUSE_SECONDS, Plan, Turns, body, say
+
+LONE, BARE = "lone", "bare drivers"
 
 TOPICS = (
+    Topic(
+        LONE,
+        "Private message, at rest",
+        note="over HTTP, one message at a time; bare: an insert with majority and journal and two round trips to Redis "
+        "by the drivers, without a server",
+    ),
     Topic(
         "private-http", "Private message, mutation over HTTP", note="20 pairs, 20 in flight, delivered to a subscriber"
     ),
@@ -57,7 +68,8 @@ def bodies() -> list[list[str]]:
 async def run(stage: Stage) -> list[Figures]:
     found: list[Figures] = []
     listeners = {contestant.name: await listen(stage, contestant) for contestant in stage}
-    for topic, transport in zip(TOPICS, ("http", "ws"), strict=True):
+    turns = Turns(stage)
+    for topic, transport in zip(TOPICS[1:], ("http", "ws"), strict=True):
         plans = [
             Plan(
                 contestant,
@@ -65,12 +77,28 @@ async def run(stage: Stage) -> list[Figures]:
                 bodies(),
                 PAIRS,
                 listeners[contestant.name],
+                rows=1,
             )
             for contestant in stage
         ]
-        found += await Turns(stage).measure(topic.key, plans)
+        if transport == "http":
+            found += [*await turns.at_rest(LONE, plans), await _bare(stage)]
+        found += await turns.measure(topic.key, plans)
         for plan in plans:
             await stage.load.ask("disconnect", name=plan.clients)
     for name in listeners.values():
         await stage.load.ask("close", name=name)
     return found
+
+
+async def _bare(stage: Stage) -> Figures:
+    """Measure the waiting time of the bare drivers, from the load process."""
+    databases, times = stage.databases, []
+    for _ in range(stage.profile.lone_rounds * stage.profile.lone):
+        times.append(await stage.load.ask("bare", mongo_url=databases.mongo_url, redis_url=databases.redis_url))
+        await asyncio.sleep(PAUSE_SECONDS)
+    cuts = statistics.quantiles([one["seconds"] for one in times], n=100)
+    insert = statistics.median(one["insert"] for one in times)
+    figures = Figures(LONE, BARE, p50=cuts[49], p95=cuts[94], p99=cuts[98], count=len(times), more={"insert": insert})
+    say(figures)
+    return figures

@@ -17,7 +17,14 @@ from bench.suite.turns import Plan, Turns, body
 _GROWS_WITH = "sessions of the user"
 
 TOPICS = (
-    Topic("sessions", "First page of 50 sessions", _GROWS_WITH, "each with conversation and last message; 6 in flight"),
+    Topic(
+        "sessions-rest",
+        "First page of 50 sessions, at rest",
+        _GROWS_WITH,
+        "groups with their last message; one request at a time",
+    ),
+    Topic("sync-rest", "Incremental synchronisation after 3 changes, at rest", _GROWS_WITH, "one request at a time"),
+    Topic("sessions", "First page of 50 sessions", _GROWS_WITH, "the same; 6 in flight"),
     Topic("sync", "Incremental synchronisation after 3 changes", _GROWS_WITH, "6 in flight"),
     Topic(
         "sessions-cold",
@@ -28,7 +35,7 @@ TOPICS = (
 )
 
 _OWNERS, _CLIENTS = 3, 6
-_CHANGES = 3
+_PAGE, _CHANGES = 50, 3
 
 
 def _owners(size: int) -> list[str]:
@@ -52,7 +59,7 @@ async def run(stage: Stage) -> list[Figures]:
 class _Size:
     """Users with a number of sessions."""
 
-    def __init__(self, stage: Stage, size: int, conversations: dict[str, list[list[str]]]) -> None:
+    def __init__(self, stage: Stage, size: int, conversations: dict[str, list[list[tuple[str, str]]]]) -> None:
         self._stage = stage
         self._size = size
         self._conversations = conversations
@@ -60,21 +67,24 @@ class _Size:
 
     async def run(self) -> list[Figures]:
         stage, size = self._stage, self._size
-        plans = [await self._plan(one, [body(SESSIONS, first=50)] * _OWNERS) for one in stage]
-        found = await self._turns.measure("sessions", plans, size=size)
-        plans = [await self._plan(one, await self._change(one)) for one in stage]
+        plans = [await self._plan(one, [body(SESSIONS, first=_PAGE)] * _OWNERS, rows=_PAGE) for one in stage]
+        found = await self._turns.at_rest("sessions-rest", plans, size=size)
+        found += await self._turns.measure("sessions", plans, size=size)
+        plans = [await self._plan(one, await self._change(one), rows=_CHANGES) for one in stage]
+        found += await self._turns.at_rest("sync-rest", plans, size=size)
         found += await self._turns.measure("sync", plans, size=size)
         found += await self._cold()
         return found
 
-    async def _plan(self, contestant: Contestant, bodies: list[str], clients: int = _CLIENTS) -> Plan:
+    async def _plan(self, contestant: Contestant, bodies: list[str], clients: int = _CLIENTS, *, rows: int) -> Plan:
         """Return a plan with several connections per owner. bodies: by owner."""
         name = f"{contestant.name} owners {self._size}"
         owners = [_owners(self._size)[number % _OWNERS] for number in range(clients)]
         tokens = [contestant.token(user) for user in owners]
         port = contestant.server.port
         await self._stage.load.ask("connect", name=name, port=port, transport="http", tokens=tokens)
-        return Plan(contestant, name, [[bodies[number % _OWNERS]] for number in range(clients)], clients)
+        asked = [[bodies[number % _OWNERS]] for number in range(clients)]
+        return Plan(contestant, name, asked, clients, rows=rows)
 
     async def _change(self, contestant: Contestant) -> list[str]:
         """Send messages to each owner after a cursor. Return the requests for the changes."""
@@ -82,10 +92,9 @@ class _Size:
             return [body(SYNC, since="c")] * _OWNERS
         asked, ask = [], partial(self._stage.ask, contestant)
         for owner, conversations in zip(_owners(self._size), self._conversations[contestant.name], strict=True):
-            since = (await ask(owner, SESSIONS, first=50))["cursor"]
-            for number in range(_CHANGES):
-                given = {"conversationId": conversations[2 * number], "content": "What is new"}
-                await ask(peer_name(number), SEND, input=given)
+            since = (await ask(owner, SESSIONS, first=_PAGE))["cursor"]
+            for conversation, sender in conversations[:_CHANGES]:
+                await ask(sender, SEND, input={"conversationId": conversation, "content": "What is new"})
             await asyncio.sleep(0.1)
             delta = await ask(owner, SYNC, since=since)
             if len(delta["sessions"]) != _CHANGES:
@@ -97,11 +106,11 @@ class _Size:
         plans: list[tuple[Plan, Callable[[], Awaitable[object]]]] = []
         for contestant in self._stage:
             if contestant.name != FLOOR:
-                plan = await self._plan(contestant, [body(SESSIONS, first=50)] * _OWNERS, _OWNERS)
+                plan = await self._plan(contestant, [body(SESSIONS, first=_PAGE)] * _OWNERS, _OWNERS, rows=_PAGE)
                 plan.in_flight = 1
                 forgets = contestant.name == CONFAB
                 plans.append((plan, partial(self._forget) if forgets else partial(asyncio.sleep, 0)))
-        return await self._turns.alone("sessions-cold", plans, size=self._size)
+        return await self._turns.once_cold("sessions-cold", plans, size=self._size)
 
     async def _forget(self) -> None:
         await asyncio.to_thread(forget, self._stage, _owners(self._size))

@@ -43,28 +43,6 @@ local function fill_gap(record, seq)
   return found
 end
 
--- Notes an unread mention. A message that is applied after the state was loaded may be known from the load.
-local function add_mention(record, seq)
-  local mentions = record[MENTIONS] or {}
-  for _, known in ipairs(mentions) do
-    if known == seq then return end
-  end
-  mentions[#mentions + 1] = seq
-  if #mentions > MAX_UNREAD_MENTIONS then table.remove(mentions, 1) end
-  record[MENTIONS] = mentions
-end
-
-local function read_up_to(record, seq, n)
-  record[ACKNOWLEDGED_SEQ] = math.max(record[ACKNOWLEDGED_SEQ], seq)
-  record[READ_N] = math.max(record[READ_N], n)
-  record[RECEIVED_SEQ] = math.max(record[RECEIVED_SEQ], seq)
-  local unread = {}
-  for _, mention in ipairs(record[MENTIONS] or {}) do
-    if mention > record[ACKNOWLEDGED_SEQ] then unread[#unread + 1] = mention end
-  end
-  record[MENTIONS] = unread
-end
-
 -- A committed message, "<conversation> <seq> <n> <countable: 1 or 0> <at, ms> <log entry>".
 -- is_own: the user wrote it and it is countable. mentions_user: it mentions the user and is countable.
 local function message(text, is_own, mentions_user)
@@ -88,9 +66,8 @@ local function message(text, is_own, mentions_user)
   end
   -- Too many gaps to keep. Load the state again, which subscribers notice, instead of losing a message silently.
   if record[GAPS] and #record[GAPS] > 2 * MAX_GAPS then return UNKNOWN end
-  receive(conversation, record, seq, n, countable == 1 and at or 0, not is_own)
-  if mentions_user and seq > record[ACKNOWLEDGED_SEQ] then add_mention(record, seq) end
-  if is_own then read_up_to(record, seq, n) end
+  local written_ms, others_seq, own_seq = countable == 1 and at or 0, is_own and 0 or seq, is_own and seq or 0
+  receive(conversation, record, seq, n, written_ms, others_seq, own_seq, n, mentions_user and int(seq) or '')
   local move = { conversation = conversation, record = record, old = before, is_new = is_new }
   return { moves = { move }, at = at, entry = entry, old = old }
 end

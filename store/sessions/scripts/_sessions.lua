@@ -287,17 +287,56 @@ local function store_event(moves, at, entry)
   return last_tick, previous, changed
 end
 
--- Notes in a record that messages up to one arrived: its seq and n, and the time (ms) of the newest countable one, or 0.
--- of_others: none of them is the user's own.
-local function receive(conversation, record, seq, n, written_ms, of_others)
+-- Notes an unread mention. A message that is applied after the state was loaded may be known from the load.
+local function add_mention(record, seq)
+  local mentions = record[MENTIONS] or {}
+  for _, known in ipairs(mentions) do
+    if known == seq then return end
+  end
+  mentions[#mentions + 1] = seq
+  if #mentions > MAX_UNREAD_MENTIONS then table.remove(mentions, 1) end
+  record[MENTIONS] = mentions
+end
+
+local function read_up_to(record, seq, n)
+  record[ACKNOWLEDGED_SEQ] = math.max(record[ACKNOWLEDGED_SEQ], seq)
+  record[READ_N] = math.max(record[READ_N], n)
+  record[RECEIVED_SEQ] = math.max(record[RECEIVED_SEQ], seq)
+  local unread = {}
+  for _, mention in ipairs(record[MENTIONS] or {}) do
+    if mention > record[ACKNOWLEDGED_SEQ] then unread[#unread + 1] = mention end
+  end
+  record[MENTIONS] = unread
+end
+
+-- Notes in a record that messages arrived.
+-- seq, n: of the newest one. written_ms: time of the newest countable one, or 0. others_seq: seq of the newest one of
+-- others, or 0. own_seq, own_n: seq and n of the user's own newest one; 0: none. mentions: seqs of those that mention the
+-- user, separated by spaces.
+local function receive(conversation, record, seq, n, written_ms, others_seq, own_seq, own_n, mentions)
   record[WRITE_SEQ] = math.max(record[WRITE_SEQ], seq)
   record[N] = math.max(record[N], n)
   record[WRITE_TS] = math.max(record[WRITE_TS], written_ms)
-  if of_others and is_private(conversation) then
+  if others_seq > 0 and is_private(conversation) then
     -- The writer has read their own message.
-    record[PEER_READ_SEQ] = math.max(record[PEER_READ_SEQ] or 0, seq)
-    record[PEER_DELIVERED_SEQ] = math.max(record[PEER_DELIVERED_SEQ] or 0, seq)
+    record[PEER_READ_SEQ] = math.max(record[PEER_READ_SEQ] or 0, others_seq)
+    record[PEER_DELIVERED_SEQ] = math.max(record[PEER_DELIVERED_SEQ] or 0, others_seq)
   end
+  for mention in string.gmatch(mentions, '%d+') do
+    if tonumber(mention) > record[ACKNOWLEDGED_SEQ] then add_mention(record, tonumber(mention)) end
+  end
+  if own_seq > 0 then read_up_to(record, own_seq, own_n) end
+end
+
+-- Notes in a record the messages that wait for it. text: of the field w:<conversation> (_append.lua).
+-- Returns the session's tick, or nil if the text is damaged.
+local function receive_waiting(conversation, record, text)
+  local seq, n, written_ms, tick, _, others_seq, own_seq, own_n, mentions = string.match(text, WAITING_PATTERN)
+  if not seq then return nil end
+  receive(
+    conversation, record, tonumber(seq), tonumber(n), tonumber(written_ms), tonumber(others_seq), tonumber(own_seq),
+    tonumber(own_n), mentions)
+  return tonumber(tick)
 end
 
 -- Applies the waiting messages (_append.lua) to their sessions. Their events are in the log already, with their ticks.
@@ -314,16 +353,16 @@ local function fold()
   if #names ~= state.waiting then return false end
   local records = redis.call('HMGET', SESSIONS, unpack(conversations))
   for i, conversation in ipairs(conversations) do
-    local seq, n, written_ms, tick = string.match(texts[i], WAITING_PATTERN)
-    if not (seq and records[i]) then return false end
+    if not records[i] then return false end
     local record = cjson.decode(records[i])
     local old = contribution(conversation, record)
-    receive(conversation, record, tonumber(seq), tonumber(n), tonumber(written_ms), true)
-    record[ACTIVE_TS] = tonumber(tick)
+    local tick = receive_waiting(conversation, record, texts[i])
+    if not tick then return false end
+    record[ACTIVE_TS] = tick
     state.folded[conversation] = { record = record, old = old }
     local sub_biz = record[SUB_BIZ]
     if sub_biz then
-      state.gateway_ticks[sub_biz] = math.max(state.gateway_ticks[sub_biz] or 0, record[ACTIVE_TS] + 1)
+      state.gateway_ticks[sub_biz] = math.max(state.gateway_ticks[sub_biz] or 0, tick + 1)
     end
   end
   state.waiting_fields = names

@@ -68,6 +68,13 @@ local function list_routes()
   return servers
 end
 
+-- Adds the routes of the copy to the key, which may have been evicted although its copy was not.
+local function restore_routes()
+  for until_ms, server in string.gmatch(redis.call('HGET', META, 'servers') or '', '(%d+) (%S+)') do
+    redis.call('ZADD', ROUTES, until_ms, server)
+  end
+end
+
 local function copy_routes()
   redis.call('ZREMRANGEBYSCORE', ROUTES, '-inf', '(' .. int(NOW))
   local rows, parts = redis.call('ZRANGE', ROUTES, 0, -1, 'WITHSCORES'), {}

@@ -1,14 +1,11 @@
 -- Registers that a server holds connections of the user.
 -- ARGV: now (ms), server, time until which the registration is valid (ms).
--- Returns {} if the state is not cached (nothing is registered then), else { epoch, clock, end of the next mute or ''
--- }.
+-- Returns {} if the state is not cached (nothing is registered then), else
+-- { epoch, clock, end of the next mute or '' }.
 local server, until_ms = ARGV[2], ARGV[3]
 local epoch = current_epoch('events')
 if not epoch then return {} end
--- The key may have been evicted although its copy was not.
-for known_until_ms, known in string.gmatch(redis.call('HGET', META, 'servers') or '', '(%d+) (%S+)') do
-  redis.call('ZADD', ROUTES, known_until_ms, known)
-end
+restore_routes()
 if redis.call('ZADD', ROUTES, until_ms, server) == 1 then key_created = true end
 copy_routes()
 touch()

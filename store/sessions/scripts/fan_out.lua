@@ -14,16 +14,21 @@ local number_of_changes, first_change = tonumber(ARGV[2]), 3
 local changes, set_names, set_numbers = {}, {}, {}
 local NAMES = string.match(KEYS[1], '^.-{u:')
 
+local MESSAGE_KINDS = { message = true, own = true, mention = true }
+
+-- Returns a change as a table: kind, text; and for messages conversation, seq, n, at (commit timestamp, ms), written_ms
+-- (the same; 0 if the message is not countable), entry, and the numbers as text.
+local function read_change(kind, text)
+  if not MESSAGE_KINDS[kind] then return { kind = kind, text = text } end
+  local conversation, seq, n, countable, at, entry = string.match(text, MESSAGE_PATTERN)
+  return {
+    kind = kind, text = text, conversation = conversation, entry = entry, seq = tonumber(seq), seq_text = seq,
+    n = tonumber(n), n_text = n, at = tonumber(at), at_text = at, written_ms = countable == '1' and tonumber(at) or 0,
+  }
+end
+
 for i = 1, number_of_changes do
-  local kind, text = ARGV[first_change + 2 * i - 2], ARGV[first_change + 2 * i - 1]
-  local change = { kind = kind, text = text }
-  if kind == 'message' then
-    local conversation, seq, n, countable, at, entry = string.match(text, MESSAGE_PATTERN)
-    change.conversation, change.seq, change.n, change.entry = conversation, tonumber(seq), tonumber(n), entry
-    change.at, change.at_text = tonumber(at), at
-    change.written_ms = countable == '1' and change.at or 0
-  end
-  changes[i] = change
+  changes[i] = read_change(ARGV[first_change + 2 * i - 2], ARGV[first_change + 2 * i - 1])
 end
 
 -- Divides a group's changes into runs: consecutive messages of a conversation, which are appended together, and single
@@ -33,12 +38,13 @@ local function list_runs(numbers)
   for number in string.gmatch(numbers, '%d+') do
     local change = changes[tonumber(number)]
     local last = run and run[#run]
-    if last and last.seq and last.conversation == change.conversation and last.seq + 1 == change.seq then
+    if last and last.conversation == change.conversation and change.seq and last.seq + 1 == change.seq then
       run[#run + 1] = change
     else
       run = { change }
       runs[#runs + 1] = run
     end
+    if change.kind == 'own' then run.has_own = true end
   end
   return runs
 end

@@ -212,7 +212,7 @@ async def test_housekeeping_restores_evicted_routes_of_a_listening_device(api: A
     await device.start()
     await evict(api, alice, *STATE_KEYS)
     await api.send(bob, alice)
-    await api.services.app.hub.renew_routes()
+    await api.services.app.hub.check_feeds()
     await device.agrees()
 
 

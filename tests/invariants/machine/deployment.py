@@ -185,7 +185,7 @@ class ClockedDeployment:
             await store.deployment.worker_numbers.lease(store.ids, 0)
         for api in self.apis:
             await api.services.housekeeper.check_redis()
-            await api.services.app.hub.renew_routes()
+            await api.services.app.hub.check_feeds()
 
     def lose(self, share: float = 1, seed: int | None = None, marks: dict[str, str] | None = None) -> list[str]:
         """Delete keys from Redis, and return their names.

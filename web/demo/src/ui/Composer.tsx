@@ -1,4 +1,5 @@
 import { useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
+import { flushSync } from "react-dom";
 
 import { EditMessageDocument, MembersDocument, StartTypingDocument, type MessagePartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
@@ -66,10 +67,11 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
     const caret = box.current!.selectionStart;
     const start = text.lastIndexOf("@", caret - 1);
     const value = `${text.slice(0, start)}@${name} ${text.slice(caret)}`;
-    setText(value);
     drafts.set(conversationId, value);
     setWanted(null);
-    requestAnimationFrame(() => box.current?.setSelectionRange(start + name.length + 2, start + name.length + 2));
+    // At once: the next key may come before the next frame.
+    flushSync(() => setText(value));
+    box.current!.setSelectionRange(start + name.length + 2, start + name.length + 2);
   };
 
   const now = useRef(editing);

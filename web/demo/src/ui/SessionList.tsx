@@ -2,6 +2,7 @@ import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 
 import { SessionsDocument } from "../gql";
 import { SessionRow } from "./SessionRow";
+import { useHeldWhilePressed } from "./useHeldWhilePressed";
 import { useAsked, useWorld } from "./world";
 
 interface Props {
@@ -21,7 +22,7 @@ export function SessionList({ subBiz, categoryId, folders, current, typing }: Pr
   const end = useRef<HTMLLIElement>(null);
   const list = useRef<HTMLUListElement>(null);
 
-  const sessions = data?.sessions.edges.map((edge) => edge.node) ?? [];
+  const [sessions, onPointerDown] = useHeldWhilePressed(data?.sessions.edges.map((edge) => edge.node) ?? []);
   const more = data?.sessions.pageInfo.hasNextPage ? data.sessions.pageInfo.endCursor : null;
   useEffect(() => {
     if (!more || !end.current) return;
@@ -49,7 +50,7 @@ export function SessionList({ subBiz, categoryId, folders, current, typing }: Pr
   }
   if (!sessions.length) return <p className="empty">No conversations yet. Start one!</p>;
   return (
-    <ul ref={list} className="sessions" aria-label="Sessions" onKeyDown={onKeyDown}>
+    <ul ref={list} className="sessions" aria-label="Sessions" onKeyDown={onKeyDown} onPointerDown={onPointerDown}>
       {sessions.map((session) => (
         <SessionRow
           key={session.id}
