@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import record_functions, script_literals
 
-GENERATED: Mapping[str, Callable[[], str]] = {"_record_functions": record_functions}
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "_record_functions": record_functions,
+    "_general_functions": lambda: general_functions(),
+}
 """Functions that generate Lua text, by the name that `_INCLUDES` uses."""
 
 LITERALS: Mapping[str, Mapping[str, str]] = {"conversations": lua_literals(), "sessions": script_literals()}
@@ -27,7 +30,7 @@ They are replaced by their literals when scripts are read: a local variable woul
 
 _FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
-_USER = ("_record_functions", "_user", "_sessions")
+_USER = ("_record_functions", "_user", "_records", "_sessions")
 _CONVERSATION = ("_conversation",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
@@ -35,7 +38,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "apply": (*_USER, "_changes"),
     "attach": _USER,
     "detach": _USER,
-    "fan_out": ("_whole_slot", *_USER, "_append", "_changes"),
+    "fan_out": ("_whole_slot", "_record_functions", "_user", "_records", "_append", "_general_functions"),
     "get_sessions": _USER,
     "list_categories": _USER,
     "list_changed": _USER,
@@ -79,11 +82,27 @@ def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     scripts = {}
     for name, includes in _INCLUDES.items():
         guard = _CLUSTER_GUARD if for_cluster and name not in _MANY_SLOTS else ()
-        source = "".join(_text(part) for part in (*guard, *includes, name))
+        source = "".join(map(_text, guard)) + _nested([_text(part) for part in (*includes, name)])
         if name in _MANY_SLOTS:
             source = _MANY_SLOTS_HEADER + source
         scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())
     return scripts
+
+
+def general_functions() -> str:
+    """Return a Lua function that creates the general code for changes, and returns its function `apply_all`."""
+    body = _nested([_text("_sessions"), _text("_changes") + "return apply_all\n"])
+    return f"local function general_functions()\n{body}end\n"
+
+
+def _nested(parts: Sequence[str]) -> str:
+    """Return Lua parts that run one after the other, each within a function of its own that sees those before it.
+
+    A script creates its functions at each call. To each variable outside that a function uses, Lua goes through all
+    such variables of the enclosing function, one by one. With all parts in one function that takes most of the time of
+    a short script.
+    """
+    return "return (function()\n".join(parts) + "end)()\n" * (len(parts) - 1)
 
 
 def _text(name: str) -> str:

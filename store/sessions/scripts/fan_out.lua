@@ -13,6 +13,7 @@
 local number_of_changes, first_change = tonumber(ARGV[2]), 3
 local changes, set_names, set_numbers = {}, {}, {}
 local NAMES = string.match(KEYS[1], '^.-{u:')
+local apply_all -- created when it is first needed: most calls only append
 
 local MESSAGE_KINDS = { message = true, own = true, mention = true }
 
@@ -68,6 +69,7 @@ local function apply_runs(runs)
     if not status then
       local flat = {}
       for _, change in ipairs(run) do flat[#flat + 1], flat[#flat + 2] = change.kind, change.text end
+      apply_all = apply_all or general_functions()
       local applied = apply_all(flat, 1)
       status = applied[1] == 'ok' and APPENDED or NOT_CACHED
       if status == APPENDED then
