@@ -1,8 +1,8 @@
 """Reads the Lua scripts of all packages of the store, each with the shared files that it includes.
 
 A script is a file `store/<package>/scripts/<name>.lua`. A file whose name begins with `_` is shared: its text is put
-before the text of each script that includes it. Lua text that is generated from a table in Python is shared in the same
-way: see `GENERATED`.
+before the text of each script that includes it. Lua text that is generated in Python is shared in the same way: see
+`_GENERATED`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,6 @@ from pathlib import Path
 from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import record_functions, script_literals
-
-GENERATED: Mapping[str, Callable[[], str]] = {
-    "_record_functions": record_functions,
-    "_general_functions": lambda: general_functions(),
-}
-"""Functions that generate Lua text, by the name that `_INCLUDES` uses."""
 
 LITERALS: Mapping[str, Mapping[str, str]] = {"conversations": lua_literals(), "sessions": script_literals()}
 """Names that the scripts of a package use for stored field names and other constants.
@@ -89,12 +83,6 @@ def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     return scripts
 
 
-def general_functions() -> str:
-    """Return a Lua function that creates the general code for changes, and returns its function `apply_all`."""
-    body = _nested([_text("_sessions"), _text("_changes") + "return apply_all\n"])
-    return f"local function general_functions()\n{body}end\n"
-
-
 def _nested(parts: Sequence[str]) -> str:
     """Return Lua parts that run one after the other, each within a function of its own that sees those before it.
 
@@ -106,8 +94,8 @@ def _nested(parts: Sequence[str]) -> str:
 
 
 def _text(name: str) -> str:
-    if name in GENERATED:
-        return _with_literals(GENERATED[name](), "sessions")
+    if name in _GENERATED:
+        return _GENERATED[name]()
     path = _FILES[name]
     return _with_literals(path.read_text(), path.parents[1].name)
 
@@ -115,3 +103,16 @@ def _text(name: str) -> str:
 def _with_literals(text: str, package: str) -> str:
     literals = LITERALS.get(package)
     return re.sub(r"\b[A-Z][A-Z_]*\b", lambda word: literals.get(word[0], word[0]), text) if literals else text
+
+
+def _general_functions() -> str:
+    """Return a Lua function that creates the general code for changes, and returns its function `apply_all`."""
+    body = _nested([_text("_sessions"), _text("_changes") + "return apply_all\n"])
+    return f"local function general_functions()\n{body}end\n"
+
+
+_GENERATED: Mapping[str, Callable[[], str]] = {
+    "_record_functions": lambda: _with_literals(record_functions(), "sessions"),
+    "_general_functions": _general_functions,
+}
+"""Functions that generate Lua text, by the name that `_INCLUDES` uses."""

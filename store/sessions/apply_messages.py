@@ -27,11 +27,11 @@ Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 """Makes calls in one round trip: `Cache.run` or `Cache.run_in_background`."""
 
 _COST_PER_CALL = 200
-"""What one call may cost, in messages that are appended: Redis executes nothing else for 2 to 3 ms."""
+"""Largest cost of one call, in appended messages. Redis executes nothing else meanwhile: 2 to 3 ms."""
 
 _COST = {"message": 1, "mention": 1, "own": 2}
 _LARGEST_COST = 4
-"""What a change costs that is not appended."""
+"""Cost of a change that is not appended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +121,11 @@ class FanoutCalls:
     def add_message(self, delta: MessageDelta) -> FanoutResult:
         """Add a message. Returns its effect, which is filled in by `run`."""
         result, text = FanoutResult(), delta.text
-        relations = delta.relations
-        for kind in ("own", "mention"):
-            users = [user for user in delta.users if relations.get(user) == kind] if relations else []
-            if users:
-                self._add(_Change(kind, text, delta.conversation, delta.at_ms, result), users)
-        others = [user for user in delta.users if user not in relations] if relations else delta.users
-        if others:
-            self._add(_Change("message", text, delta.conversation, delta.at_ms, result), others)
+        by_kind: dict[str, list[UserId]] = {}
+        for user in delta.users:
+            by_kind.setdefault(delta.relations.get(user, "message"), []).append(user)
+        for kind, users in by_kind.items():
+            self._add(_Change(kind, text, delta.conversation, delta.at_ms, result), users)
         return result
 
     async def run(self, run: Run, first: Sequence[Call] = ()) -> list[Any]:
@@ -194,7 +191,7 @@ class FanoutCalls:
             for i in range(0, len(users), step):
                 yield numbers, users[i : i + step]
             return
-        step = _COST_PER_CALL // _LARGEST_COST
+        step = _COST_PER_CALL // max([self._changes[number].cost for number in numbers])
         for user in users:
             for i in range(0, len(numbers), step):
                 yield numbers[i : i + step], [user]

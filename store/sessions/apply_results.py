@@ -82,7 +82,12 @@ def parse_outcome(user: UserId, epoch: str, servers: Sequence[str], outcome: Seq
 
 
 def parse_own_message(
-    user: UserId, conversation: ConversationId, epoch: str, servers: Sequence[str], previous: int, outcome: Sequence[Any]
+    user: UserId,
+    conversation: ConversationId,
+    epoch: str,
+    servers: Sequence[str],
+    previous: int,
+    outcome: Sequence[Any],
 ) -> ApplyResult:
     """Return the result of a user's own message that was appended (`_append.lua`)."""
     _, tick, old_read, old_unread, record = outcome

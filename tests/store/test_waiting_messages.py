@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +19,11 @@ from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
 from store.sessions.apply_messages import FanoutCalls, FanoutResult, MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult, parse_result
+from store.sessions.script_constants import MAX_WAITING
+from store.sessions.session_rows import Tick
 from store.store import Store
+from tests.conftest import of_one_redis
+from tests.user_states import load_user
 
 NOW = 1_900_000_000_000
 LATER = NOW + 11
@@ -76,22 +83,9 @@ def _consistent(rec: dict[str, Any], conversation: str) -> dict[str, Any]:
     return record
 
 
-async def _loaded(store: Store, records: dict[str, dict[str, Any]], *, has_listener: bool = False) -> UserId:
+async def _loaded(store: Store, records: Mapping[str, Mapping[str, Any]], *, has_listener: bool = False) -> UserId:
     user = UserId(f"ann{next(_names)}")
-    keys = store.keys.user(user)
-    in_use = {rec["sb"] for rec in records.values() if "sb" in rec}
-    records = records | {
-        f"b_{name}": dict.fromkeys(("s", "n", "r", "rn", "d", "p", "a", "w", "ow"), 0) for name in in_use
-    }
-    parts = [part for conversation, rec in records.items() for part in (conversation, orjson.dumps(rec))]
-    calls = [
-        Call("load_begin", keys, (NOW, "mine", 60_000)),
-        Call("load_part", keys, (NOW, "mine", 60_000, *parts)),
-        Call("load_finish", keys, (NOW, "mine", "epoch", NOW + 10, len(records), *in_use)),
-    ]
-    if has_listener:
-        calls.append(Call("attach", keys, (NOW, "server", NOW + 900_000)))
-    await store.cache.run(calls)
+    await load_user(store.cache, user, records, NOW, server="server" if has_listener else None)
     return user
 
 
@@ -195,8 +189,171 @@ async def _compare(
     assert await _contents(store, waiting) == await _contents(store, other)
 
 
-async def _commands(store: Store) -> dict[str, int]:
-    stats = await store.cache.one(Call("INFO", (), ("commandstats",)))
-    lines = [line for line in stats.decode().splitlines() if line.startswith("cmdstat_")]
-    counts = {line[8 : line.index(":")]: int(line.split("calls=")[1].split(",")[0]) for line in lines}
-    return {name: count for name, count in counts.items() if name not in ("info", "evalsha")}
+async def _two(store: Store, **extra: Any) -> list[UserId]:
+    return [await _loaded(store, {GROUP: PLAIN | extra}, has_listener=has_listener) for has_listener in (True, False)]
+
+
+def _delta(seq: int, users: Sequence[UserId], **relations: MessageRelation) -> MessageDelta:
+    by_user = {UserId(user): relation for user, relation in relations.items()}
+    return MessageDelta(GROUP, seq, seq, True, LATER + seq, str(seq), users, by_user)
+
+
+async def _commands(store: Store) -> Counter[str]:
+    """Return how often Redis executed each command so far."""
+    stats = (await store.cache.one(Call("INFO", (), ("commandstats",)))).decode()
+    return Counter({name: int(calls) for name, calls in re.findall(r"cmdstat_(\w+):calls=(\d+)", stats)})
+
+
+@of_one_redis
+async def test_a_message_takes_three_commands_for_each_member(store: Store) -> None:
+    """Four if no message waits, and for the user's own message. All members share one call."""
+    users = await _two(store)
+    await _fan_out(store, LATER, [_delta(4, users)])
+    await asyncio.gather(*(_read(store, user, GROUP, LATER) for user in users))
+    append = Counter(hmget=2, xadd=2, hset=2)
+    for seqs, extra in (
+        ([5], Counter(hget=2)),
+        ([6], Counter()),
+        ([7, 8], Counter(xadd=2)),
+        ([9], Counter(hget=1)),
+    ):
+        deltas = [_delta(seq, users, **({users[0]: "own"} if seq == 9 else {})) for seq in seqs]
+        before = await _commands(store)
+        await _fan_out(store, LATER, deltas)
+        assert await _commands(store) - before == append + extra + Counter(evalsha=1, info=1)
+
+
+async def test_the_answer_for_a_message_has_what_is_published_and_stored(store: Store) -> None:
+    with_listener, silent = await _two(store)
+    (result,) = await _fan_out(store, LATER, [_delta(4, [with_listener, silent])])
+    assert result == FanoutResult({"server": [(with_listener, "epoch", LATER + 4, NOW + 10)]})
+    # The next one is as old as the last one: it takes a tick of its own, which MongoDB has to store.
+    late = MessageDelta(GROUP, 5, 5, True, LATER, "5", [silent, with_listener], {})
+    (result,) = await _fan_out(store, LATER, [late])
+    assert result.recipients == {"server": [(with_listener, "epoch", LATER + 5, LATER + 4)]}
+    assert result.ticks == [Tick(silent, GROUP, LATER + 5), Tick(with_listener, GROUP, LATER + 5)]
+
+
+async def test_messages_applied_together_keep_their_order_in_the_events(store: Store) -> None:
+    """The recipients: one who wrote one of the messages, one who missed one, and one who has received one already."""
+    users = [await _loaded(store, {GROUP: PLAIN}, has_listener=has_listener) for has_listener in (True,) * 4 + (False,)]
+    plain, writer, late, ahead, silent = users
+    await _fan_out(store, LATER, [_delta(4, [ahead])])
+    deltas = [_delta(4, [plain, writer, ahead, silent]), _delta(5, users, **{writer: "own"}), _delta(6, users)]
+    four, five, six = await _fan_out(store, LATER, deltas)
+    ticks = {4: LATER + 4, 5: LATER + 5, 6: LATER + 6}
+
+    def ticks_of(result: FanoutResult) -> dict[UserId, tuple[int, int]]:
+        places = {user: (tick, previous) for user, _, tick, previous in result.recipients.get("server", ())}
+        return places | {user: (o.tick, o.previous) for user, o in result.others if o.changed}
+
+    assert ticks_of(four) == dict.fromkeys((plain, writer), (ticks[4], NOW + 10))
+    assert ticks_of(five) == dict.fromkeys((plain, writer, ahead), (ticks[5], ticks[4])) | {late: (ticks[5], NOW + 10)}
+    assert ticks_of(six) == dict.fromkeys((plain, writer, late, ahead), (ticks[6], ticks[5]))
+    for user in users:
+        log = await store.sessions.read_log(user, "epoch", NOW + 10, 10)
+        assert [text for _, _, text in log or ()] == ([b"4"] if user != late else []) + [b"5", b"6"]
+        session = await store.sessions.find(user, GROUP)
+        assert session is not None
+        assert (session.write_seq, session.unread_count) == (6, 1 if user == writer else 5)
+
+
+async def test_reading_events_leaves_messages_waiting(store: Store) -> None:
+    user, _ = await _two(store)
+    await _fan_out(store, LATER, [_delta(4, [user])])
+    clock = await store.sessions.attach(user, "server", NOW + 90_000)
+    assert clock[1] == LATER + 4
+    assert await store.sessions.read_log(user, "epoch", NOW + 10, 10) == [(LATER + 4, NOW + 10, b"4")]
+    assert await store.cache.one(Call("HGET", store.keys.user(user), ("waiting",))) == b"1"
+    session = await store.sessions.find(user, GROUP)
+    assert session is not None and (session.write_seq, session.active_ts) == (4, LATER + 4)
+    assert await store.cache.one(Call("HGET", store.keys.user(user), ("waiting",))) == b"0"
+
+
+async def test_messages_of_many_conversations_are_folded_by_the_message_after_the_last(store: Store) -> None:
+    names = [ConversationId(f"g_{number}") for number in range(MAX_WAITING + 1)]
+    user = await _loaded(store, dict.fromkeys(names, PLAIN), has_listener=True)
+    deltas = [MessageDelta(name, 4, 4, True, LATER + i, name, [user], {}) for i, name in enumerate(names)]
+    results = await _fan_out(store, LATER, deltas)
+    assert [result.recipients["server"][0][2] for result in results[:-1]] == [LATER + i for i in range(MAX_WAITING)]
+    (last,) = results[-1].others
+    assert last[1].changed and last[1].previous == LATER + MAX_WAITING - 1
+    meta = await store.cache.one(Call("HGETALL", store.keys.user(user)))
+    assert not [name for name in meta[::2] if name.startswith(b"w:")]
+    page = await store.sessions.list_page(user, "m", 300, None)
+    assert [session.conversation for session in page.sessions] == names[::-1]
+    assert page.total_unread == 3 * len(names)
+
+
+@pytest.mark.parametrize("evicted", ["meta", "sessions", "index", "list", "log", "one waiting message"])
+async def test_a_state_that_lost_a_part_while_messages_waited_is_loaded_again(store: Store, evicted: str) -> None:
+    """The log alone is not needed: subscribers that miss an event in it start over."""
+    user, _ = await _two(store)
+    await _fan_out(store, LATER, [_delta(4, [user])])
+    if evicted == "one waiting message":
+        await store.cache.one(Call("HDEL", store.keys.user(user), (f"w:{GROUP}",)))
+    else:
+        await store.cache.one(Call("DEL", (store.keys.of_user(user, evicted),)))
+    found = await _read(store, user, GROUP, LATER)
+    if evicted == "log":
+        assert orjson.loads(found[3])["s"] == 4
+        assert await store.sessions.read_log(user, "epoch", NOW + 10, 10) is None
+        await _fan_out(store, LATER, [_delta(5, [user])])
+        assert await store.sessions.read_log(user, "epoch", LATER + 4, 10) == [(LATER + 5, LATER + 4, b"5")]
+    else:
+        assert found == []
+
+
+@pytest.mark.parametrize("seq", [4, 6])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ("SET", "meta", "x"),
+        ("SET", "sessions", "x"),
+        ("SET", "log", "x"),
+        ("SET", "list", "x"),
+        ("HSET", "sessions", GROUP, "{"),
+        ("HSET", "sessions", GROUP, '{"s":3,'),
+        ("HSET", "meta", "clock", "x"),
+        ("HSET", "meta", "waiting", "x", f"w:{GROUP}", "x"),
+    ],
+    ids=" ".join,
+)
+async def test_a_damaged_state_is_dropped_and_all_others_are_served(
+    store: Store, damage: tuple[str, ...], seq: int
+) -> None:
+    users = [await _loaded(store, {GROUP: PLAIN}, has_listener=True) for _ in range(3)]
+    command, key, *values = damage
+    name = store.keys.of_user(users[1], key)
+    await store.cache.run([Call("DEL", (name,))] * (command == "SET") + [Call(command, (name,), tuple(values))])
+    relations: dict[str, MessageRelation] = {users[0]: "own", users[2]: "mention"}
+    (result,) = await _fan_out(store, LATER, [_delta(seq, users, **relations)])
+    reached = {recipient[0] for recipient in result.recipients.get("server", ())} | {user for user, _ in result.others}
+    assert {users[0], users[2]} <= reached
+    if users[1] not in reached:
+        keys = [store.keys.of_user(users[1], name) for name in USER_KEYS[:4]]
+        assert await store.cache.one(Call("EXISTS", (keys[0],), tuple(keys[1:]))) == 0
+    for user in (users[0], users[2]):
+        assert orjson.loads((await _read(store, user, GROUP, LATER))[3])["s"] == seq
+
+
+async def test_a_user_who_left_gets_no_later_message(store: Store) -> None:
+    users = await _two(store)
+    leave = orjson.dumps({"c": GROUP, "f": 4, "at": LATER + 5, "e": "left"})
+    await _fan_out(store, LATER, [_delta(4, users)])
+    await store.cache.one(Call("apply", store.keys.user(users[0]), (LATER, "", "leave", leave)))
+    (result,) = await _fan_out(store, LATER, [_delta(5, users)])
+    assert result.recipients == {}
+    assert [(user, outcome.changed) for user, outcome in result.others] == [(users[0], False)]
+    assert [orjson.loads((await _read(store, user, GROUP, LATER))[3])["s"] for user in users] == [4, 5]
+
+
+async def test_a_state_that_only_receives_messages_lives_longer(store: Store) -> None:
+    hour = 3_600_000
+    user = await _loaded(store, {GROUP: PLAIN}, has_listener=True)
+    keys = [store.keys.of_user(user, name) for name in ("meta", "sessions", "index", "list", "log", "routes")]
+    for seq, at, all_of_it in ((4, LATER, False), (5, NOW + hour + 1, True)):
+        await store.cache.run([Call("PEXPIRE", (key,), (hour,)) for key in keys])
+        await _fan_out(store, at, [MessageDelta(GROUP, seq, seq, True, at, "an event", [user], {})])
+        lives = await store.cache.run([Call("PTTL", (key,)) for key in keys])
+        assert all(life > hour for life in lives) is all_of_it

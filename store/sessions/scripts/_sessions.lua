@@ -310,8 +310,8 @@ end
 
 -- Brings the cached state up to date: applies waiting messages and ends all mutes that are due. Every script on the
 -- state calls it first.
--- purpose: nil; 'events': the script reads nothing of sessions, so messages may go on waiting; 'change': the script calls
--- store_event or store_folded, so nothing is written twice.
+-- purpose: nil; 'events': the script reads nothing of sessions, so messages may go on waiting; 'change': the script
+-- calls store_event or store_folded, so nothing is written twice.
 -- Returns the epoch of the cached state, or nil if the state is not cached.
 local function current_epoch(purpose)
   local epoch = check_state()
