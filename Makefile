@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PORT ?=
 DATA_DIR ?= .data
 BENCH ?=
+PEERS ?=
 FUZZ ?=
 CHAOS ?=
 TEST_PROCESSES ?= 2
@@ -71,7 +72,7 @@ audit: $(BIN)/python
 	@if [ -e bench/package-lock.json ]; then cd bench && npm audit; fi
 
 bench: $(VENV)/installed-dev
-	$(BIN)/python -m bench $(BENCH)
+	$(BIN)/python -m bench $(if $(PEERS),--peers) $(BENCH)
 
 budgets: $(VENV)/installed-dev
 	$(BIN)/python -m bench.budgets

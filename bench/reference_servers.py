@@ -18,8 +18,7 @@ _OPTIONS = {
     "--http": "httptools",
     "--ws": "websockets-sansio",
     "--ws-per-message-deflate": "false",
-    # Confab sends pings in the subprotocol.
-    "--ws-ping-interval": "3600",
+    "--ws-ping-interval": "25",
     "--backlog": "4096",
     "--log-level": "warning",
     "--timeout-graceful-shutdown": "1",

@@ -57,6 +57,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "take_typing_window": (),
     # store/messages, store/users
     "claim_key": (),
+    "list_waiting": (),
     "release_key": (),
     "count_rate": (),
 }

@@ -19,6 +19,7 @@ from bench.suite.queries import ALL, MESSAGE_EVENTS
 from bench.suite.report import read_results, table_of, write_results
 from bench.suite.request_rates import Asker, RequestStats, opened
 from bench.suite.run import Result
+from bench.suite.turns import check_same_answers
 from schema.root import SCHEMA
 
 
@@ -37,6 +38,15 @@ def test_confab_and_the_baseline_accept_the_same_requests(name: str) -> None:
     document = parse({**ALL, "MESSAGE_EVENTS": MESSAGE_EVENTS}[name])
     for schema in (SCHEMA, baseline_schema):
         assert validate(schema._schema, document) == []
+
+
+def test_answers_with_other_fields_or_rows_stop_a_run() -> None:
+    rows = {"edges": [{"seq": 1, "text": "a"}, {"seq": 2, "text": "b"}]}
+    same = {"edges": [{"seq": 3, "text": None}, {"seq": 4, "text": "d"}]}
+    check_same_answers("list", {"one": json.dumps(rows), "other": json.dumps(same)})
+    for differing in ({"edges": rows["edges"][:1]}, {"edges": [{"seq": 1}, {"seq": 2}]}):
+        with pytest.raises(RuntimeError, match="differently"):
+            check_same_answers("list", {"one": json.dumps(rows), "other": json.dumps(differing)})
 
 
 async def test_a_request_without_a_free_worker_has_waited() -> None:

@@ -16,9 +16,10 @@ markRead; me, sessions, session, syncSessions, totalUnread, messages, conversati
 `bench.baseline.seed` inserts people, sessions, groups and messages in bulk: insert_people, insert_owner (like that
 of bench.session_data), insert_private, insert_group, insert_messages, make_indexes. Users need no registration.
 
-A message takes four calls to MongoDB (the conversation's seq, the message, the sender's profile, one bulk write of
-the session rows: one UpdateMany for all other members, which costs MongoDB half of one UpdateOne each) and one
-pipeline to Redis with a PUBLISH per member. The event contains the sender, so no subscription fetches it.
+A message takes one update of the conversation (its seq and its last message), one insert, one bulk write of the
+session rows, one read of profiles and one of the sender's session, and one pipeline to Redis with a PUBLISH per
+member. The event contains the sender, so no subscription fetches it. A page takes one `find` each for sessions,
+conversations and people; types are made from the rows at once, so that no field of a row is asynchronous.
 
 A message is inserted with majority and journal. The conversation's seq and the session rows are written with w: 1,
 which costs less than Confab's guarantee. Other guarantees of Confab that are missing here: unread counters that

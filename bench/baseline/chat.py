@@ -17,7 +17,6 @@ from bench.baseline.rows import (
     Row,
     group_row,
     message_row,
-    news_of,
     now_ms,
     private_id,
     private_row,
@@ -38,10 +37,12 @@ class ChatError(GraphQLError):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message, and whether it had been sent before."""
+    """A message with its conversation and the people in it, and whether it had been sent before."""
 
     message: Row
-    sender: Row
+    conversation: Row
+    people: dict[str, Row]
+    """The sender, and the other person of a private conversation."""
     replayed: bool
 
 
@@ -72,42 +73,54 @@ class Chat:
             raise ChatError("INVALID_INPUT", "content is 1 to 4000 characters.")
         if key is not None and (earlier := await self._find_sent(sender, key)):
             return earlier
-        conversation = await self._next_seq(sender, to_user, conversation_id)
-        message = message_row(conversation["_id"], conversation["seq"], sender, content, now_ms())
+        message = message_row(conversation_id or private_id(sender, to_user or ""), sender, content, now_ms())
         if key is not None:
             message["idempotencyKey"] = key
+        conversation = await self._append(message, to_user)
+        message["seq"] = conversation["seq"]
         try:
-            _, (profile,) = await asyncio.gather(self._messages.insert_one(message), self.find_users([sender]))
+            _, people = await asyncio.gather(
+                self._messages.insert_one(message), self._find_people(conversation, sender)
+            )
         except DuplicateKeyError:
             if key is not None and (earlier := await self._find_sent(sender, key)):
                 return earlier
             raise
         await self._count(message)
-        event = {"kind": "message", "message": message, "sender": profile}
+        event = {"kind": "message", "message": message, "sender": people[sender]}
         await self.broadcast.publish(conversation["memberIds"], event)
-        return Sent(message, profile, replayed=False)
+        return Sent(message, conversation, people, replayed=False)
 
     async def _find_sent(self, sender: str, key: str) -> Sent | None:
         message = await self._messages.find_one({"senderId": sender, "idempotencyKey": key})
         if message is None:
             return None
-        (profile,) = await self.find_users([sender])
-        return Sent(message, profile, replayed=True)
+        conversation = await self._conversations.find_one({"_id": message["conversationId"]})
+        assert conversation is not None
+        return Sent(message, conversation, await self._find_people(conversation, sender), replayed=True)
 
-    async def _next_seq(self, sender: str, to_user: str | None, conversation_id: str | None) -> Row:
-        """Return the conversation with the message's seq."""
-        name = conversation_id or private_id(sender, to_user or "")
-        member = {"_id": name, "memberIds": sender}
-        one_more = {"$inc": {"seq": 1}}
-        found = await self._conversations.find_one_and_update(member, one_more, return_document=ReturnDocument.AFTER)
+    async def _find_people(self, conversation: Row, sender: str) -> dict[str, Row]:
+        names = conversation["memberIds"] if conversation["type"] == "PRIVATE" else [sender]
+        return dict(zip(names, await self.find_users(names), strict=True))
+
+    async def _append(self, message: Row, to_user: str | None) -> Row:
+        """Give the message the conversation's next seq, and show it as the last one. Return the conversation."""
+        sender = message["senderId"]
+        shown = {"$mergeObjects": [{"$literal": message}, {"seq": "$seq"}]}
+        found = await self._append_to_existing(message["conversationId"], sender, shown)
         if found is None and to_user is not None:
             await self._open_private(sender, to_user)
-            found = await self._conversations.find_one_and_update(
-                member, one_more, return_document=ReturnDocument.AFTER
-            )
+            found = await self._append_to_existing(message["conversationId"], sender, shown)
         if found is None:
             raise ChatError("NOT_FOUND", "There is no such conversation.")
         return found
+
+    async def _append_to_existing(self, name: str, sender: str, shown: Row) -> Row | None:
+        return await self._conversations.find_one_and_update(
+            {"_id": name, "memberIds": sender},
+            [{"$set": {"seq": {"$add": ["$seq", 1]}}}, {"$set": {"lastMessage": shown}}],
+            return_document=ReturnDocument.AFTER,
+        )
 
     async def _open_private(self, one: str, other: str) -> None:
         conversation = private_row(one, other, now_ms())
@@ -121,7 +134,8 @@ class Chat:
     async def _count(self, message: Row) -> None:
         """Apply the message to its members' sessions: unread for all but its sender, who has read everything."""
         # Several messages may arrive in any order: the newest one counts.
-        news, read = news_of(message), {"readSeq": message["seq"], "deliveredSeq": message["seq"]}
+        seq, at = message["seq"], message["createdAt"]
+        news, read = {"writeSeq": seq, "writeTs": at, "activeTs": at}, {"readSeq": seq, "deliveredSeq": seq}
         conversation, sender = message["conversationId"], message["senderId"]
         await self._sessions.bulk_write(
             [
@@ -138,14 +152,15 @@ class Chat:
         self, user: str, conversation_id: str, after: int | None, before: int | None, limit: int, *, newest: bool
     ) -> list[Row] | None:
         """Return the newest or the oldest messages between two seqs, in that order."""
-        member = await self._conversations.find_one({"_id": conversation_id, "memberIds": user}, {"_id": 1})
-        if member is None:
-            return None
         asked: Row = {"conversationId": conversation_id, "seq": {"$gt": after or 0}}
         if before is not None:
             asked["seq"]["$lt"] = before
-        found = self._messages.find(asked).sort("seq", DESCENDING if newest else ASCENDING)
-        return await found.limit(limit).to_list()
+        found = self._messages.find(asked, {"idempotencyKey": 0}).sort("seq", DESCENDING if newest else ASCENDING)
+        member, messages = await asyncio.gather(
+            self._sessions.find_one({"_id": session_id(user, conversation_id)}, {"_id": 1}),
+            found.limit(limit).to_list(),
+        )
+        return None if member is None else messages
 
     # Sessions.
 

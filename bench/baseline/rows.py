@@ -62,15 +62,16 @@ def _conversation(name: str, kind: str, members: Sequence[str], at: int) -> Row:
         "memberIds": list(members),
         "memberCount": len(members),
         "seq": 0,
+        "lastMessage": None,
         "createdAt": at,
     }
 
 
-def message_row(conversation: str, seq: int, sender: str, content: str, at: int) -> Row:
+def message_row(conversation: str, sender: str, content: str, at: int) -> Row:
+    """Return a message without its seq."""
     return {
         "_id": f"m_{ObjectId()}",
         "conversationId": conversation,
-        "seq": seq,
         "senderId": sender,
         "content": content,
         "contentType": "TEXT",
@@ -89,15 +90,6 @@ def session_row(user: str, conversation: str, at: int) -> Row:
         "readSeq": 0,
         "deliveredSeq": 0,
         "unreadCount": 0,
-        "lastMessage": None,
         "writeTs": at,
         "activeTs": at,
     }
-
-
-def news_of(message: Row) -> Row:
-    """Return the update that a new message makes to each of the conversation's sessions, unless it is past it."""
-    at = message["createdAt"]
-    # Documents are compared by their first field first.
-    last = {"seq": message["seq"], **{name: value for name, value in message.items() if name != "idempotencyKey"}}
-    return {"writeSeq": message["seq"], "lastMessage": last, "writeTs": at, "activeTs": at}

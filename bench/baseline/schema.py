@@ -36,6 +36,10 @@ from bench.baseline.types import (
     SyncReason,
     SyncSession,
     User,
+    conversation_of,
+    load_conversations,
+    load_messages,
+    load_sessions,
 )
 
 
@@ -73,7 +77,8 @@ class Query:
     async def sessions(self, info: Info, first: int = 50, after: str | None = None) -> SessionConnection:
         limit, began = _limit(first), now_ms()
         rows = await info.context.chat.list_sessions(info.context.viewer, _position(after), limit + 1)
-        edges = [SessionEdge(node=Session.of(row), cursor=_cursor(row["writeTs"], row["_id"])) for row in rows[:limit]]
+        sessions = await load_sessions(info.context, rows[:limit])
+        edges = [SessionEdge(node=one, cursor=_cursor(one.write_ts, one.id)) for one in sessions]
         return SessionConnection(
             edges=edges, page_info=_page_info(edges, len(rows) > limit, after is not None), cursor=_cursor(began)
         )
@@ -81,7 +86,7 @@ class Query:
     @strawberry.field
     async def session(self, info: Info, conversation_id: strawberry.ID) -> Session | None:
         row = await info.context.sessions.load(session_id(info.context.viewer, conversation_id))
-        return Session.of(row) if row else None
+        return (await load_sessions(info.context, [row]))[0] if row else None
 
     @strawberry.field
     async def sync_sessions(self, info: Info, since: Cursor | None = None, first: int = 100) -> SessionDelta:
@@ -89,7 +94,7 @@ class Query:
         rows = await info.context.chat.list_changed(info.context.viewer, _position(since), limit + 1)
         shown = rows[:limit]
         return SessionDelta(
-            sessions=[Session.of(row) for row in shown],
+            sessions=await load_sessions(info.context, shown),
             cursor=_cursor(shown[-1]["activeTs"], shown[-1]["_id"]) if shown else since or _cursor(began),
             has_more=len(rows) > limit,
         )
@@ -102,7 +107,7 @@ class Query:
     async def conversation(self, info: Info, id: strawberry.ID) -> Conversation | None:
         session = await info.context.sessions.load(session_id(info.context.viewer, id))
         row = await info.context.conversations.load(id) if session else None
-        return Conversation.of(row) if row else None
+        return (await load_conversations(info.context, [row]))[0] if row else None
 
     @strawberry.field
     async def messages(
@@ -127,7 +132,8 @@ class Query:
         if rows is None:
             return None
         shown = rows[:limit][::-1] if newest else rows[:limit]
-        edges = [MessageEdge(node=Message.of(row), cursor=str(row["seq"])) for row in shown]
+        messages = await load_messages(info.context, shown)
+        edges = [MessageEdge(node=one, cursor=str(one.seq)) for one in messages]
         more = len(rows) > limit
         beyond = (before is not None, more) if newest else (more, after is not None)
         return MessageConnection(edges=edges, page_info=_page_info(edges, *beyond))
@@ -149,18 +155,20 @@ class Mutation:
         sent = await info.context.chat.send_message(
             info.context.viewer, input.content, input.to_user_id, input.conversation_id, input.idempotency_key
         )
-        return SendMessagePayload(message=Message.of(sent.message, sent.sender), replayed=sent.replayed)
+        message = Message.of(sent.message, sent.people[sent.message["senderId"]])
+        conversation = conversation_of(sent.conversation, info.context.viewer, sent.people)
+        return SendMessagePayload(message=message, replayed=sent.replayed, conversation=conversation)
 
     @strawberry.mutation
     async def mark_read(self, info: Info, conversation_id: strawberry.ID, up_to_seq: int | None = None) -> Session:
-        return Session.of(await info.context.chat.mark_read(info.context.viewer, conversation_id, up_to_seq))
+        row = await info.context.chat.mark_read(info.context.viewer, conversation_id, up_to_seq)
+        (session,) = await load_sessions(info.context, [row])
+        return session
 
     @strawberry.mutation
     async def create_group(self, info: Info, input: CreateGroupInput) -> Group:
         row = await info.context.chat.create_group(info.context.viewer, input.name, input.member_ids)
-        group = Conversation.of(row)
-        assert isinstance(group, Group)
-        return group
+        return Group.of(row)
 
 
 @strawberry.type
@@ -188,7 +196,7 @@ class Subscription:
                     row = event["session"]
                     yield SyncSession(
                         reason=SyncReason(event["reason"]),
-                        sessions=[Session.of(row)],
+                        sessions=await load_sessions(info.context, [row]),
                         cursor=_cursor(row["activeTs"], row["_id"]),
                     )
 

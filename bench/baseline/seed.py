@@ -18,7 +18,6 @@ from bench.baseline.rows import (
     Row,
     group_row,
     message_row,
-    news_of,
     now_ms,
     private_row,
     session_row,
@@ -73,11 +72,10 @@ def insert_owner(database: Database[Row], user: str, sessions: int, *, groups_on
             members = [user, owner.peers[number // 2]]
             conversation = private_row(user, members[1], at)
         name = conversation["_id"]
-        message = message_row(
-            name, 1, members[1], f"The newest message of {name}, a line of about the usual length.", at
-        )
+        text = f"The newest message of {name}, a line of about the usual length."
+        message = message_row(name, members[1], text, at) | {"seq": 1}
         readers = members if not unread else [members[1]]
-        rows["conversations"].append(conversation | {"seq": 1})
+        rows["conversations"].append(conversation | {"seq": 1, "lastMessage": message})
         rows["messages"].append(message)
         rows["sessions"] += [_told(session_row(member, name, at), message, member in readers) for member in members]
         owner.conversations.append(name)
@@ -117,24 +115,25 @@ def insert_messages(database: Database[Row], conversation: str, count: int) -> N
     messages = [
         message_row(
             conversation,
-            seq,
             members[seq % len(members)],
             f"Message {seq} of those that were stored before, a line of about the usual size.",
             began + seq * _APART_MS,
         )
+        | {"seq": seq}
         for seq in range(1, count + 1)
     ]
     _insert(database, {"messages": messages})
-    database["conversations"].update_one({"_id": conversation}, {"$set": {"seq": count}})
+    database["conversations"].update_one({"_id": conversation}, {"$set": {"seq": count, "lastMessage": messages[-1]}})
     told: Row = _told({}, messages[-1], read=True)
     database["sessions"].update_many({"conversationId": conversation}, {"$set": told})
 
 
 def _told(session: Row, message: Row, read: bool) -> Row:
-    """Return a session with its last message."""
-    read_up_to = message["seq"] if read else 0
-    seqs = {"readSeq": read_up_to, "deliveredSeq": read_up_to, "unreadCount": message["seq"] - read_up_to}
-    return session | news_of(message) | seqs
+    """Return a session after its last message."""
+    seq, at = message["seq"], message["createdAt"]
+    read_up_to = seq if read else 0
+    seqs = {"writeSeq": seq, "readSeq": read_up_to, "deliveredSeq": read_up_to, "unreadCount": seq - read_up_to}
+    return session | seqs | {"writeTs": at, "activeTs": at}
 
 
 def _insert(database: Database[Any], rows: dict[str, list[Row]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -109,15 +111,10 @@ class Message:
     content: str | None
     state: MessageState
     created_at: datetime
-    sender_id: strawberry.Private[str]
-    known_sender: strawberry.Private[Row | None]
-
-    @strawberry.field
-    async def sender(self, info: Info) -> User:
-        return User.of(self.known_sender or await info.context.users.load(self.sender_id))
+    sender: User
 
     @classmethod
-    def of(cls, row: Row, sender: Row | None = None) -> Message:
+    def of(cls, row: Row, sender: Row) -> Message:
         return cls(
             id=row["_id"],
             conversation_id=row["conversationId"],
@@ -126,8 +123,7 @@ class Message:
             content=row["content"],
             state=MessageState(row["state"]),
             created_at=datetime.fromtimestamp(row["createdAt"] / 1000, UTC),
-            sender_id=row["senderId"],
-            known_sender=sender,
+            sender=User.of(sender),
         )
 
 
@@ -135,34 +131,12 @@ class Message:
 class Conversation:
     id: strawberry.ID
     type: ConversationType
-
-    @strawberry.field
-    async def title(self, info: Info) -> str:
-        raise NotImplementedError
-
-    @staticmethod
-    def of(row: Row) -> Conversation:
-        kind = ConversationType(row["type"])
-        if kind is ConversationType.PRIVATE:
-            return PrivateConversation(id=row["_id"], type=kind)
-        return Group(
-            id=row["_id"], type=kind, name=row["name"], member_count=row["memberCount"], owner_id=row["ownerId"]
-        )
+    title: str
 
 
 @strawberry.type
 class PrivateConversation(Conversation):
-    @strawberry.field
-    async def peer(self, info: Info) -> User:
-        return User.of(await info.context.users.load(self.peer_id(info)))
-
-    @strawberry.field
-    async def title(self, info: Info) -> str:
-        return str((await info.context.users.load(self.peer_id(info)))["displayName"])
-
-    def peer_id(self, info: Info) -> str:
-        _, one, other = self.id.split("_")
-        return other if one == info.context.viewer else one
+    peer: User
 
 
 @strawberry.type
@@ -172,18 +146,43 @@ class Group(Conversation):
     owner_id: strawberry.Private[str]
 
     @strawberry.field
-    def title(self) -> str:
-        return self.name
-
-    @strawberry.field
     async def owner(self, info: Info) -> User:
         return User.of(await info.context.users.load(self.owner_id))
+
+    @classmethod
+    def of(cls, row: Row) -> Group:
+        return cls(
+            id=row["_id"],
+            type=ConversationType.GROUP,
+            title=row["name"],
+            name=row["name"],
+            member_count=row["memberCount"],
+            owner_id=row["ownerId"],
+        )
+
+
+def conversation_of(row: Row, viewer: str, people: Mapping[str, Row]) -> Conversation:
+    """Return a conversation. people: the other person of a private one."""
+    peer = _peer_of(row["_id"], viewer)
+    if peer is None:
+        return Group.of(row)
+    person = User.of(people[peer])
+    kind = ConversationType.PRIVATE
+    return PrivateConversation(id=row["_id"], type=kind, title=person.display_name, peer=person)
+
+
+def _peer_of(conversation_id: str, viewer: str) -> str | None:
+    """Return the other person of a private conversation."""
+    if not conversation_id.startswith("p_"):
+        return None
+    _, one, other = conversation_id.split("_")
+    return other if one == viewer else one
 
 
 @strawberry.type
 class Session:
     id: strawberry.ID
-    conversation_id: strawberry.Private[str]
+    conversation: Conversation
     last_message: Message | None
     write_seq: int
     read_seq: int
@@ -195,18 +194,12 @@ class Session:
     mute_status: bool = False
     priority: int = 0
 
-    @strawberry.field
-    async def conversation(self, info: Info) -> Conversation:
-        row = await info.context.conversations.load(self.conversation_id)
-        assert row is not None
-        return Conversation.of(row)
-
     @classmethod
-    def of(cls, row: Row) -> Session:
+    def of(cls, row: Row, conversation: Conversation, last: Message | None) -> Session:
         return cls(
             id=row["_id"],
-            conversation_id=row["conversationId"],
-            last_message=Message.of(row["lastMessage"]) if row["lastMessage"] else None,
+            conversation=conversation,
+            last_message=last,
             write_seq=row["writeSeq"],
             read_seq=row["readSeq"],
             delivered_seq=row["deliveredSeq"],
@@ -214,6 +207,34 @@ class Session:
             write_ts=Timestamp(row["writeTs"]),
             active_ts=Timestamp(row["activeTs"]),
         )
+
+
+async def load_messages(context: Context, rows: Sequence[Row]) -> list[Message]:
+    """Return messages with their senders."""
+    senders = await context.users.load_many([row["senderId"] for row in rows])
+    return [Message.of(row, sender) for row, sender in zip(rows, senders, strict=True)]
+
+
+async def load_conversations(context: Context, rows: Sequence[Row]) -> list[Conversation]:
+    """Return conversations, private ones with the other person."""
+    peers = [peer for row in rows if (peer := _peer_of(row["_id"], context.viewer))]
+    people = dict(zip(peers, await context.users.load_many(peers), strict=True))
+    return [conversation_of(row, context.viewer, people) for row in rows]
+
+
+async def load_sessions(context: Context, rows: Sequence[Row]) -> list[Session]:
+    """Return sessions with their conversations and last messages."""
+    found = await context.conversations.load_many([row["conversationId"] for row in rows])
+    known = [row for row in found if row is not None]
+    with_last = [row["lastMessage"] for row in known if row["lastMessage"]]
+    conversations, messages = await asyncio.gather(
+        load_conversations(context, known), load_messages(context, with_last)
+    )
+    last = {message.conversation_id: message for message in messages}
+    return [
+        Session.of(row, conversation, last.get(conversation.id))
+        for row, conversation in zip(rows, conversations, strict=True)
+    ]
 
 
 @strawberry.type
@@ -279,12 +300,13 @@ class MessageConnection:
 class SendMessagePayload:
     message: Message
     replayed: bool
+    conversation: strawberry.Private[Conversation]
 
     @strawberry.field
     async def session(self, info: Info) -> Session:
         row = await info.context.sessions.load(session_id(info.context.viewer, self.message.conversation_id))
         assert row is not None
-        return Session.of(row)
+        return Session.of(row, self.conversation, self.message)
 
 
 @strawberry.type

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -14,6 +15,8 @@ Taken = Callable[[bytes], None]
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _LOST = b'{"errors": "the connection was lost"}'
+_FRESH_SECONDS = 2.0
+"""No server closes a connection that was used within this time."""
 _OPERATION = re.compile(rb'"id": ?"m(\d+)"')
 
 
@@ -31,26 +34,28 @@ class HttpClient(asyncio.Protocol):
         self._body = 0
         self._taken: Taken | None = None
         self._transport: asyncio.Transport | None = None
+        self._used = -_FRESH_SECONDS
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's class is not a subclass of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
+        self._used = -_FRESH_SECONDS
         self._finish(_LOST)
 
     async def open(self) -> None:
         """Connect if necessary: servers close connections that were idle for some seconds."""
-        if self._transport is None or self._transport.is_closing():
+        if time.monotonic() - self._used > _FRESH_SECONDS:
+            self.close()
             await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", self._port)
 
     def ask(self, body: bytes, taken: Taken) -> None:
         """Post a body."""
         assert self._taken is None
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             raise ConnectionError("the connection was lost")
-        self._taken = taken
+        self._taken, self._used = taken, time.monotonic()
         self._transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
 
     def close(self) -> None:

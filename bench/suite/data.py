@@ -16,7 +16,7 @@ from bench import session_data
 from bench.baseline import seed
 from bench.session_data import Row
 from bench.suite.floor_work import DATABASE as FLOOR_DATABASE
-from bench.suite.stage import BASELINE, CONFAB, FLOOR, Stage, database_of
+from bench.suite.stage import BASELINE, CONFAB, FLOOR, NODE, Stage, database_of
 from store.base.ids import ConversationId, MessageId, UserId, private_id
 from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageKind
@@ -33,7 +33,9 @@ def insert_people(stage: Stage, names: Sequence[str]) -> None:
 
 def insert_people_of(stage: Stage, contestant: str, database: str, names: Sequence[str]) -> None:
     """Insert them in one server's form. The floor stores no people."""
-    insert = {CONFAB: session_data.insert_people, BASELINE: seed.insert_people}.get(contestant)
+    insert = {CONFAB: session_data.insert_people, BASELINE: seed.insert_people, NODE: seed.insert_people}.get(
+        contestant
+    )
     if insert is not None:
         with MongoClient[Row](stage.databases.mongo_url) as mongo:
             insert(mongo[database], list(names))
@@ -46,7 +48,8 @@ def insert_owners(stage: Stage, names: Sequence[str], sessions: int) -> dict[str
     """
     found: dict[str, list[list[tuple[str, str]]]] = {}
     with MongoClient[Row](stage.databases.mongo_url) as mongo:
-        for contestant, insert in ((CONFAB, session_data.insert_owner), (BASELINE, seed.insert_owner)):
+        inserts = {CONFAB: session_data.insert_owner, BASELINE: seed.insert_owner, NODE: seed.insert_owner}
+        for contestant, insert in inserts.items():
             if contestant in stage.names:
                 database = mongo[database_of(contestant)]
                 owners = [insert(database, name, sessions, groups_only=True) for name in names]
@@ -101,8 +104,8 @@ def insert_talks(stage: Stage, pairs: Sequence[tuple[str, str]], messages: int) 
         for one, other in pairs:
             if CONFAB in stage.names:
                 _insert_talk(mongo[database_of(CONFAB)], UserId(one), UserId(other), messages)
-            if BASELINE in stage.names:
-                database: Database[Row] = mongo[database_of(BASELINE)]
+            for contestant in {BASELINE, NODE}.intersection(stage.names):
+                database: Database[Row] = mongo[database_of(contestant)]
                 conversation = seed.insert_private(database, one, other)
                 seed.insert_messages(database, conversation, messages)
                 unread = {"readSeq": 0, "deliveredSeq": 0, "unreadCount": messages}

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from bench.suite import goals
 from bench.suite.plot import draw
+from bench.suite.profiles import GROWTH
 from bench.suite.report import growth_of, markdown, table_of, topics_of
 from bench.suite.run import Result
 from tests.processes import ROOT
 
 PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks.svg"
-_BEGIN, _END = "<!-- results: written by `python -m bench --write-docs` -->", "<!-- end of results -->"
+_MARKS = {
+    False: ("<!-- results: written by `python -m bench --write-docs` -->", "<!-- end of results -->"),
+    True: ("<!-- growth: written by `python -m bench growth --write-docs` -->", "<!-- end of growth -->"),
+}
 
 
 def write_docs(result: Result) -> None:
-    """Replace the results between the page's marks."""
-    before, begin, rest = PAGE.read_text().partition(_BEGIN)
-    _, end, after = rest.partition(_END)
+    """Replace the results of one kind of run between the page's marks. Growth has no picture."""
+    growth = result.profile == GROWTH.name
+    before, begin, rest = PAGE.read_text().partition(_MARKS[growth][0])
+    _, end, after = rest.partition(_MARKS[growth][1])
     if not (begin and end):
         raise ValueError(f"{PAGE} has no place for results")
     PAGE.write_text(f"{before}{begin}\n\n{_results(result)}\n{end}{after}")
-    PICTURE.write_text(draw(result.figures))
+    if not growth:
+        PICTURE.write_text(draw(result.figures))
 
 
 def _results(result: Result) -> str:
     parts = []
-    if comparison := goals.comparison(result.figures):
+    if result.profile != GROWTH.name and (comparison := goals.comparison(result.figures)):
         parts += ["### Comparison", markdown(comparison)]
     for topic, figures in topics_of(result):
         parts.append(f"### {topic.title}")

@@ -57,6 +57,11 @@ class Load:
         self._clients[name] = clients
         return {}
 
+    async def open(self, *, name: str) -> Answer:
+        """Connect the clients whose servers may have closed their connections."""
+        await asyncio.gather(*(client.open() for client in self._clients[name]))
+        return {}
+
     async def drive(
         self,
         *,
@@ -76,7 +81,6 @@ class Load:
 
         rows: of every answer; another number is a failure. A lone request ends with its deliveries to listeners.
         """
-        await asyncio.gather(*(client.open() for client in self._clients[name]))
         askers = [Asker(client, of) for client, of in zip(self._clients[name], bodies, strict=True)]
         asked = RequestStats(rows=rows)
         match how:

@@ -21,6 +21,8 @@ class Profile:
     """Turns with lone requests, and the number of requests in one."""
     groups: tuple[int, ...]
     sessions: tuple[int, ...]
+    owners: int
+    """Users with each number of sessions."""
     connections: tuple[int, ...]
     rest_seconds: float
 
@@ -34,6 +36,7 @@ QUICK = Profile(
     lone=16,
     groups=(200,),
     sessions=(1_000, 7_000),
+    owners=3,
     connections=(1_000,),
     rest_seconds=25.0,
 )
@@ -47,6 +50,21 @@ FULL = Profile(
     lone=30,
     groups=(200, 1_000, 5_000),
     sessions=(50, 1_000, 7_000),
+    owners=3,
     connections=(1_000,),
     rest_seconds=30.0,
+)
+
+GROWTH = Profile(
+    name="growth",
+    rounds=2,
+    seconds=1.0,
+    half_seconds=1.0,
+    lone_rounds=5,
+    lone=8,
+    groups=(20, 200, 1_000, 5_000),
+    sessions=(50, 1_000, 7_000, 50_000),
+    owners=1,
+    connections=(1_000, 10_000),
+    rest_seconds=50.0,
 )

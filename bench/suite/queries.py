@@ -9,12 +9,11 @@ from bench.selections import CREATE_GROUP, MESSAGE_EVENTS
 
 __all__ = ["CREATE_GROUP", "HISTORY", "MESSAGE_EVENTS", "READ", "SEND", "SESSIONS", "SYNC"]
 
-_SENDER = "sender { id displayName avatarUrl }"
+_SENDER = "sender { id displayName }"
 
 _LISTED = (
-    """fragment Listed on Session { id writeSeq readSeq deliveredSeq unreadCount muteStatus priority
-    status activeTs writeTs conversation { id type title }
-    lastMessage { id seq contentType content state createdAt """
+    """fragment Listed on Session { id readSeq unreadCount muteStatus writeTs activeTs
+    conversation { id type title } lastMessage { id seq content createdAt """
     + _SENDER
     + " } }"
 )
@@ -40,7 +39,7 @@ SYNC = (
 
 HISTORY = (
     """query History($id: ID!, $last: Int!) { messages(conversationId: $id, last: $last) {
-    pageInfo { hasPreviousPage startCursor } edges { node { id conversationId seq contentType content state createdAt
+    pageInfo { hasPreviousPage startCursor } edges { node { id seq content state createdAt
     """
     + _SENDER
     + " } } } }"

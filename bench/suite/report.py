@@ -10,6 +10,7 @@ from typing import Any
 from bench.suite import goals
 from bench.suite.figures import PROCESSES, Figures, Topic
 from bench.suite.plot import draw
+from bench.suite.profiles import GROWTH
 from bench.suite.run import Result
 from bench.suite.scenarios import SCENARIOS
 from bench.suite.stage import CONFAB
@@ -58,6 +59,7 @@ _COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("MongoDB", lambda one, _: _micros(one, PROCESSES[1])),
     ("Redis", lambda one, _: _micros(one, PROCESSES[2])),
     ("total", lambda one, _: _micros(one)),
+    ("Redis commands", lambda one, _: f"{one.more['redis_commands']:.1f}" if "redis_commands" in one.more else ""),
     ("Confab = 1", _ratio),
     ("trips", lambda one, _: "" if one.trips is None else f"{one.trips[0]} + {one.trips[1]}"),
     ("bytes", lambda one, _: "" if one.size_bytes is None else f"{one.size_bytes:,.0f}"),
@@ -100,7 +102,7 @@ def print_tables(result: Result) -> None:
         _print(table_of(figures))
         if growth := growth_of(topic, figures):
             print(growth)
-    if comparison := goals.comparison(result.figures):
+    if result.profile != GROWTH.name and (comparison := goals.comparison(result.figures)):
         print(f"\n{markdown(comparison)}")
     print(f"\n{result.profile}: {result.seconds:.0f} s")
 

@@ -16,18 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from redis import Redis
 
 from bench.load_process import LoadProcess
 from bench.meter import cpu_seconds
+from bench.peers import node
 from bench.reference_servers import serve_reference
 from bench.suite.figures import DATABASES, PROCESSES
 from bench.suite.profiles import Profile
 from server.embedded import EmbeddedServers, ports
-from tests.processes import ROOT, ServerProcess, launch_server, serving_processes, token
+from tests.processes import ROOT, ServerProcess, launch_server, serving_processes, token, until_ready
 
 CONFAB, BASELINE, FLOOR = "Confab", "baseline", "floor"
 NODE, EJABBERD = "Node", "ejabberd"
 CONTESTANTS = (CONFAB, BASELINE, FLOOR)
+PEERS = (NODE,)
+"""Take part if they are asked for and installed."""
 
 CALM_SECONDS = 0.1
 """Time of almost no CPU use after which a server counts as calm, in seconds."""
@@ -63,6 +67,8 @@ class CostSample:
 
     cpu: dict[str, float] = field(default_factory=dict)
     elapsed: float = 0.0
+    redis_commands: int = 0
+    """Commands that Redis executed, those of scripts included."""
 
 
 @dataclass
@@ -89,7 +95,6 @@ class Stage:
                 server = await stack.enter_async_context(self._serving(name))
                 self.contestants[name] = Contestant(name, server)
             try:
-                await self.learn_idle()
                 yield
             finally:
                 self.contestants.clear()
@@ -108,16 +113,18 @@ class Stage:
             }
             async with serve_reference("bench.baseline.app:app", log, environment=environment) as server:
                 yield server
+        elif name == NODE:
+            port = ports.pick_free()
+            command = [*node.COMMAND, str(port), databases.mongo_url, database_of(name), databases.redis_url]
+            async with _launched(command, port, log, NODE_ENV="production") as server:
+                await until_ready(server)
+                yield server
         else:
             port = ports.pick_free()
             command = [sys.executable, "-m", "bench.suite.floor_server", str(port)]
-            command += [databases.mongo_url, databases.redis_url]
-            server = launch_server(command, port, log, os.environ | {"PYTHONPATH": str(ROOT)})
-            try:
+            async with _launched([*command, databases.mongo_url, databases.redis_url], port, log) as server:
                 await _until_open(server)
                 yield server
-            finally:
-                await asyncio.to_thread(server.stop)
 
     async def ask(self, contestant: Contestant, user: str, query: str, **variables: Any) -> Any:
         """Return the value of the query's one field, sent from this process: not measured."""
@@ -163,11 +170,17 @@ class Stage:
 
     async def spent(self, contestant: Contestant, act: Callable[[], Awaitable[Any]]) -> tuple[Any, CostSample]:
         """Do something, and return its cost."""
+        commands = await asyncio.to_thread(self._redis_commands)
         before, began = self._cpu(contestant), time.perf_counter()
         result = await act()
         elapsed, now = time.perf_counter() - began, self._cpu(contestant)
+        commands = await asyncio.to_thread(self._redis_commands) - commands
         cpu = {name: max(0.0, now[name] - used - contestant.idle[name] * elapsed) for name, used in before.items()}
-        return result, CostSample(cpu, elapsed)
+        return result, CostSample(cpu, elapsed, commands)
+
+    def _redis_commands(self) -> int:
+        with Redis.from_url(self.databases.redis_url) as redis:
+            return sum(command["calls"] for command in redis.info("commandstats").values())
 
     async def wait_until_idle(self, contestant: Contestant, *, most: float = 30.0) -> None:
         """Wait until all work caused by an operation is done, for at most a number of seconds.
@@ -181,6 +194,16 @@ class Stage:
             elapsed = time.perf_counter() - began
             if sum(self._cpu(contestant).values()) - before < (idle + 0.03) * elapsed:
                 return
+
+
+@asynccontextmanager
+async def _launched(command: list[str], port: int, log: Path, **environment: str) -> AsyncIterator[ServerProcess]:
+    """Run a command that serves a port, for the time of the block."""
+    server = launch_server(command, port, log, os.environ | {"PYTHONPATH": str(ROOT)} | environment)
+    try:
+        yield server
+    finally:
+        await asyncio.to_thread(server.stop)
 
 
 async def _until_open(server: ServerProcess) -> None:

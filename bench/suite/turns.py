@@ -11,10 +11,11 @@ from typing import Any
 
 from bench.suite.figures import PROCESSES, Figures
 from bench.suite.request_rates import quantile
-from bench.suite.stage import CALM_SECONDS, Contestant, CostSample, Stage
+from bench.suite.stage import CALM_SECONDS, FLOOR, NODE, Contestant, CostSample, Stage
 
 _WARM_UP_SECONDS = 0.4
-_LONE_WARM_UP = 5
+_JUST_IN_TIME_SECONDS = 4.0
+"""The warm-up of a server whose code is compiled while it runs."""
 
 PAUSE_SECONDS = 0.02
 """After a lone request. The server and the databases have nothing to do meanwhile."""
@@ -92,10 +93,11 @@ class Turns:
         profile = self._stage.profile
         turns: dict[str, list[Turn]] = {plan.contestant.name: [] for plan in plans}
         for plan in plans:
-            await self.drive(plan, how="lone", count=_LONE_WARM_UP)
+            await self.drive(plan, how="closed", seconds=_warm_up_seconds(plan))
         for _ in range(profile.lone_rounds):
             for plan in plans:
                 turns[plan.contestant.name].append(await self.drive(plan, how="lone", count=profile.lone))
+        check_same_answers(scenario, {name: of[-1].asked["sample"] for name, of in turns.items()})
         found = []
         for plan in plans:
             found.append(lone_figures_of(scenario, plan, turns[plan.contestant.name], size))
@@ -164,9 +166,32 @@ class Turns:
                     asked["elapsed"] = time.perf_counter() - began - CALM_SECONDS
             return asked
 
+        await load.ask("open", name=plan.clients)
         asked, spent = await stage.spent(plan.contestant, act)
         heard = await load.ask("report", name=plan.listeners) if plan.listeners else None
         return Turn(asked, heard, spent)
+
+
+def _warm_up_seconds(plan: Plan) -> float:
+    return _JUST_IN_TIME_SECONDS if plan.contestant.name == NODE else _WARM_UP_SECONDS
+
+
+def check_same_answers(scenario: str, samples: dict[str, str]) -> None:
+    """Raise RuntimeError unless all servers answer with the same fields and rows. The floor only has the same size."""
+    outlines = {name: outline(json.loads(sample)) for name, sample in samples.items() if name != FLOOR}
+    if len({json.dumps(one, sort_keys=True) for one in outlines.values()}) > 1:
+        raise RuntimeError(f"{scenario}: the servers answer differently: {json.dumps(outlines)[:2000]}")
+
+
+def outline(value: Any) -> Any:
+    """Return the fields and the numbers of rows in an answer, without its values."""
+    match value:
+        case dict():
+            return {name: outline(of) for name, of in value.items()}
+        case list():
+            return [outline(of) for of in value]
+        case _:
+            return None
 
 
 def figures_of(
@@ -181,6 +206,7 @@ def figures_of(
 ) -> Figures:
     """Return the medians of turns, and the times of the turn at half the rate. Without times if there was none."""
     heard, times = half.heard, half.asked if timed else {}
+    commands = statistics.median(turn.spent.redis_commands / max(1, turn.asked["count"]) for turn in turns)
     return Figures(
         scenario,
         plan.contestant.name,
@@ -195,6 +221,7 @@ def figures_of(
         cpu={name: statistics.median(turn.cpu[name] for turn in turns) for name in PROCESSES},
         size_bytes=half.asked["size"],
         count=sum(turn.asked["count"] for turn in turns),
+        more={"redis_commands": commands / plan.per},
     )
 
 

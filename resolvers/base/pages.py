@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from resolvers.base.cursors import encode_page
 from resolvers.base.errors import InvalidInput
 
 T = TypeVar("T")
@@ -12,12 +13,17 @@ T = TypeVar("T")
 LARGEST_PAGE = 100
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Edge(Generic[T]):
-    """An item of a list with its cursor."""
+    """An item of a list with its position: the kind of list, and what identifies the position in it."""
 
     node: T
-    cursor: str
+    position: tuple[str, *tuple[str | int, ...]]
+
+    @property
+    def cursor(self) -> str:
+        """The position as a cursor of the API. Encoded on use, because most clients ask for the last one only."""
+        return encode_page(*self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,16 @@ class Page(Generic[T]):
     edges: list[Edge[T]]
     has_next: bool
     has_previous: bool
+
+    @property
+    def start_cursor(self) -> str | None:
+        """The cursor of the first item, if there is one."""
+        return self.edges[0].cursor if self.edges else None
+
+    @property
+    def end_cursor(self) -> str | None:
+        """The cursor of the last item, if there is one."""
+        return self.edges[-1].cursor if self.edges else None
 
 
 def check_page_size(size: int | None, field: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotAMember, NotFound
@@ -13,8 +13,7 @@ from store.conversations.conversation import Head, Member
 from store.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """A conversation that a viewer is or was in, with the ranges they may read. `member`: groups only."""
 
     head: Head
@@ -50,8 +49,11 @@ async def list_readable(
 
 def may_be_in(viewer: UserId, conversation: str) -> bool:
     """Return whether an id names a group, or a private conversation of the viewer."""
-    people = parse_private(conversation)
-    return viewer in people[:2] if people is not None else kind_of(conversation) is ConversationKind.GROUP
+    kind = kind_of(conversation)
+    if kind is ConversationKind.PRIVATE:
+        people = parse_private(conversation)
+        return people is not None and viewer in people[:2]
+    return kind is ConversationKind.GROUP
 
 
 def access_from(head: Head, member: Member | None) -> Access | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.base.cursors import decode_page, encode_page
+from resolvers.base.cursors import decode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.conversations.access import Access, access_conversation
@@ -22,7 +22,7 @@ async def list_groups(app: Confab, viewer: UserId, first: int | None, after: str
     start = _decode_cursor("g", after)
     groups = await app.store.sessions.list_groups(viewer)
     rest = [group for group in groups if start is None or group > start]
-    edges = [Edge(group, encode_page("g", group)) for group in rest[:size]]
+    edges = [Edge(group, ("g", group)) for group in rest[:size]]
     return Page(edges, has_next=len(rest) > size, has_previous=start is not None)
 
 
@@ -34,7 +34,7 @@ async def list_members(app: Confab, access: Access, first: int | None, after: st
         return None
     members = [m for m in await app.store.conversations.list_members(access.head.conversation) if m.is_current]
     rest = [member for member in members if start is None or member.user > start]
-    edges = [Edge(member, encode_page("u", member.user)) for member in rest[:size]]
+    edges = [Edge(member, ("u", member.user)) for member in rest[:size]]
     return Page(edges, has_next=len(rest) > size, has_previous=start is not None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resolvers.base.app import Confab
-from resolvers.base.cursors import decode_page_number, encode_page
+from resolvers.base.cursors import decode_page_number
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.conversations.access import Access, access_conversation
@@ -51,7 +51,7 @@ async def list_messages(
     messages = messages[:size]
     if backwards:
         messages.reverse()
-    edges = [Edge(message, encode_page(_CURSOR, message.seq)) for message in messages]
+    edges = [Edge(message, (_CURSOR, message.seq)) for message in messages]
     if backwards:
         return Page(edges, has_next=before is not None, has_previous=has_more)
     return Page(edges, has_next=has_more, has_previous=after is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.base.cursors import decode_page, encode_page
+from resolvers.base.cursors import decode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import MessageId, UserId, message_id, parse_message_id
@@ -22,7 +22,7 @@ async def list_offline(app: Confab, user: UserId, first: int | None, after: str 
         for session in await app.store.sessions.list_undelivered(user)
     }
     found = await app.store.messages.list_from_others(user, waiting, before, size + 1)
-    edges = [Edge(message, encode_page("o", user, message_id(message.id))) for message in found[:size]]
+    edges = [Edge(message, ("o", user, message_id(message.id))) for message in found[:size]]
     return Page(edges, has_next=len(found) > size, has_previous=after is not None)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from resolvers.base.app import Confab
-from resolvers.base.cursors import decode_page, encode_page
+from resolvers.base.cursors import decode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import UserId
@@ -86,7 +86,7 @@ async def list_receipts(
     found = await app.store.receipts.list_receipts(
         message.conversation, message.seq, message.sender, status=status, after=start, limit=size + 1
     )
-    edges = [Edge(each, encode_page("r", message.conversation, message.seq, each.user)) for each in found[:size]]
+    edges = [Edge(each, ("r", message.conversation, message.seq, each.user)) for each in found[:size]]
     return Page(edges, has_next=len(found) > size, has_previous=after is not None)
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_category, check_sub_biz
-from resolvers.base.cursors import decode_page, decode_sync, encode_page, encode_sync, is_number
+from resolvers.base.cursors import decode_page, decode_sync, encode_sync, is_number
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import ConversationId, UserId, kind_of
+from store.sessions.loaded_state import Snapshot
 from store.sessions.session import Session
-from store.sessions.session_store import Category, Snapshot, list_name
+from store.sessions.session_store import Category, list_name
 from subscriptions.realtime.mailboxes import Position
 
 SYNC_MARGIN_MS = 5 * 60 * 1000
@@ -76,7 +77,7 @@ async def list_sessions(
         start = (int(parts[2]), parts[3])
     snapshot = await app.store.sessions.list_page(user, name, size + 1, start)
     edges = [
-        Edge(session, encode_page("s", user, name, position, session.conversation))
+        Edge(session, ("s", user, name, position, session.conversation))
         for session, position in zip(snapshot.sessions[:size], snapshot.positions, strict=False)
     ]
     page = Page(edges, has_next=len(snapshot.sessions) > size, has_previous=after is not None)

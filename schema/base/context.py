@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -60,6 +61,10 @@ class Context:
         kind = kind_of(conversation)
         assert kind is not None
         return self.conversation_types[kind].load(self, conversation)
+
+    def prefetch_conversations(self, conversations: Iterable[ConversationId]) -> asyncio.Future[None] | None:
+        """Begin to read what `load_conversation` needs: see `BatchLoader.prefetch`."""
+        return self.loaders.conversations.prefetch([c for c in conversations if kind_of(c) is ConversationKind.GROUP])
 
     async def find_conversation(self, conversation: str) -> Any:
         """Return the GraphQL object of a conversation that the viewer is or was in, or None."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
 from functools import cached_property
-
-from strawberry.dataloader import DataLoader
+from typing import Any
 
 from resolvers.base.app import Confab
 from resolvers.conversations.access import Access, access_from, may_be_in
 from resolvers.conversations.visibility import is_visible, list_viewers
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
+from schema.base.batch_loader import BatchLoader
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
 from store.base.ids import ConversationId, UserId
@@ -30,40 +31,49 @@ class Loaders:
         self._app = app
         self._viewer = viewer
 
+    @cached_property
+    def _viewer_id(self) -> UserId:
+        return self._viewer.id
+
     # Loaders are created on first use, because most operations need only one or two of them.
 
     @cached_property
-    def users(self) -> DataLoader[UserId, User]:
+    def users(self) -> BatchLoader[UserId, User]:
         """Users by id; a placeholder for unknown ids."""
-        return DataLoader(self._load_users)
+        return BatchLoader(self._load_users)
 
     @cached_property
-    def conversations(self) -> DataLoader[ConversationId, Found | None]:
+    def conversations(self) -> BatchLoader[ConversationId, Found | None]:
         """Heads with the viewer's membership; None if there is no such conversation."""
-        return DataLoader(self._load_conversations)
+        return BatchLoader(self._load_conversations)
 
     @cached_property
-    def sessions(self) -> DataLoader[ConversationId, Session | None]:
+    def sessions(self) -> BatchLoader[ConversationId, Session | None]:
         """The viewer's sessions by conversation."""
-        return DataLoader(self._load_sessions)
+        return BatchLoader(self._load_sessions)
 
     @cached_property
-    def _messages_up_to(self) -> DataLoader[tuple[ConversationId, int], Message | None]:
-        return DataLoader(self._load_messages_up_to)
+    def _messages_up_to(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
+        return BatchLoader(self._load_messages_up_to)
 
     @cached_property
-    def progress(self) -> DataLoader[ConversationId, GroupProgress]:
+    def progress(self) -> BatchLoader[ConversationId, GroupProgress]:
         """The delivered and read positions of a conversation's recipients."""
-        return DataLoader(self._load_progress)
+        return BatchLoader(self._load_progress)
 
     @cached_property
-    def messages(self) -> DataLoader[tuple[ConversationId, int], Message | None]:
+    def messages(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
         """Messages by conversation and seq, without a check of access."""
-        return DataLoader(self._load_messages)
+        return BatchLoader(self._load_messages)
 
     def user(self, user: UserId) -> User | Awaitable[User]:
         """Return a user; without waiting if this process has the user in memory."""
-        return self._app.store.users.find_cached(user) or self.users.load(user)
+        return self._app.store.users.find_cached(user) or self.users.find(user)
+
+    def prefetch_users(self, users: Iterable[UserId]) -> asyncio.Future[None] | None:
+        """Begin to read the users that this process does not have in memory: see `BatchLoader.prefetch`."""
+        find_cached = self._app.store.users.find_cached
+        return self.users.prefetch([user for user in users if find_cached(user) is None])
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
         found = await self._app.store.users.find_many(users)
@@ -86,6 +96,32 @@ class Loaders:
         access = await self.access(conversation)
         return access is not None and is_visible(seq, access.ranges)
 
+    def readable_message(self, conversation: ConversationId, seq: int) -> Message | Awaitable[Message | None] | None:
+        """Return the message at a seq if the viewer may read it, or an awaitable of it."""
+        if self._viewer.is_shared:
+            return asyncio.ensure_future(self._find_readable(conversation, seq))
+        if not may_be_in(self._viewer.id, conversation):
+            return None
+
+        def message_of(found: Found | None) -> Message | Awaitable[Message | None] | None:
+            access = access_from(*found) if found is not None else None
+            may_read = access is not None and is_visible(seq, access.ranges)
+            return self.messages.find((conversation, seq)) if may_read else None
+
+        return then(self.conversations.find(conversation), message_of)
+
+    async def _find_readable(self, conversation: ConversationId, seq: int) -> Message | None:
+        return await self.messages.load((conversation, seq)) if await self.may_read(conversation, seq) else None
+
+    def prefetch_readable(self, places: Sequence[tuple[ConversationId, int]]) -> asyncio.Future[Any] | None:
+        """Begin to read what `readable_message` needs: see `BatchLoader.prefetch`."""
+        if self._viewer.is_shared:
+            return None
+        # Both are read at the same time. `readable_message` checks the access before it returns a message.
+        reads = [self.conversations.prefetch([c for c, _ in places]), self.messages.prefetch(places)]
+        pending = [read for read in reads if read is not None]
+        return asyncio.gather(*pending) if len(pending) > 1 else next(iter(pending), None)
+
     async def _load_conversations(self, conversations: list[ConversationId]) -> list[Found | None]:
         found = await self._app.store.conversations.find_with_member(self._viewer.id, conversations)
         return [found.get(conversation) for conversation in conversations]
@@ -97,15 +133,19 @@ class Loaders:
 
     def last_message(self, conversation: ConversationId) -> Awaitable[Message | None] | None:
         """Return the newest message of a conversation that the viewer may read, or an awaitable of it."""
-        if not may_be_in(self._viewer.id, conversation):
+        if not may_be_in(self._viewer_id, conversation):
             return None
 
         def newest_message(found: Found | None) -> Message | Awaitable[Message | None] | None:
             access = access_from(*found) if found is not None else None
             newest = newest_visible(access) if access is not None else None
-            return self._messages_up_to.load((conversation, newest)) if isinstance(newest, int) else newest
+            return self._messages_up_to.find((conversation, newest)) if isinstance(newest, int) else newest
 
-        return then(self.conversations.load(conversation), newest_message)
+        return then(self.conversations.find(conversation), newest_message)
+
+    def prefetch_last_messages(self, conversations: Iterable[ConversationId]) -> asyncio.Future[None] | None:
+        """Begin to read what `last_message` needs: see `BatchLoader.prefetch`."""
+        return self.conversations.prefetch(conversations)
 
     async def _load_messages_up_to(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         accesses = [await self.access(conversation) for conversation, _ in places]

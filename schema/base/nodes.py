@@ -7,6 +7,7 @@ from typing import Any
 import strawberry
 
 from resolvers.base.pages import Page
+from schema.compiler import reads
 
 
 @strawberry.interface
@@ -16,18 +17,8 @@ class Node:
 
 @strawberry.type
 class PageInfo:
-    has_next_page: bool
-    has_previous_page: bool
-    start_cursor: str | None
-    end_cursor: str | None
-
-
-def page_info(page: Page[Any]) -> PageInfo:
-    """Return the Relay page info of a page."""
-    edges = page.edges
-    return PageInfo(
-        has_next_page=page.has_next,
-        has_previous_page=page.has_previous,
-        start_cursor=edges[0].cursor if edges else None,
-        end_cursor=edges[-1].cursor if edges else None,
-    )
+    page: strawberry.Private[Page[Any]]
+    has_next_page: bool = reads("page.has_next")
+    has_previous_page: bool = reads("page.has_previous")
+    start_cursor: str | None = reads("page.start_cursor")
+    end_cursor: str | None = reads("page.end_cursor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NewType
 
 import strawberry
@@ -16,10 +17,24 @@ Cursor = NewType("Cursor", str)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+_DAY_MS = 86_400_000
+_MINUTES = [f"{minute // 60:02d}:{minute % 60:02d}:" for minute in range(24 * 60)]
+_SECONDS = [f"{second:02d}." for second in range(60)]
+_MILLISECONDS = [f"{ms:03d}Z" for ms in range(1000)]
+
 
 def write_datetime(ms: int) -> str:
     """Return a time as ISO 8601 in UTC: 2026-01-02T03:04:05.678Z."""
-    return f"{datetime.fromtimestamp(ms // 1000, UTC).isoformat()[:19]}.{ms % 1000:03d}Z"
+    day, of_day = divmod(ms, _DAY_MS)
+    minute, of_minute = divmod(of_day, 60_000)
+    second, of_second = divmod(of_minute, 1000)
+    return _date(day) + _MINUTES[minute] + _SECONDS[second] + _MILLISECONDS[of_second]
+
+
+@lru_cache(maxsize=1_000)
+def _date(day: int) -> str:
+    """Return the date of a day since the epoch, and the letter that separates it from the time."""
+    return (_EPOCH + timedelta(days=day)).strftime("%Y-%m-%dT")
 
 
 def parse_datetime(value: object) -> int:

@@ -18,5 +18,7 @@ is built on first use; an attribute may be read twice.
 from schema.compiler.deferred import Deferred, then
 from schema.compiler.operations import CompiledOperation, compile_operation
 from schema.compiler.plan_cache import PlanCache
+from schema.compiler.prefetching import prefetched_by
+from schema.compiler.record_fields import reads
 
-__all__ = ["CompiledOperation", "Deferred", "PlanCache", "compile_operation", "then"]
+__all__ = ["CompiledOperation", "Deferred", "PlanCache", "compile_operation", "prefetched_by", "reads", "then"]

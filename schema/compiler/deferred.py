@@ -25,6 +25,9 @@ class Deferred(Generic[R]):
         return cast(R, value)
 
 
+_LATER = (Deferred, asyncio.Future)
+
+
 def then(value: Any, function: Callable[[Any], Any]) -> Any:
     """Apply a function to a value, or to the result of a future.
 
@@ -35,9 +38,9 @@ def then(value: Any, function: Callable[[Any], Any]) -> Any:
     Returns:
         The function's result for a plain value; otherwise a Deferred of it.
     """
-    if isinstance(value, asyncio.Future):
-        return Deferred(value, function)
+    if not isinstance(value, _LATER):
+        return function(value)
     if isinstance(value, Deferred):
         first = value.function
         return Deferred(value.future, lambda result: then(first(result), function))
-    return function(value)
+    return Deferred(value, function)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from graphql import (
@@ -25,6 +27,7 @@ from strawberry.types.field import StrawberryField
 
 from schema.compiler.arguments import ArgumentConverters, ConvertArguments
 from schema.compiler.execution import ExecutionState, ResponsePath, finish_in_background, resolver_path
+from schema.compiler.record_fields import RecordField
 
 Resolve: TypeAlias = Callable[[Any, ResponsePath, ExecutionState], Any]
 """Returns the value of a field of a source, or an awaitable of it. Raises the resolver's exceptions."""
@@ -85,34 +88,32 @@ class SelectedField:
 class LazyInfo(Info[Any, Any]):
     """Strawberry's info, which builds graphql-core's info on first use. Most resolvers only read `context`."""
 
+    __slots__ = ("context",)
+
+    context: Any
+    """The context of the execution."""
+
     def __init__(
         self, definition: StrawberryField, field: SelectedField, path: ResponsePath, state: ExecutionState
     ) -> None:
         self._field = definition
         self._call = (field, path, state)
-        self._core_info: GraphQLResolveInfo[Any] | None = None
+        self.context = state.context
 
-    @property
-    def context(self) -> Any:
-        """The context of the execution."""
-        return self._call[2].context
-
-    @property
+    @cached_property
     def _raw_info(self) -> GraphQLResolveInfo[Any]:  # type: ignore[override]
-        if self._core_info is None:
-            field, path, state = self._call
-            self._core_info = field.info(path, state)
-        return self._core_info
+        field, path, state = self._call
+        return field.info(path, state)
 
 
 def attribute_of(field: GraphQLField) -> str | None:
-    """Return the attribute that holds the field's value; None if the field has a resolver."""
+    """Return the path of the attribute that holds the field's value; None if the field has a resolver."""
     definition = field.extensions.get(GraphQLCoreConverter.DEFINITION_BACKREF)
-    if (
-        getattr(field.resolve, "_is_default", False)
-        and type(definition) is StrawberryField
-        and definition.default_resolver is getattr
-    ):
+    if not getattr(field.resolve, "_is_default", False):
+        return None
+    if type(definition) is RecordField:
+        return definition.attribute
+    if type(definition) is StrawberryField and definition.default_resolver is getattr:
         return definition.python_name
     return None
 
@@ -126,11 +127,21 @@ def resolver_of(field: SelectedField) -> Resolve:
 
 
 def _attribute_reader(name: str) -> Resolve:
-    return lambda source, path, state: getattr(source, name)
+    read = attrgetter(name)
+    return lambda source, path, state: read(source)
 
 
-def _direct_call(field: SelectedField) -> Resolve | None:
-    """Call the function that Strawberry would call, if it takes its source by position."""
+@dataclass(frozen=True, slots=True)
+class DirectCall:
+    """A resolver that is called with its source, and by keyword with its info if `info_name` is set."""
+
+    function: Callable[..., Any]
+    info_name: str | None
+    definition: StrawberryField
+
+
+def direct_call_of(field: SelectedField) -> DirectCall | None:
+    """Return the function that Strawberry would call, if it takes its source by position."""
     definition = field.definition.extensions.get(GraphQLCoreConverter.DEFINITION_BACKREF)
     converters = field.operation.argument_converters
     if (
@@ -146,8 +157,22 @@ def _direct_call(field: SelectedField) -> Resolve | None:
     other_sources = (resolver.root_parameter, resolver.parent_parameter)
     if resolver.self_parameter is None or other_sources != (None, None) or not callable(function):
         return None
-    name = info.name if info is not None else None
-    if field.definition.args or field.nodes[0].arguments:
+    return DirectCall(function, info.name if info is not None else None, definition)
+
+
+def takes_arguments(field: SelectedField) -> bool:
+    """Return whether the field has arguments."""
+    return bool(field.definition.args or field.nodes[0].arguments)
+
+
+def _direct_call(field: SelectedField) -> Resolve | None:
+    call = direct_call_of(field)
+    if call is None:
+        return None
+    function, name, definition = call.function, call.info_name, call.definition
+    if takes_arguments(field):
+        converters = field.operation.argument_converters
+        assert converters is not None
         return _direct_call_with_arguments(
             function, name, definition, field, converters.for_arguments(definition.arguments)
         )

@@ -22,7 +22,10 @@ from graphql.pyutils import is_awaitable
 LeafSerializer = Callable[[Any], Any]
 """Returns the response's form of a value. Raises an exception for values that need the full path of execution."""
 
-_MAX_INT = 2**31 - 1
+MAX_INT = 2**31 - 1
+
+_PLAIN_CLASSES = frozenset({str, int, float, bool})
+"""Their instances are neither awaitable nor errors."""
 
 
 class NeedsFullPath(Exception):
@@ -61,26 +64,42 @@ def leaf_serializer(type_: GraphQLLeafType, *, nullable: bool) -> LeafSerializer
     if type_ is GraphQLInt:
 
         def serialize_int(value: Any) -> Any:
-            return value if type(value) is int and -_MAX_INT <= value <= _MAX_INT else serialize(value)
+            return value if type(value) is int and -MAX_INT <= value <= MAX_INT else serialize(value)
 
         return serialize_int
     if isinstance(type_, GraphQLEnumType):
-        return _cache_enum_names(serialize)
-    return serialize
+        return EnumNames(serialize)
+    coerce = type_.coerce_output_value
+
+    def serialize_scalar(value: Any) -> Any:
+        if type(value) in _PLAIN_CLASSES:
+            coerced = coerce(value)
+            if type(coerced) in _PLAIN_CLASSES:
+                return coerced
+        return serialize(value)
+
+    return serialize_scalar
 
 
-def _cache_enum_names(serialize: LeafSerializer) -> LeafSerializer:
-    """Cache the names of enum members by object id: members are few and permanent, and slow to hash."""
-    names: dict[int, tuple[Enum, Any]] = {}
+class EnumNames:
+    """Serializes members of an enum, and caches their names by object id: members are slow to hash.
 
-    def serialize_enum(value: Any) -> Any:
-        cached = names.get(id(value))
+    Enum members and booleans are few and permanent. Other values are not cached.
+    """
+
+    __slots__ = ("_serialize", "names")
+
+    def __init__(self, serialize: LeafSerializer) -> None:
+        self._serialize = serialize
+        self.names: dict[int, tuple[Enum | bool, Any]] = {}
+        """Value and name. Holding the value keeps its id from being reused."""
+
+    def __call__(self, value: Any) -> Any:
+        """Return the name of a value."""
+        cached = self.names.get(id(value))
         if cached is not None:
             return cached[1]
-        name = serialize(value)
-        if isinstance(value, Enum):
-            # Holding the member keeps its id from being reused.
-            names[id(value)] = value, name
+        name = self._serialize(value)
+        if isinstance(value, Enum | bool):
+            self.names[id(value)] = value, name
         return name
-
-    return serialize_enum

@@ -30,8 +30,9 @@ from strawberry.types import Info
 from schema.compiler.arguments import ArgumentConverters
 from schema.compiler.execution import ExecutionState
 from schema.compiler.field_resolution import OperationSource
+from schema.compiler.object_code import Step
 from schema.compiler.plan_cache import CompiledPlan, PlanCache
-from schema.compiler.plans import Planner, Step
+from schema.compiler.plans import GENERATE_AFTER, Planner
 
 _MAX_PLANS_PER_OPERATION = 16
 """Combinations of the variables of @skip and @include for which the plans of one operation are cached."""
@@ -49,12 +50,14 @@ class CompiledOperation:
         root: GraphQLObjectType,
         condition_variables: tuple[str, ...],
         plan_cache: PlanCache,
+        generate_after: int,
     ) -> None:
         self._operation = operation
         self._fragments = fragments
         self._root = root
         self._condition_variables = condition_variables
         self._plan_cache = plan_cache
+        self._generate_after = generate_after
         self._plans: dict[tuple[object, ...], CompiledPlan] = {}
 
     def coerce(self, variables: Mapping[str, Any] | None) -> VariableValues | list[GraphQLError]:
@@ -110,7 +113,7 @@ class CompiledOperation:
         # The plan outlives this execution. It must not hold the values of variables that it does not depend on.
         conditions = {name: values.coerced[name] for name in self._condition_variables if name in values.coerced}
         values = VariableValues({name: values.sources[name] for name in conditions}, conditions)
-        planner = Planner(self._operation, self._fragments, values, self._executor(values))
+        planner = Planner(self._operation, self._fragments, values, self._executor(values), self._generate_after)
         steps = planner.plan_root(self._root)
         if len(self._plans) < _MAX_PLANS_PER_OPERATION:
             plan = self._plans[key] = CompiledPlan(steps, planner, partial(self._plans.pop, key))
@@ -133,6 +136,7 @@ def compile_operation(
     *,
     hide_suggestions: bool = False,
     plan_cache: PlanCache | None = None,
+    generate_after: int = GENERATE_AFTER,
 ) -> CompiledOperation | None:
     """Compile an operation of a document that passed validation.
 
@@ -142,6 +146,7 @@ def compile_operation(
         operation_name: May be None if the document has one operation.
         hide_suggestions: Leave out suggestions in the errors of variables.
         plan_cache: Bounds the memory of the plans of all operations that share it.
+        generate_after: Objects of each selection that are completed before code is generated for it.
 
     Returns:
         None if the operation is missing or not supported. Not supported are @defer and @stream, fragments with
@@ -176,7 +181,9 @@ def compile_operation(
                 }
     operation = OperationSource(core, operations[0], definitions, hide_suggestions, _argument_converters_of(schema))
     details = {name: FragmentDetails(definition) for name, definition in definitions.items()}
-    return CompiledOperation(operation, details, root, tuple(condition_variables), plan_cache or PlanCache())
+    return CompiledOperation(
+        operation, details, root, tuple(condition_variables), plan_cache or PlanCache(), generate_after
+    )
 
 
 _ARGUMENT_CONVERTERS: WeakKeyDictionary[strawberry.Schema, ArgumentConverters] = WeakKeyDictionary()

@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schema.compiler.plans import Planner, Step
+from schema.compiler.object_code import Step
+from schema.compiler.plans import Planner
 
 _PLAN_OVERHEAD = 20
 """Memory of a plan without fields, measured in fields."""

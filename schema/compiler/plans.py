@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import GeneratorType
 from typing import Any
 
 from graphql import (
@@ -30,17 +31,27 @@ from graphql.pyutils import is_awaitable, is_iterable
 from strawberry.types import get_object_definition
 from strawberry.types.cast import get_strawberry_type_cast
 
+from schema.compiler.deferred import Deferred
 from schema.compiler.execution import PENDING, Complete, ExecutionState, ResponsePath
 from schema.compiler.field_resolution import OperationSource, SelectedField, attribute_of, resolver_of
-from schema.compiler.leaf_values import leaf_serializer, passthrough_class, serialize_leaf
-
-Step = Callable[[Any, dict[str, Any], "ResponsePath | None", ExecutionState], None]
-"""Puts one or more fields of a source into an object of the response at a path (None: the response itself). Raises the
-GraphQLError of a field that may not be null."""
-
-CompleteObject = Callable[[Any, ResponsePath, ExecutionState], dict[str, Any]]
+from schema.compiler.leaf_values import serialize_leaf
+from schema.compiler.object_code import (
+    CompleteObject,
+    PlannedField,
+    Settle,
+    Step,
+    TypeNameField,
+    generate_object_function,
+)
+from schema.compiler.prefetching import PlannedPrefetch, prefetch_of, start_prefetches
 
 Details = list[FieldDetails]
+
+Known = dict[type, Complete]
+"""Completes values of some classes, which are known to be of a field's type. They are not awaitable and no errors."""
+
+GENERATE_AFTER = 16
+"""Objects of a selection that are completed before its function is generated, which costs as much as some hundreds."""
 
 
 class Planner:
@@ -52,11 +63,13 @@ class Planner:
         fragments: dict[str, FragmentDetails],
         variables: VariableValues,
         executor: Executor[Any],
+        generate_after: int = GENERATE_AFTER,
     ) -> None:
         self._operation = operation
         self._fragments = fragments
         self._variables = variables
         self._executor = executor
+        self._generate_after = generate_after
         self.field_count = 0
         """Fields planned so far. Grows when an interface or union resolves to a type for the first time."""
 
@@ -66,114 +79,104 @@ class Planner:
         grouped = collect_fields(
             operation.schema, self._fragments, self._variables, root, operation.definition, operation.hide_suggestions
         ).grouped_field_set
-        return self._steps(root, grouped, groups_attributes=False)
+        return [_step(each) for each in self._plan_fields(root, grouped)]
 
     # Fields
 
-    def _object_completer(self, type_: GraphQLObjectType, details: Details) -> CompleteObject:
-        """Return a function that builds the response's object from a source of the type."""
-        operation = self._operation
+    def _object_completer(self, type_: GraphQLObjectType, details: Details, known: Known) -> CompleteObject:
+        """Return a function that builds the response's object from a source of the type.
+
+        After a number of objects it is replaced in `known` by a generated function.
+        """
         try:
-            grouped = collect_subfields(
-                operation.schema,
-                self._fragments,
-                self._variables,
-                operation.definition,
-                type_,
-                details,
-                operation.hide_suggestions,
-            ).grouped_field_set
+            grouped = self._subfields(type_, details)
         except GraphQLError as error:
             # The condition of a @skip or @include is null. It is an error only if an object is reached.
             return _always_raise(error.message, error.nodes)
-        steps = self._steps(type_, grouped, groups_attributes=True)
+        planned = list(self._plan_fields(type_, grouped))
+        steps = [_step(each) for each in planned]
 
-        def complete_object(source: Any, path: ResponsePath, state: ExecutionState) -> dict[str, Any]:
+        def complete_each(source: Any, path: ResponsePath, state: ExecutionState) -> dict[str, Any]:
             out: dict[str, Any] = {}
             for step in steps:
                 step(source, out, path, state)
             return out
 
+        completed = 0
+        generated: CompleteObject | None = None
+
+        def complete_object(source: Any, path: ResponsePath, state: ExecutionState) -> dict[str, Any]:
+            nonlocal completed, generated
+            if generated is None:
+                completed += 1
+                if completed <= self._generate_after:
+                    return complete_each(source, path, state)
+                generated = generate_object_function(type_.name, planned, complete_each)
+                for class_ in [class_ for class_, complete in known.items() if complete is complete_object]:
+                    known[class_] = generated
+            return generated(source, path, state)
+
         return complete_object
 
-    def _steps(
-        self, type_: GraphQLObjectType, grouped: Mapping[str, Details], *, groups_attributes: bool
-    ) -> list[Step]:
-        steps: list[Step] = []
-        adjacent: list[_LeafAttribute] = []
+    def _subfields(self, type_: GraphQLObjectType, details: Details) -> Mapping[str, Details]:
+        """Return the selected fields of an object type by key. Raises GraphQLError for a null condition."""
+        operation = self._operation
+        return collect_subfields(
+            operation.schema,
+            self._fragments,
+            self._variables,
+            operation.definition,
+            type_,
+            details,
+            operation.hide_suggestions,
+        ).grouped_field_set
 
-        def flush() -> None:
-            if adjacent:
-                steps.append(_read_attributes(adjacent) if len(adjacent) > 1 else adjacent[0].full_step)
-                adjacent.clear()
-
+    def _plan_fields(
+        self, type_: GraphQLObjectType, grouped: Mapping[str, Details]
+    ) -> Iterator[PlannedField | TypeNameField]:
         for key, details in grouped.items():
-            name = details[0].node.name.value
-            definition = self._operation.schema.get_field(type_, name)
+            definition = self._operation.schema.get_field(type_, details[0].node.name.value)
             if definition is None:
                 continue
             if definition is TypeNameMetaFieldDef:
-                flush()
-                steps.append(_constant(key, type_.name))
+                yield TypeNameField(key, type_.name)
                 continue
             self.field_count += 1
             field = SelectedField(self._operation, type_, definition, [detail.node for detail in details])
-            step = self._step(key, field, details)
-            attribute, leaf = attribute_of(definition), _leaf_type(definition.type)
-            if attribute is not None and leaf is not None and groups_attributes:
-                adjacent.append(_LeafAttribute(key, attribute, leaf, is_non_null_type(definition.type), step))
-            else:
-                flush()
-                steps.append(step)
-        flush()
-        return steps
-
-    def _step(self, key: str, field: SelectedField, details: Details) -> Step:
-        type_name, nodes = field.parent.name, field.nodes
-        nullable = not is_non_null_type(field.definition.type)
-        resolve, complete = resolver_of(field), self._completer(field.definition.type, field, details)
-
-        sync_class: type | None = None
-
-        def step(source: Any, out: dict[str, Any], parent_path: ResponsePath | None, state: ExecutionState) -> None:
-            nonlocal sync_class
-            path = (parent_path, key, type_name, out, nullable)
-            try:
-                value = resolve(source, path, state)
-                # Most values of a field have one class, which is not awaitable: it is checked once.
-                if type(value) is not sync_class:
-                    if is_awaitable(value):
-                        out[key] = None
-                        state.pending.append((value, path, nodes, complete))
-                        return
-                    sync_class = type(value)
-                completed = complete(value, path, state)
-                out[key] = None if completed is PENDING else completed
-            except Exception as raw:
-                state.record_error(raw, nodes, path)
-                out[key] = None
-
-        return step
+            known: Known = {}
+            complete = self._completer(definition.type, field, details, known)
+            yield PlannedField(
+                key,
+                field,
+                attribute_of(definition),
+                _leaf_type(definition.type),
+                is_non_null_type(definition.type),
+                resolver_of(field),
+                _settle(field, complete),
+                known,
+            )
 
     # Values
 
-    def _completer(self, type_: GraphQLOutputType, field: SelectedField, details: Details) -> Complete:
+    def _completer(self, type_: GraphQLOutputType, field: SelectedField, details: Details, known: Known) -> Complete:
         required = is_non_null_type(type_)
         named: GraphQLOutputType = type_.of_type if is_non_null_type(type_) else type_
         null_error = f"Cannot return null for non-nullable field {field.parent}.{field.name}." if required else None
         if is_leaf_type(named):
             return _with_null_check(lambda value, path, state: serialize_leaf(named, value), null_error)
         if is_list_type(named):
-            return _with_null_check(self._list(named, field, details), null_error)
+            return _with_null_check(self._list(named, field, details, known), null_error)
         if is_abstract_type(named):
-            return _with_null_check(self._abstract(named, field, details), null_error)
+            return _with_null_check(self._abstract(named, field, details, known), null_error)
         assert isinstance(named, GraphQLObjectType)
-        return _with_null_check(self._object(named, field, details), null_error)
+        return _with_null_check(self._object(named, field, details, known), null_error)
 
-    def _list(self, type_: GraphQLList[Any], field: SelectedField, details: Details) -> Complete:
+    def _list(self, type_: GraphQLList[Any], field: SelectedField, details: Details, known: Known) -> Complete:
         nodes = field.nodes
         item_nullable = not is_non_null_type(type_.of_type)
-        complete_item = self._completer(type_.of_type, field, details)
+        known_items: Known = {}
+        complete_item = self._completer(type_.of_type, field, details, known_items)
+        prefetches = self._prefetches_of(type_.of_type, details)
 
         def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
             if type(value) is not list:
@@ -184,37 +187,81 @@ class Planner:
                     raise GraphQLError(
                         f"Expected Iterable, but did not find one for field '{field.parent}.{field.name}'."
                     )
+            if prefetches and isinstance(value, list):
+                future = start_prefetches(prefetches, value, state.context)
+                if future is not None:
+                    state.pending.append((Deferred(future, lambda _: value), path, nodes, complete_items))
+                    return PENDING
+            return complete_items(value, path, state)
+
+        def complete_items(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
             items: list[Any] = []
             sync_class: type | None = None
             for index, item in enumerate(value):
                 item_path = (path, index, None, items, item_nullable)
                 try:
-                    # Most items have one class, which is not awaitable: it is checked once.
-                    if type(item) is not sync_class:
-                        if is_awaitable(item):
-                            items.append(None)
-                            state.pending.append((item, item_path, nodes, complete_item))
-                            continue
-                        sync_class = type(item)
-                    completed = complete_item(item, item_path, state)
+                    complete_known = known_items.get(item.__class__)
+                    if complete_known is not None and get_strawberry_type_cast(item) is None:
+                        completed = complete_known(item, item_path, state)
+                    else:
+                        # Most items have one class, which is not awaitable: it is checked once.
+                        if type(item) is not sync_class:
+                            if is_awaitable(item):
+                                items.append(None)
+                                state.pending.append((item, item_path, nodes, complete_item))
+                                continue
+                            sync_class = type(item)
+                        completed = complete_item(item, item_path, state)
                     items.append(None if completed is PENDING else completed)
                 except Exception as raw:
                     state.record_error(raw, nodes, item_path)
                     items.append(None)
             return items
 
+        known[list] = complete
         return complete
 
-    def _object(self, type_: GraphQLObjectType, field: SelectedField, details: Details) -> Complete:
-        complete_object, nodes, is_type_of = self._object_completer(type_, details), field.nodes, type_.is_type_of
+    def _prefetches_of(self, type_: GraphQLOutputType, details: Details) -> list[PlannedPrefetch]:
+        """Return the prefetch functions of the fields selected of a type, and of objects that are its attributes."""
+        named = type_.of_type if is_non_null_type(type_) else type_
+        if not isinstance(named, GraphQLObjectType):
+            return []
+        definition = named.extensions.get("strawberry-definition")
+        if definition is None:
+            return []
+        try:
+            grouped = self._subfields(named, details)
+        except GraphQLError:
+            return []
+        functions: dict[Any, None] = {}
+        below: list[PlannedPrefetch] = []
+        for subfield in grouped.values():
+            field = self._operation.schema.get_field(named, subfield[0].node.name.value)
+            prefetch = prefetch_of(field) if field is not None else None
+            attribute = attribute_of(field) if field is not None else None
+            if prefetch is not None:
+                functions[prefetch] = None
+            elif field is not None and attribute is not None:
+                below += [
+                    each.below(definition.origin, attribute) for each in self._prefetches_of(field.type, subfield)
+                ]
+        own = [PlannedPrefetch((), definition.origin, tuple(functions))] if functions else []
+        return own + below
+
+    def _object(self, type_: GraphQLObjectType, field: SelectedField, details: Details, known: Known) -> Complete:
+        complete_object, nodes = self._object_completer(type_, details, known), field.nodes
+        is_type_of = type_.is_type_of
         if is_type_of is None:
-            return complete_object
+
+            def complete_any(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
+                if not isinstance(value, GeneratorType):
+                    known.setdefault(value.__class__, complete_object)
+                return complete_object(value, path, state)
+
+            return complete_any
         depends_on_class = _depends_on_class_alone(type_)
-        checked_classes: set[type] = set()
 
         def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
-            if value.__class__ in checked_classes and get_strawberry_type_cast(value) is None:
-                return complete_object(value, path, state)
             is_of_type = is_type_of(value, field.info(path, state))
             if is_awaitable(is_of_type):
 
@@ -228,33 +275,31 @@ class Planner:
             if not is_of_type:
                 raise invalid_return_type_error(type_, value, details)
             if depends_on_class and get_strawberry_type_cast(value) is None:
-                checked_classes.add(value.__class__)
+                known.setdefault(value.__class__, complete_object)
             return complete_object(value, path, state)
 
         return complete
 
-    def _abstract(self, type_: GraphQLAbstractType, field: SelectedField, details: Details) -> Complete:
+    def _abstract(self, type_: GraphQLAbstractType, field: SelectedField, details: Details, known: Known) -> Complete:
         resolve_type, nodes = type_.resolve_type or default_type_resolver, field.nodes
         depends_on_class = _depends_on_class_alone(type_)
-        by_name: dict[str, Complete] = {}
-        by_class: dict[type, Complete] = {}
+        by_name: dict[str, tuple[Complete, Known]] = {}
 
-        def completer_of(name: Any, value: Any, path: ResponsePath, state: ExecutionState) -> Complete:
-            complete = by_name.get(name) if isinstance(name, str) else None
-            if complete is None:
+        def completer_of(name: Any, value: Any, path: ResponsePath, state: ExecutionState) -> tuple[Complete, Known]:
+            found = by_name.get(name) if isinstance(name, str) else None
+            if found is None:
                 info = field.info(path, state)
                 concrete = self._executor.ensure_valid_runtime_type(name, type_, details, info, value)
-                complete = by_name[name] = self._object(concrete, field, details)
-            return complete
+                known_of_type: Known = {}
+                found = by_name[name] = self._object(concrete, field, details, known_of_type), known_of_type
+            return found
 
         def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
-            if value.__class__ in by_class and get_strawberry_type_cast(value) is None:
-                return by_class[value.__class__](value, path, state)
             name = resolve_type(value, field.info(path, state), type_)
             if is_awaitable(name):
-                state.pending.append((name, path, nodes, lambda n, p, s: completer_of(n, value, p, s)(value, p, s)))
+                state.pending.append((name, path, nodes, lambda n, p, s: completer_of(n, value, p, s)[0](value, p, s)))
                 return PENDING
-            complete_concrete = completer_of(name, value, path, state)
+            complete_concrete, known_of_type = completer_of(name, value, path, state)
             definition = get_object_definition(value)
             if (
                 depends_on_class
@@ -264,43 +309,51 @@ class Planner:
                 and not definition.is_graphql_generic
                 and get_strawberry_type_cast(value) is None
             ):
-                by_class[value.__class__] = complete_concrete
+                complete_object = known_of_type.get(value.__class__, complete_concrete)
+                known[value.__class__] = complete_object
+                return complete_object(value, path, state)
             return complete_concrete(value, path, state)
 
         return complete
 
 
-class _LeafAttribute:
-    """A scalar or an enum that is an attribute of the source."""
+def _settle(field: SelectedField, complete: Complete) -> Settle:
+    """Return the function that handles any value of a field."""
+    nodes = field.nodes
 
-    def __init__(self, key: str, attribute: str, type_: GraphQLLeafType, required: bool, full_step: Step) -> None:
-        self.key = key
-        self.attribute = attribute
-        self.passthrough_class = passthrough_class(type_)
-        self.serialize = leaf_serializer(type_, nullable=not required)
-        self.full_step = full_step
-        """Handles also awaitables, errors and nulls that are not allowed."""
+    def settle(value: Any, path: ResponsePath, state: ExecutionState) -> None:
+        if is_awaitable(value):
+            state.pending.append((value, path, nodes, complete))
+            return
+        completed = complete(value, path, state)
+        if completed is not PENDING:
+            path[3][path[1]] = completed
+
+    return settle
 
 
-def _read_attributes(leaves: Sequence[_LeafAttribute]) -> Step:
-    """Read adjacent attributes together. If one of them needs its full step, all are read again one by one."""
-    read = attrgetter(*(leaf.attribute for leaf in leaves))
-    keys = tuple(leaf.key for leaf in leaves)
-    passthrough_classes = tuple(leaf.passthrough_class for leaf in leaves)
-    serializers = tuple(leaf.serialize for leaf in leaves)
-    full_steps = tuple(leaf.full_step for leaf in leaves)
+def _step(planned: PlannedField | TypeNameField) -> Step:
+    """Return the step of one field, without generated code."""
+    if isinstance(planned, TypeNameField):
+        return partial(_put_type_name, planned)
+    key, type_name, nodes = planned.key, planned.field.parent.name, planned.field.nodes
+    nullable, resolve, settle = not planned.required, planned.resolve, planned.settle
 
     def step(source: Any, out: dict[str, Any], parent_path: ResponsePath | None, state: ExecutionState) -> None:
+        path = (parent_path, key, type_name, out, nullable)
+        out[key] = None
         try:
-            for key, value, passthrough, serialize in zip(
-                keys, read(source), passthrough_classes, serializers, strict=True
-            ):
-                out[key] = value if type(value) is passthrough else serialize(value)
-        except Exception:
-            for full_step in full_steps:
-                full_step(source, out, parent_path, state)
+            settle(resolve(source, path, state), path, state)
+        except Exception as raw:
+            state.record_error(raw, nodes, path)
 
     return step
+
+
+def _put_type_name(
+    planned: TypeNameField, source: Any, out: dict[str, Any], path: ResponsePath | None, state: ExecutionState
+) -> None:
+    out[planned.key] = planned.value
 
 
 def _always_raise(message: str, nodes: Sequence[Node] | None) -> CompleteObject:
@@ -308,13 +361,6 @@ def _always_raise(message: str, nodes: Sequence[Node] | None) -> CompleteObject:
         raise GraphQLError(message, nodes)
 
     return complete_object
-
-
-def _constant(key: str, value: str) -> Step:
-    def step(source: Any, out: dict[str, Any], parent_path: ResponsePath | None, state: ExecutionState) -> None:
-        out[key] = value
-
-    return step
 
 
 def _with_null_check(complete_value: Complete, null_error: str | None) -> Complete:

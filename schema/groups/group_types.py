@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
 import strawberry
 
-from resolvers.base.pages import Page
+from resolvers.base.pages import Edge, Page
 from resolvers.groups import groups
 from schema.base.context import Context, Info
-from schema.base.nodes import Node, PageInfo, page_info
+from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import DateTime
-from schema.compiler import then
+from schema.compiler import prefetched_by, reads, then
 from schema.conversations.conversation_types import Conversation, ConversationType
 from schema.users.user_types import UserType, load_user
-from store.base.ids import ConversationId, UserId
-from store.conversations.conversation import Head, Member
+from store.base.ids import ConversationId
+from store.conversations.conversation import GroupInfo, Head, Member
 
 
 @strawberry.enum
@@ -29,8 +30,9 @@ class GroupRole(Enum):
 
 @strawberry.enum
 class GroupStatus(Enum):
-    ACTIVE = "ACTIVE"
-    DISSOLVED = "DISSOLVED"
+    # The values are those of `Head.has_ended`.
+    ACTIVE = False
+    DISSOLVED = True
 
 
 @strawberry.enum(
@@ -38,8 +40,9 @@ class GroupStatus(Enum):
     "before they joined and between memberships; former members up to when they last left."
 )
 class HistoryVisibility(Enum):
-    SINCE_JOIN = "SINCE_JOIN"
-    FULL = "FULL"
+    # The values are those of `GroupInfo.full_history`.
+    SINCE_JOIN = False
+    FULL = True
 
 
 @strawberry.type
@@ -48,21 +51,26 @@ class SeqRange:
     to_seq: int | None
 
 
+def _prefetch_members(context: Context, members: Sequence[GroupMember]) -> asyncio.Future[None] | None:
+    return context.loaders.prefetch_users([member.record.user for member in members])
+
+
 @strawberry.type
 class GroupMember:
-    user_id: strawberry.Private[UserId]
-    role: GroupRole
-    joined_at: DateTime
+    record: strawberry.Private[Member]
+    role: GroupRole = reads("record.role")
+    joined_at: DateTime = reads("record.joined_at_ms")
 
-    @strawberry.field
+    @strawberry.field(metadata=prefetched_by(_prefetch_members))
     def user(self, info: Info) -> UserType:
-        return load_user(info.context, self.user_id)
+        return load_user(info.context, self.record.user)
 
 
 @strawberry.type
 class GroupMemberEdge:
+    edge: strawberry.Private[Edge[Member]]
     node: GroupMember
-    cursor: str
+    cursor: str = reads("edge.cursor")
 
 
 @strawberry.type
@@ -74,25 +82,26 @@ class GroupMemberConnection:
 @strawberry.type
 class Group(Conversation, Node):
     head: strawberry.Private[Head]
-    owner_id: strawberry.Private[UserId]
-    name: str
-    avatar_url: str | None
-    member_count: int
-    history_visibility: HistoryVisibility
-    status: GroupStatus
-    created_at: DateTime
+    group: strawberry.Private[GroupInfo]
+    id: strawberry.ID = reads("head.conversation")
+    name: str = reads("group.name")
+    avatar_url: str | None = reads("group.avatar_url")
+    member_count: int = reads("head.member_count")
+    history_visibility: HistoryVisibility = reads("group.full_history")
+    status: GroupStatus = reads("head.has_ended")
+    created_at: DateTime = reads("group.created_at_ms")
 
     @strawberry.field
     def owner(self, info: Info) -> UserType:
-        return load_user(info.context, self.owner_id)
+        return load_user(info.context, self.group.owner)
 
     def load_title(self, context: Context) -> str:
-        return self.name
+        return self.group.name
 
     @classmethod
     def load(cls, context: Context, conversation: ConversationId) -> Any:
         """Return a Deferred of a group in which the viewer has a session."""
-        return then(context.loaders.conversations.load(conversation), lambda found: group_from(found[0]))
+        return then(context.loaders.conversations.find(conversation), lambda found: group_from(found[0]))
 
     @classmethod
     async def find(cls, context: Context, conversation: ConversationId) -> Group | None:
@@ -128,36 +137,25 @@ def group_from(head: Head) -> Group:
     """Return the GraphQL object of a group."""
     info = head.group
     assert info is not None
-    return Group(
-        id=strawberry.ID(head.conversation),
-        head=head,
-        owner_id=info.owner,
-        conversation_id=head.conversation,
-        type=ConversationType.GROUP,
-        name=info.name,
-        avatar_url=info.avatar_url,
-        member_count=head.member_count,
-        history_visibility=HistoryVisibility.FULL if info.full_history else HistoryVisibility.SINCE_JOIN,
-        status=GroupStatus.DISSOLVED if head.has_ended else GroupStatus.ACTIVE,
-        created_at=DateTime(info.created_at_ms),
-    )
+    return Group(head=head, group=info, conversation_id=head.conversation, type=ConversationType.GROUP)
 
 
 def _member_connection(page: Page[Member]) -> GroupMemberConnection:
     return GroupMemberConnection(
-        edges=[GroupMemberEdge(node=_member_from(edge.node), cursor=edge.cursor) for edge in page.edges],
-        page_info=page_info(page),
+        edges=[GroupMemberEdge(edge=edge, node=_member_from(edge.node)) for edge in page.edges],
+        page_info=PageInfo(page=page),
     )
 
 
 def _member_from(member: Member) -> GroupMember:
-    return GroupMember(user_id=member.user, role=GroupRole(member.role), joined_at=DateTime(member.joined_at_ms))
+    return GroupMember(record=member)
 
 
 @strawberry.type
 class GroupEdge:
+    edge: strawberry.Private[Edge[ConversationId]]
     node: Group
-    cursor: str
+    cursor: str = reads("edge.cursor")
 
 
 @strawberry.type
@@ -171,9 +169,9 @@ async def load_group_connection(context: Context, page: Page[ConversationId]) ->
     heads = await asyncio.gather(*(context.loaders.head(edge.node) for edge in page.edges))
     return GroupConnection(
         edges=[
-            GroupEdge(node=group_from(head), cursor=edge.cursor)
+            GroupEdge(edge=edge, node=group_from(head))
             for edge, head in zip(page.edges, heads, strict=True)
             if head is not None
         ],
-        page_info=page_info(page),
+        page_info=PageInfo(page=page),
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
 import strawberry
 
-from resolvers.base.pages import Page
+from resolvers.base.pages import Edge, Page
 from resolvers.messages import history, receipts
 from schema.base.context import Context, Info
-from schema.base.nodes import Node, PageInfo, page_info
+from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import DateTime
-from schema.compiler import then
+from schema.compiler import prefetched_by, reads, then
 from schema.messages.receipt_types import (
     DeliveryType,
     ReceiptConnection,
@@ -20,8 +22,7 @@ from schema.messages.receipt_types import (
     delivery_from,
     receipt_connection,
 )
-from schema.users.user_types import UserType, load_user, user_from
-from store.base.ids import ConversationId, message_id
+from schema.users.user_types import UserType, load_user
 from store.messages.message import Message, MessageKind
 
 
@@ -38,40 +39,65 @@ class ContentType(Enum):
 
 @strawberry.enum
 class MessageState(Enum):
-    NORMAL = "NORMAL"
-    RECALLED = "RECALLED"
+    # The values are those of `Message.is_recalled`.
+    NORMAL = False
+    RECALLED = True
+
+
+def _prefetch_senders(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[None] | None:
+    return context.loaders.prefetch_users([message.record.sender for message in messages])
+
+
+def _prefetch_mentions(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[None] | None:
+    return context.loaders.prefetch_users([user for message in messages for user in message.record.mentions])
+
+
+def _prefetch_replies(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[Any] | None:
+    return context.loaders.prefetch_readable(
+        [(m.record.conversation, m.record.reply_to[1]) for m in messages if m.record.reply_to is not None]
+    )
+
+
+def _prefetch_deliveries(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[None] | None:
+    return context.loaders.progress.prefetch(
+        [message.record.conversation for message in messages if _may_see_receipts(context, message)]
+    )
 
 
 @strawberry.type(name="Message")
 class MessageType(Node):
     record: strawberry.Private[Message]
-    conversation_id: strawberry.ID
-    seq: int = strawberry.field(
-        description="Position in the conversation, strictly increasing. Clients order by it and detect gaps with it."
+    id: strawberry.ID = reads("record.public_id")
+    conversation_id: strawberry.ID = reads("record.conversation")
+    seq: int = reads(
+        "record.seq",
+        description="Position in the conversation, strictly increasing. Clients order by it and detect gaps with it.",
     )
-    content_type: ContentType
-    content: str | None = strawberry.field(description="Null once recalled.")
-    state: MessageState
-    mentions_all: bool
-    edit_count: int
-    edited_at: DateTime | None
-    recalled_at: DateTime | None
-    created_at: DateTime
+    content_type: ContentType = reads("record.kind")
+    content: str | None = reads("record.text", description="Null once recalled.")
+    state: MessageState = reads("record.is_recalled")
+    mentions_all: bool = reads("record.mentions_all")
+    edit_count: int = reads("record.edits")
+    edited_at: DateTime | None = reads("record.edited_at_ms")
+    recalled_at: DateTime | None = reads("record.recalled_at_ms")
+    created_at: DateTime = reads("record.created_at_ms")
 
-    @strawberry.field
+    @strawberry.field(metadata=prefetched_by(_prefetch_senders))
     def sender(self, info: Info) -> UserType:
         return load_user(info.context, self.record.sender)
 
-    @strawberry.field
-    async def mentions(self, info: Info) -> list[UserType]:
-        return [user_from(user) for user in await info.context.loaders.users.load_many(self.record.mentions)]
+    @strawberry.field(metadata=prefetched_by(_prefetch_mentions))
+    def mentions(self, info: Info) -> list[UserType]:
+        return [load_user(info.context, user) for user in self.record.mentions]
 
-    @strawberry.field
+    @strawberry.field(metadata=prefetched_by(_prefetch_replies))
     def reply_to(self, info: Info) -> MessageType | None:
         if self.record.reply_to is None:
             return None
-        found: Any = _load_reply(info.context, self.record.conversation, self.record.reply_to[1])
-        return found
+        return then(
+            info.context.loaders.readable_message(self.record.conversation, self.record.reply_to[1]),
+            lambda found: message_from(found) if found is not None else None,
+        )
 
     @strawberry.field(description="The sender's own key, visible to the sender only.")
     def idempotency_key(self, info: Info) -> str | None:
@@ -81,13 +107,13 @@ class MessageType(Node):
     @strawberry.field(
         description="What the sender's tick shows: READ only when all recipients have read, DELIVERED only when all "
         "have received; SENT where there is no recipient. deliveredCount includes those who have read. Null to "
-        "everyone but the sender, for SYSTEM messages, and in channels."
+        "everyone but the sender, for SYSTEM messages, and in channels.",
+        metadata=prefetched_by(_prefetch_deliveries),
     )
     def delivery(self, info: Info) -> DeliveryType | None:
-        is_sender = info.context.tracked_viewer.is_user(self.record.sender)
-        if not receipts.may_see_receipts(self.record, is_sender=is_sender):
+        if not _may_see_receipts(info.context, self):
             return None
-        progress = info.context.loaders.progress.load(self.record.conversation)
+        progress = info.context.loaders.progress.find(self.record.conversation)
         return then(progress, lambda known: delivery_from(known.summarize(self.record.seq)))
 
     @strawberry.field(
@@ -106,36 +132,19 @@ class MessageType(Node):
 
 def message_from(message: Message) -> MessageType:
     """Return the GraphQL object of a message."""
-    return MessageType(
-        id=strawberry.ID(message_id(message.id)),
-        record=message,
-        conversation_id=strawberry.ID(message.conversation),
-        seq=message.seq,
-        content_type=ContentType(message.kind),
-        content=message.text,
-        state=MessageState.RECALLED if message.is_recalled else MessageState.NORMAL,
-        mentions_all=message.mentions_all,
-        edit_count=message.edits,
-        edited_at=_datetime_or_none(message.edited_at_ms),
-        recalled_at=_datetime_or_none(message.recalled_at_ms),
-        created_at=DateTime(message.created_at_ms),
-    )
+    return MessageType(record=message)
 
 
-async def _load_reply(context: Context, conversation: ConversationId, seq: int) -> MessageType | None:
-    loaders = context.loaders
-    found = await loaders.messages.load((conversation, seq)) if await loaders.may_read(conversation, seq) else None
-    return message_from(found) if found else None
-
-
-def _datetime_or_none(ms: int | None) -> DateTime | None:
-    return DateTime(ms) if ms is not None else None
+def _may_see_receipts(context: Context, message: MessageType) -> bool:
+    is_sender = context.tracked_viewer.is_user(message.record.sender)
+    return receipts.may_see_receipts(message.record, is_sender=is_sender)
 
 
 @strawberry.type
 class MessageEdge:
+    edge: strawberry.Private[Edge[Message]]
     node: MessageType
-    cursor: str
+    cursor: str = reads("edge.cursor")
 
 
 @strawberry.type
@@ -147,8 +156,8 @@ class MessageConnection:
 def message_connection(page: Page[Message]) -> MessageConnection:
     """Return a page of messages as a Relay connection."""
     return MessageConnection(
-        edges=[MessageEdge(node=message_from(edge.node), cursor=edge.cursor) for edge in page.edges],
-        page_info=page_info(page),
+        edges=[MessageEdge(edge=edge, node=message_from(edge.node)) for edge in page.edges],
+        page_info=PageInfo(page=page),
     )
 
 

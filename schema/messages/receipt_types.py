@@ -6,13 +6,13 @@ from enum import Enum
 
 import strawberry
 
-from resolvers.base.pages import Page
+from resolvers.base.pages import Edge, Page
 from resolvers.messages.receipts import DeliverySummary
 from schema.base.context import Info
-from schema.base.nodes import PageInfo, page_info
+from schema.base.nodes import PageInfo
 from schema.base.scalars import DateTime
+from schema.compiler import reads
 from schema.users.user_types import UserType, load_user
-from store.base.ids import UserId
 from store.receipts.receipt_marks import ReceiptKind
 from store.receipts.receipt_store import Receipt
 
@@ -31,20 +31,11 @@ def status_from(kind: ReceiptKind | None) -> ReceiptStatus:
 
 @strawberry.type(name="Delivery")
 class DeliveryType:
+    record: strawberry.Private[DeliverySummary]
     status: ReceiptStatus
-    recipient_count: int
-    delivered_count: int
-    read_count: int
-
-
-def delivery_from(delivery: DeliverySummary) -> DeliveryType:
-    """Return the delivery summary of a message."""
-    return DeliveryType(
-        status=status_from(delivery.status),
-        recipient_count=delivery.recipients,
-        delivered_count=delivery.delivered,
-        read_count=delivery.read,
-    )
+    recipient_count: int = reads("record.recipients")
+    delivered_count: int = reads("record.delivered")
+    read_count: int = reads("record.read")
 
 
 @strawberry.type(
@@ -52,20 +43,26 @@ def delivery_from(delivery: DeliverySummary) -> DeliveryType:
     description="Reading without an earlier acknowledgement of delivery sets both times, with one READ event.",
 )
 class ReceiptType:
-    user_id: strawberry.Private[UserId]
+    record: strawberry.Private[Receipt]
     status: ReceiptStatus
-    delivered_at: DateTime | None
-    read_at: DateTime | None
+    delivered_at: DateTime | None = reads("record.delivered_at_ms")
+    read_at: DateTime | None = reads("record.read_at_ms")
 
     @strawberry.field
     def user(self, info: Info) -> UserType:
-        return load_user(info.context, self.user_id)
+        return load_user(info.context, self.record.user)
+
+
+def delivery_from(delivery: DeliverySummary) -> DeliveryType:
+    """Return the delivery summary of a message."""
+    return DeliveryType(record=delivery, status=status_from(delivery.status))
 
 
 @strawberry.type
 class ReceiptEdge:
+    edge: strawberry.Private[Edge[Receipt]]
     node: ReceiptType
-    cursor: str
+    cursor: str = reads("edge.cursor")
 
 
 @strawberry.type
@@ -77,15 +74,10 @@ class ReceiptConnection:
 def receipt_connection(page: Page[Receipt]) -> ReceiptConnection:
     """Return a page of receipts as a Relay connection."""
     return ReceiptConnection(
-        edges=[ReceiptEdge(node=_receipt_from(edge.node), cursor=edge.cursor) for edge in page.edges],
-        page_info=page_info(page),
+        edges=[ReceiptEdge(edge=edge, node=_receipt_from(edge.node)) for edge in page.edges],
+        page_info=PageInfo(page=page),
     )
 
 
 def _receipt_from(receipt: Receipt) -> ReceiptType:
-    return ReceiptType(
-        user_id=receipt.user,
-        status=status_from(receipt.status),
-        delivered_at=DateTime(receipt.delivered_at_ms) if receipt.delivered_at_ms is not None else None,
-        read_at=DateTime(receipt.read_at_ms) if receipt.read_at_ms is not None else None,
-    )
+    return ReceiptType(record=receipt, status=status_from(receipt.status))

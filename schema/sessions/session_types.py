@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
 
+from resolvers.base.pages import Edge
 from resolvers.sessions import session_lists
 from schema.base.context import Context, Info
-from schema.base.nodes import Node, PageInfo, page_info
+from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import Cursor, DateTime, Timestamp
-from schema.compiler import then
+from schema.compiler import prefetched_by, reads, then
 from schema.messages.message_types import MessageType, message_from
-from store.base.ids import ConversationId, ConversationKind, kind_of, session_id
+from store.base.ids import ConversationId
 from store.sessions.session import Session
 from store.sessions.session_store import Category
 
@@ -26,81 +29,79 @@ ConversationRef = Annotated["Conversation", strawberry.lazy("schema.conversation
 
 @strawberry.enum
 class SessionStatus(Enum):
-    ACTIVE = "ACTIVE"
-    INVALID = "INVALID"
+    # The values are those of `Session.valid`.
+    ACTIVE = True
+    INVALID = False
+
+
+def _prefetch_conversations(context: Context, sessions: Sequence[SessionType]) -> asyncio.Future[None] | None:
+    return context.prefetch_conversations([session.record.conversation for session in sessions])
+
+
+def _prefetch_last_messages(context: Context, sessions: Sequence[SessionType]) -> asyncio.Future[None] | None:
+    shown = [session.record.shown_conversation for session in sessions]
+    return context.loaders.prefetch_last_messages([conversation for conversation in shown if conversation is not None])
 
 
 @strawberry.type(name="Session", description="One user's context of one conversation. Overwritten, never appended.")
 class SessionType(Node):
-    conversation_id: strawberry.Private[ConversationId]
-    last_message_in: strawberry.Private[ConversationId | None]
-    write_seq: int = strawberry.field(
-        description="Seq of the conversation's newest message, and how far this user has read and received."
+    record: strawberry.Private[Session]
+    id: strawberry.ID = reads("record.public_id")
+    write_seq: int = reads(
+        "record.write_seq",
+        description="Seq of the conversation's newest message, and how far this user has read and received.",
     )
-    read_seq: int
-    delivered_seq: int
-    unread_count: int = strawberry.field(
+    read_seq: int = reads("record.read_seq")
+    delivered_seq: int = reads("record.delivered_seq")
+    unread_count: int = reads(
+        "record.unread_count",
         description="Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled "
-        "message counts until it is read."
+        "message counts until it is read.",
     )
-    unread_mention_count: int = strawberry.field(
+    unread_mention_count: int = reads(
+        "record.unread_mention_count",
         description="Of those, the ones that mention the user, a role of theirs, or everybody. The newest 1,000 "
-        "unread messages are counted."
+        "unread messages are counted.",
     )
-    unread_status: bool = strawberry.field(description="Set by setUnread: show a dot without a number.")
-    mute_status: bool
-    muted_until: DateTime | None
-    priority: int
-    category_id: strawberry.ID | None
-    sub_biz: str | None
-    status: SessionStatus
-    active_ts: Timestamp = strawberry.field(
-        description="Moved by any change; strictly increasing over all changes of one user. Synchronisation reads this."
+    unread_status: bool = reads("record.unread_status", description="Set by setUnread: show a dot without a number.")
+    mute_status: bool = reads("record.muted")
+    muted_until: DateTime | None = reads("record.muted_until_ms")
+    priority: int = reads("record.priority")
+    category_id: strawberry.ID | None = reads("record.category")
+    sub_biz: str | None = reads("record.sub_biz")
+    status: SessionStatus = reads("record.valid")
+    active_ts: Timestamp = reads(
+        "record.active_ts",
+        description="Moved by any change; strictly increasing over all changes of one user. Synchronisation reads "
+        "this.",
     )
-    write_ts: Timestamp = strawberry.field(
-        description="Moved only by new messages that are not SYSTEM, by pinning and by setUnread. Clients sort by this."
+    write_ts: Timestamp = reads(
+        "record.write_ts",
+        description="Moved only by new messages that are not SYSTEM, by pinning and by setUnread. Clients sort by "
+        "this.",
     )
-    peer_delivered_seq: int | None = strawberry.field(
-        description="PRIVATE only: how far the other person has received and read."
+    peer_delivered_seq: int | None = reads(
+        "record.shown_peer_delivered_seq", description="PRIVATE only: how far the other person has received and read."
     )
-    peer_read_seq: int | None
+    peer_read_seq: int | None = reads("record.shown_peer_read_seq")
 
     @strawberry.field(
         description="For an INVALID session: still answers id, type and last title. For a dismissed group: status "
-        "DISSOLVED and its last owner."
+        "DISSOLVED and its last owner.",
+        metadata=prefetched_by(_prefetch_conversations),
     )
     def conversation(self, info: Info) -> ConversationRef:
-        return info.context.load_conversation(self.conversation_id)
+        return info.context.load_conversation(self.record.conversation)
 
-    @strawberry.field
+    @strawberry.field(metadata=prefetched_by(_prefetch_last_messages))
     def last_message(self, info: Info) -> MessageType | None:
-        return load_last_message(info.context, self.last_message_in) if self.last_message_in is not None else None
+        shown = self.record.shown_conversation
+        return load_last_message(info.context, shown) if shown is not None else None
 
 
 def session_from(session: Session) -> SessionType:
     """Return the GraphQL object of a session."""
-    private = kind_of(session.conversation) is ConversationKind.PRIVATE
-    return SessionType(
-        id=strawberry.ID(session_id(session.user, session.conversation)),
-        conversation_id=session.conversation,
-        last_message_in=session.newest_inside if session.is_gateway else session.conversation,
-        write_seq=session.write_seq,
-        read_seq=session.read_seq,
-        delivered_seq=session.delivered_seq,
-        unread_count=session.unread_count,
-        unread_mention_count=session.unread_mention_count,
-        unread_status=session.unread_status,
-        mute_status=session.muted,
-        muted_until=DateTime(session.muted_until_ms) if session.muted_until_ms is not None else None,
-        priority=session.priority,
-        category_id=strawberry.ID(session.category) if session.category is not None else None,
-        sub_biz=session.sub_biz,
-        status=SessionStatus.ACTIVE if session.valid else SessionStatus.INVALID,
-        active_ts=Timestamp(session.active_ts),
-        write_ts=Timestamp(session.write_ts),
-        peer_delivered_seq=session.peer_delivered_seq if private else None,
-        peer_read_seq=session.peer_read_seq if private else None,
-    )
+    return SessionType(record=session)
 
 
 def load_last_message(context: Context, conversation: ConversationId) -> Any:
@@ -113,8 +114,9 @@ def load_last_message(context: Context, conversation: ConversationId) -> Any:
 
 @strawberry.type
 class SessionEdge:
+    edge: strawberry.Private[Edge[Session]]
     node: SessionType
-    cursor: str
+    cursor: str = reads("edge.cursor")
 
 
 @strawberry.type(
@@ -152,8 +154,8 @@ class SessionCategory:
 def session_connection(listed: session_lists.SessionPage) -> SessionConnection:
     """Return a page of sessions as a Relay connection."""
     return SessionConnection(
-        edges=[SessionEdge(node=session_from(edge.node), cursor=edge.cursor) for edge in listed.page.edges],
-        page_info=page_info(listed.page),
+        edges=[SessionEdge(edge=edge, node=session_from(edge.node)) for edge in listed.page.edges],
+        page_info=PageInfo(page=listed.page),
         total_unread=listed.total_unread,
         cursor=Cursor(listed.cursor),
     )

@@ -8,16 +8,18 @@ import strawberry
 
 from schema.base.context import Context
 from schema.base.nodes import Node
-from schema.compiler import then
+from schema.compiler import reads, then
 from store.base.ids import UserId, is_user_id
 from store.users.user import User
 
 
 @strawberry.type(name="User")
 class UserType(Node):
-    display_name: str
-    avatar_url: str | None
-    is_bot: bool
+    record: strawberry.Private[User]
+    id: strawberry.ID = reads("record.id")
+    display_name: str = reads("record.display_name")
+    avatar_url: str | None = reads("record.avatar_url")
+    is_bot: bool = reads("record.is_bot")
 
 
 @strawberry.input
@@ -30,9 +32,7 @@ class UserInput:
 
 def user_from(user: User) -> UserType:
     """Return the GraphQL object of a user."""
-    return UserType(
-        id=strawberry.ID(user.id), display_name=user.display_name, avatar_url=user.avatar_url, is_bot=user.is_bot
-    )
+    return UserType(record=user)
 
 
 def load_user(context: Context, user: UserId) -> Any:

@@ -22,6 +22,9 @@ MAX_TOKEN_LENGTH = 8192
 MAX_CACHED_TOKENS = 20_000
 """Valid tokens that are not checked again. The oldest are dropped first."""
 
+MAX_CACHED_HEADERS = 16
+"""Headers of tokens that are not parsed again."""
+
 TOKEN_CACHE_SECONDS = 300.0
 """Time after which a cached token is checked again, so that the withdrawal of a key takes effect."""
 
@@ -64,6 +67,8 @@ class Authenticator:
         self._secret = _secret_key(settings)
         self._key_sets = _key_sets(settings, clock)
         self._cache: dict[bytes, tuple[Caller, float]] = {}
+        self._headers: dict[str, dict[str, Any]] = {}
+        """Parsed headers. An issuer's tokens usually have the same one."""
 
     async def authenticate(self, token: str) -> Caller:
         """Return the caller of a token.
@@ -102,10 +107,7 @@ class Authenticator:
 
     async def _verified_claims(self, token: str) -> tuple[dict[str, Any], PublicKey | None]:
         """Return the claims of a token, and the public key that signed it. None means the secret."""
-        try:
-            header = jwt.get_unverified_header(token)
-        except (jwt.PyJWTError, UnicodeError) as error:
-            raise Unauthenticated("The token is not a well-formed JWT.") from error
+        header = self._header_of(token)
         public = await self._public_key(header)
         key = self._secret if public is None else public.jwk
         assert key is not None
@@ -115,8 +117,22 @@ class Authenticator:
             raise Unauthenticated(
                 "The token's signature is wrong: sign it with a key that this server knows."
             ) from error
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, UnicodeError) as error:
             raise Unauthenticated("The token is not a well-formed JWT.") from error
+
+    def _header_of(self, token: str) -> dict[str, Any]:
+        """Return the header of a token, which is not verified yet."""
+        segment = token.partition(".")[0]
+        header = self._headers.get(segment)
+        if header is None:
+            try:
+                header = jwt.get_unverified_header(token)
+            except (jwt.PyJWTError, UnicodeError) as error:
+                raise Unauthenticated("The token is not a well-formed JWT.") from error
+            if len(self._headers) >= MAX_CACHED_HEADERS:
+                del self._headers[next(iter(self._headers))]
+            self._headers[segment] = header
+        return header
 
     async def _public_key(self, header: dict[str, Any]) -> PublicKey | None:
         """Return the public key that a token's header names. None means the secret."""

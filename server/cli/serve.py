@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
 
+    from server.process.uvicorn_server import RestingServer
+
 BACKLOG = 4096
 """Connections that wait to be accepted: after a restart all clients reconnect at once."""
 
@@ -84,16 +86,16 @@ def serve(
     sock: socket.socket,
     *,
     on_ready: Callable[[], None],
-    check: Callable[[], None] = lambda: None,
+    check: Callable[[], None] | None = None,
 ) -> None:
     """Serve in this process until SIGINT or SIGTERM.
 
     `on_ready` is called once the server answers requests. `check` is called repeatedly: an exception from it stops the
     server and is raised from here. Raises CommandError if the application does not start.
     """
-    import uvicorn
+    from server.process.uvicorn_server import RestingServer
 
-    server = uvicorn.Server(_config(app, settings, workers=1))
+    server = RestingServer(_config(app, settings, workers=1))
     tune_garbage_collection()
     # asyncio.run has the argument loop_factory from Python 3.12 on.
     runner = asyncio.Runner(loop_factory=server.config.get_loop_factory())
@@ -153,10 +155,10 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
 
 
 async def _serve_and_check(
-    server: uvicorn.Server,
+    server: RestingServer,
     sock: socket.socket,
     on_ready: Callable[[], None],
-    check: Callable[[], None],
+    check: Callable[[], None] | None,
 ) -> None:
     failures: list[Exception] = []
 
@@ -167,13 +169,17 @@ async def _serve_and_check(
                 if server.started and not ready:
                     ready = True
                     on_ready()
-                check()
+                if check is not None:
+                    check()
+                elif ready:
+                    return
             except Exception as error:
                 failures.append(error)
                 # A graceful shutdown would wait for the database server that failed. Errors that uvicorn logs after
                 # this are consequences and would hide the cause.
                 logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
                 server.should_exit = server.force_exit = True
+                server.wake()
                 return
             await asyncio.sleep(_WATCH_INTERVAL)
 

@@ -57,14 +57,27 @@ class HttpProtocol(AbortingHTTPProtocol):
     """
 
     _stopping = False
+    _first_request_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the time limit of the first request."""
         super().connection_made(transport)
-        self.loop.call_later(FIRST_REQUEST_SECONDS, self._close_if_idle)
+        self._first_request_timer = self.loop.call_later(FIRST_REQUEST_SECONDS, self._close_if_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the time limit of the first request."""
+        self._end_first_request_timer()
+        super().connection_lost(exc)
+
+    def _end_first_request_timer(self) -> None:
+        # The timer would keep this object in memory.
+        if self._first_request_timer is not None:
+            self._first_request_timer.cancel()
+            self._first_request_timer = None
 
     def on_headers_complete(self) -> None:
         """Refuse the request while the process is overloaded."""
+        self._end_first_request_timer()
         load_shedding: LoadShedding | None = self.app_state.get(LOAD_SHEDDING_STATE)
         if load_shedding is not None and load_shedding.is_full and self._refuse(load_shedding):
             self._end_head()
@@ -106,9 +119,8 @@ class HttpProtocol(AbortingHTTPProtocol):
             super().handle_websocket_upgrade()
 
     def _close_if_idle(self) -> None:
-        # The connection is no longer in the set if it has ended or is a WebSocket.
-        if self in self.connections and self.cycle is None:
-            self.transport.close()
+        self._first_request_timer = None
+        self.transport.close()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         # Pipelined requests still have to be answered.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import orjson
 from pymongo import UpdateOne
@@ -15,6 +16,7 @@ from store.conversations.conversation import GroupSnapshot, Head, Member, group_
 from store.conversations.conversation_fields import ConversationField, HeadField
 from store.conversations.group_change import GroupEnd
 from store.conversations.head_loader import HeadLoader
+from store.conversations.memberships import Memberships
 from store.conversations.recipient_lists import RecipientLists, recipient_list
 from store.messages.message import message_from
 from store.mongo.client import Mongo
@@ -32,6 +34,7 @@ _HEAD_FIELDS = (
     ConversationField.END,
     ConversationField.ENDED_AT,
 )
+_VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
 _MAX_HEADS = 4_000
 """Decoded heads that a process keeps. Each takes some kilobytes at most."""
 
@@ -48,6 +51,7 @@ class ConversationStore:
         self._keys = keys
         self._loader = HeadLoader(mongo, cache, keys)
         self._recipient_lists = RecipientLists()
+        self._memberships = Memberships()
         self._heads: dict[ConversationId, tuple[Sequence[bytes | None], Head]] = {}
         self.heads = HitCounter()
         self.groups = HitCounter()
@@ -121,7 +125,7 @@ class ConversationStore:
     ) -> dict[ConversationId, tuple[Head, Member | None]]:
         """Return the heads of the conversations that exist, for groups with the viewer's current or former membership.
 
-        One round trip to Redis if everything is cached.
+        One round trip to Redis if everything is cached; two after a change of a membership that this process knows.
         """
         wanted = list(dict.fromkeys(conversations))
         found: dict[ConversationId, tuple[Head, Member | None]] = {}
@@ -145,32 +149,54 @@ class ConversationStore:
         calls = []
         for conversation in wanted:
             head_key, members_key, *_ = self._keys.conversation(conversation)
-            if kind_of(conversation) is ConversationKind.GROUP:
-                calls.append(
-                    Call("read_membership", (head_key, members_key), (viewer, HeadField.MEMBERS_TOTAL, *_HEAD_FIELDS))
-                )
+            if kind_of(conversation) is not ConversationKind.GROUP or self._memberships.has(conversation, viewer):
+                calls.append(Call("HMGET", (head_key,), _VERSIONED_HEAD_FIELDS))
             else:
-                calls.append(Call("HMGET", (head_key,), _HEAD_FIELDS))
+                arguments = (viewer, HeadField.MEMBERS_TOTAL, *_VERSIONED_HEAD_FIELDS)
+                calls.append(Call("read_membership", (head_key, members_key), arguments))
         answers = await self._cache.run(calls) if calls else []
-        missing = []
+        missing: list[ConversationId] = []
+        outdated: list[ConversationId] = []
         for conversation, answer, call in zip(wanted, answers, calls, strict=True):
-            if call.name == "HMGET":
-                if answer[0] is None:
+            if call.name != "HMGET":
+                if not self._take_membership(viewer, conversation, answer, found):
                     missing.append(conversation)
-                    self.heads.misses += 1
-                else:
-                    found[conversation] = (self._head_from(conversation, answer), None)
-                    self.heads.hits += 1
                 continue
-            is_complete, text, *row = answer
-            if not is_complete:
+            version = answer.pop()
+            is_group = kind_of(conversation) is ConversationKind.GROUP
+            known = self._memberships.take(conversation, viewer, version) if is_group else (None,)
+            counter = self.groups if is_group else self.heads
+            if answer[0] is None:
                 missing.append(conversation)
-                self.groups.misses += 1
-                continue
-            self.groups.hits += 1
-            head = self._head_from(conversation, row)
-            found[conversation] = (head, _decode_member(head.ended_at, viewer, text) if text else None)
+                counter.misses += 1
+            elif known is None:
+                outdated.append(conversation)
+            else:
+                head, (member,) = self._head_from(conversation, answer), known
+                found[conversation] = head, _member_in(head, member)
+                counter.hits += 1
+        if outdated:
+            missing += await self._read_with_member(viewer, outdated, found)
         return missing
+
+    def _take_membership(
+        self,
+        viewer: UserId,
+        group: ConversationId,
+        answer: list[Any],
+        found: dict[ConversationId, tuple[Head, Member | None]],
+    ) -> bool:
+        """Add a group as `read_membership` returned it, and remember the membership. False if a part is missing."""
+        is_complete, text, *row, version = answer
+        if not is_complete:
+            self.groups.misses += 1
+            return False
+        self.groups.hits += 1
+        head = self._head_from(group, row)
+        member = member_from(viewer, orjson.loads(text)) if text else None
+        self._memberships.remember(group, viewer, version, member)
+        found[group] = head, _member_in(head, member)
+        return True
 
     def _head_from(self, conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
         """Return the decoded head, or the same object as before if nothing changed, as for most heads in lists."""
@@ -244,6 +270,11 @@ class ConversationStore:
 
 def _eviction_error() -> Unreachable:
     return Unreachable("Redis evicts conversations as soon as they are loaded: give it more memory")
+
+
+def _member_in(head: Head, member: Member | None) -> Member | None:
+    """Return a membership of a group, which ended with the group."""
+    return member if head.ended_at is None or member is None else member.ended_at(head.ended_at)
 
 
 def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from store.base.ids import ConversationId, MessageId, UserId, bucket_of
+from store.base.ids import ConversationId, MessageId, UserId, bucket_of, message_id
 from store.base.snowflakes import created_at_ms
 from store.conversations.group_change import GroupChange
 
@@ -66,6 +66,9 @@ class MessageKind(StrEnum):
         return self is not MessageKind.SYSTEM
 
 
+_KINDS = {kind.value: kind for kind in MessageKind}
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """A message. `seq` and `n` are 0 until it is reserved.
@@ -89,6 +92,11 @@ class Message:
     edits: int = 0
     edited_at_ms: int | None = None
     recalled_at_ms: int | None = None
+
+    @property
+    def public_id(self) -> str:
+        """The message's id as the API writes it."""
+        return message_id(self.id)
 
     @property
     def is_recalled(self) -> bool:
@@ -144,11 +152,11 @@ def message_from(fields: dict[str, Any]) -> Message:
         id=MessageId(int(fields[_F.ID] if _F.ID in fields else fields[_F.RECORD_ID])),
         conversation=ConversationId(fields[_F.CONVERSATION]),
         sender=UserId(fields[_F.SENDER]),
-        kind=MessageKind(fields[_F.KIND]),
+        kind=_KINDS[fields[_F.KIND]],
         text=fields[_F.TEXT] if recalled_at_ms is None else None,
         seq=fields.get(_F.SEQ, 0),
         n=fields.get(_F.N, 0),
-        mentions=tuple(UserId(user) for user in fields.get(_F.MENTIONS, ())),
+        mentions=tuple(fields.get(_F.MENTIONS, ())),
         mentions_all=bool(fields.get(_F.MENTIONS_ALL, False)),
         reply_to=(MessageId(int(reply[0])), int(reply[1])) if reply else None,
         key=fields.get(_F.KEY),

@@ -128,14 +128,16 @@ class OutboxStore:
     async def list_waiting(
         self, partitions: Iterable[int], idle_ms: int, limit: int
     ) -> list[ReservedMessage | Revision]:
-        """Return the entries older than idle_ms by Redis's clock, at most limit per partition. Two round trips."""
-        seconds, micros = await self._cache.one(Call("TIME", ()))
-        now = int(seconds) * 1000 + int(micros) // 1000
-        streams = await self._cache.run(
-            [Call("XRANGE", (self._keys.outbox(p),), ("-", now - idle_ms, "COUNT", limit)) for p in partitions]
-        )
-        rows = [(entry.decode(), fields) for stream in streams for entry, fields in stream]
-        return [revision_from(entry, fields, now) or reserved_message_from(entry, fields) for entry, fields in rows]
+        """Return the entries older than idle_ms by Redis's clock, at most limit per partition. One round trip."""
+        outboxes = [self._keys.outbox(partition) for partition in partitions]
+        # All in one call, unless the outboxes may be at different nodes.
+        calls = [(outbox,) for outbox in outboxes] if self._cache.is_cluster else [tuple(outboxes)]
+        answers = await self._cache.run([Call("list_waiting", keys, (idle_ms, limit)) for keys in calls])
+        return [
+            revision_from(entry.decode(), fields, int(now)) or reserved_message_from(entry.decode(), fields)
+            for now, *entries in answers
+            for entry, fields in entries
+        ]
 
     async def contains(self, conversation: ConversationId, message: MessageId) -> bool:
         """Return whether a message of the conversation has a place and is not delivered yet."""

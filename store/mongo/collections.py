@@ -63,9 +63,9 @@ def session_row_id(user: UserId, conversation: ConversationId) -> str:
     return f"{user} {conversation}"
 
 
-def sessions_of(user: UserId) -> dict[str, Any]:
-    """Return the query for all sessions of a user."""
-    return _all_of(user)
+def sessions_of(user: UserId, after: str = "") -> dict[str, Any]:
+    """Return the query for the sessions of a user after a conversation, in the order of ids; "": all."""
+    return {"_id": {"$gt": f"{user} {after}", "$lt": f"{user}!"}}
 
 
 def receipt_row_id(conversation: ConversationId, user: UserId, kind: str, seq: int) -> str:

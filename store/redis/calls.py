@@ -10,7 +10,7 @@ import hiredis
 from redis.exceptions import NoScriptError, ResponseError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """A Redis command, or a script by its name, with its keys and arguments."""
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from store.sessions.fields import FIELDS, MAX_UNREAD_MENTIONS, NAMES, SETTINGS
+from store.sessions.fields import FIELDS, MAX_UNREAD_MENTIONS, NAMES, PRIORITY_WEIGHT, SETTINGS
 from store.sessions.session import Session
 
 LOG_LENGTH = 1_200
@@ -22,9 +22,6 @@ PENDING_MS = 60_000
 
 QUEUE_MS = 15_000
 """A queue for a lock is dropped if no waiter has joined it for this time."""
-
-PRIORITY_WEIGHT = 1 << 42
-"""Distance of two priorities in a list: more than any `write_ts`."""
 
 MAX_WAITING = 256
 """Conversations whose messages may wait to be applied to a user's sessions."""

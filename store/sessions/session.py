@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from store.base.ids import ConversationId, UserId
-from store.sessions.fields import SessionFields
+from store.base.ids import ConversationId, UserId, session_id
+from store.sessions.fields import SessionFields, is_ongoing
+from store.sessions.session_lists import count_unread, count_unread_mentions, is_valid
 
 
 @dataclass(frozen=True, slots=True)
 class Session(SessionFields):
     """One user's state in one conversation, or in a subBiz (its gateway), with values derived from the stored fields.
 
-    The scripts compute `valid`, `unread_count` and `unread_mention_count` too, for lists and totals (`_sessions.lua`);
-    `tests/store/test_session_fields.py` compares both.
+    The rules of `valid`, `unread_count` and `unread_mention_count` are in `session_lists.py`.
     """
 
     user: UserId
     conversation: ConversationId
     record: Mapping[str, Any]
+    _is_ongoing: bool = field(init=False, repr=False, compare=False)
+    """False for gateways too. Spares most sessions the reading of fields that have their default."""
+
+    def __post_init__(self) -> None:
+        """Look at the record once."""
+        object.__setattr__(self, "_is_ongoing", is_ongoing(self.record) and not self.is_gateway)
 
     @property
     def is_gateway(self) -> bool:
         """True for the session that represents all sessions of a subBiz."""
         return self.conversation.startswith("b_")
+
+    @property
+    def public_id(self) -> str:
+        """The session's id as the API writes it."""
+        return session_id(self.user, self.conversation)
+
+    @property
+    def shown_conversation(self) -> ConversationId | None:
+        """The conversation whose newest message the session shows; of a gateway: the newest inside, if there is one."""
+        return self.conversation if self._is_ongoing or not self.is_gateway else self.newest_inside
+
+    @property
+    def shown_peer_read_seq(self) -> int | None:
+        """Read position of the peer; None if it is not the session of a private conversation."""
+        return self.peer_read_seq if self.conversation.startswith("p_") else None
+
+    @property
+    def shown_peer_delivered_seq(self) -> int | None:
+        """Delivered position of the peer; None if it is not the session of a private conversation."""
+        return self.peer_delivered_seq if self.conversation.startswith("p_") else None
 
     @property
     def exists(self) -> bool:
@@ -41,11 +67,7 @@ class Session(SessionFields):
         A deleted session is valid again after the next countable message; a session of a group that has ended is never
         valid. A gateway is valid while a session inside is valid.
         """
-        if self.is_gateway:
-            return self.valid_inside > 0
-        if self.dissolved or not self.exists:
-            return False
-        return self.deleted_n is None or self.n > self.deleted_n
+        return is_valid(self.conversation, self.record)
 
     @property
     def frozen(self) -> bool:
@@ -64,21 +86,19 @@ class Session(SessionFields):
 
     @property
     def _ended_seq(self) -> int:
+        if self._is_ongoing:
+            return 0
         return self.write_seq if self.dissolved else self.deleted_seq or 0
 
     @property
     def unread_count(self) -> int:
         """Countable messages after those that were read or deleted; of a gateway: inside, without muted sessions."""
-        if self.is_gateway:
-            return self.unread_inside
-        return max(0, self.n - max(self.read_n, self.deleted_n or 0)) if self.valid else 0
+        return count_unread(self.conversation, self.record) if self.valid else 0
 
     @property
     def unread_mention_count(self) -> int:
         """Unread messages that mention the user or everybody; of a gateway: inside, without muted sessions."""
-        if self.is_gateway:
-            return self.mentions_inside
-        return sum(seq > self.read_seq for seq in self.mentions) if self.valid else 0
+        return count_unread_mentions(self.conversation, self.record) if self.valid else 0
 
     @property
     def unread_status(self) -> bool:

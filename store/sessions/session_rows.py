@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pymongo import UpdateOne
@@ -11,9 +13,10 @@ from pymongo.errors import BulkWriteError
 from store.base.clock import Clock
 from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
-from store.mongo.client import Mongo
-from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id, sessions_of
+from store.mongo.client import Document, Mongo
+from store.mongo.collections import BY_ID, CONVERSATIONS, SESSIONS, session_row_id, sessions_of
 from store.sessions.fields import FENCE
+from store.sessions.loaded_state import LoadedState
 from store.sessions.records import (
     HEAD_PROJECTION,
     Records,
@@ -23,8 +26,11 @@ from store.sessions.records import (
     renew_recent_ticks,
 )
 from store.sessions.session import Session
+from store.sessions.session_lists import SessionLists
 
-_HEADS_PER_QUERY = 2_000
+_ROWS_PER_QUERY = 2_000
+
+_A = Session.active_ts.stored
 
 _NOTHING_READ = {field.stored: 0 for field in (Session.acknowledged_seq, Session.read_n, Session.received_seq)}
 
@@ -48,33 +54,57 @@ class SessionRows:
         self._mongo = mongo
         self._clock = clock
 
-    async def read(self, user: UserId) -> Records:
-        """Return a user's whole state: the record of each session and gateway.
+    async def read(self, user: UserId) -> LoadedState:
+        """Return a user's whole state.
 
-        No two records have the same `active_ts`, and the `active_ts` of a session never goes back.
+        No two sessions have the same `active_ts`, and the `active_ts` of a session never goes back. Rows are read in
+        parts. While MongoDB reads a part, the heads of the earlier parts are read and turned into records.
         """
         now = self._clock.now_ms()
-        start = len(user) + 1
-        rows = {ConversationId(row["_id"][start:]): row for row in await self._mongo.find(SESSIONS, sessions_of(user))}
-        names = [name for name in rows if not _is_gateway(name)]
-        chunks = [names[i : i + _HEADS_PER_QUERY] for i in range(0, len(names), _HEADS_PER_QUERY)]
-        queries = [
-            self._mongo.find(CONVERSATIONS, {"_id": {"$in": chunk}}, projection=HEAD_PROJECTION) for chunk in chunks
-        ]
-        answers = await self._mongo.gather(*queries) if queries else []
-        heads = {head["_id"]: head for answer in answers for head in answer}
-        records = [(c, record_from(user, c, rows[c], heads[c], now)) for c in names if c in heads]
-        active_ts = Session.active_ts.stored
-        known = {conversation: record[active_ts] for conversation, record in records}
-        renew_recent_ticks(records, now)
-        gateways = gateway_records(records, rows, now)
-        known |= {conversation: record[active_ts] for conversation, record in gateways}
-        records += gateways
-        make_ticks_unique(records)
-        moved = [Tick(user, c, record[active_ts]) for c, record in records if record[active_ts] != known[c]]
+        records: Records = {}
+        gateway_rows: dict[ConversationId, Document] = {}
+        lists = SessionLists()
+
+        async def add(rows: Mapping[ConversationId, Document]) -> None:
+            heads = await self._mongo.find(CONVERSATIONS, {"_id": {"$in": list(rows)}}, projection=HEAD_PROJECTION)
+            for head in heads:
+                conversation = head["_id"]
+                record = record_from(user, conversation, rows[conversation], head, now)
+                lists.add(conversation, record)
+                records[conversation] = record
+
+        parts: list[asyncio.Task[None]] = []
+        try:
+            async for rows in self._row_parts(user):
+                gateway_rows |= {name: rows.pop(name) for name in list(rows) if name.startswith("b_")}
+                parts.append(asyncio.create_task(add(rows)))
+            await asyncio.gather(*parts)
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+        moved = renew_recent_ticks(records, now)
+        gateways = gateway_records(records, gateway_rows, lists, now)
+        for conversation, record in gateways.items():
+            lists.add(conversation, record)
+        records |= gateways
+        moved |= make_ticks_unique(records)
         if moved:
-            await self._mongo.bulk_write(SESSIONS, [_tick_update(tick) for tick in moved])
-        return records
+            ticks = (Tick(user, conversation, record[_A]) for conversation, record in moved.items())
+            await self._mongo.bulk_write(SESSIONS, [_tick_update(tick) for tick in ticks])
+        clock = max([self._clock.now_ms(), *(record[_A] for record in records.values())])
+        return LoadedState(user, secrets.token_hex(4), clock, records, lists)
+
+    async def _row_parts(self, user: UserId) -> AsyncIterator[dict[ConversationId, Document]]:
+        """Yield all rows of a user in parts, by conversation."""
+        start, last = len(user) + 1, ""
+        while True:
+            rows = await self._mongo.find(SESSIONS, sessions_of(user, last), sort=BY_ID, limit=_ROWS_PER_QUERY)
+            if rows:
+                yield {ConversationId(row["_id"][start:]): row for row in rows}
+            if len(rows) < _ROWS_PER_QUERY:
+                return
+            last = rows[-1]["_id"][start:]
 
     async def write(
         self,

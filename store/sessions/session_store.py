@@ -13,6 +13,7 @@ from store.base.ids import ConversationId, UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.changes import LoggedChange
+from store.sessions.loaded_state import LoadedState, Snapshot
 from store.sessions.session import Session, session_from
 from store.sessions.session_rows import SessionRows
 from store.sessions.state_loader import StateLoader
@@ -22,17 +23,6 @@ _NAMES_PER_CALL = 1_000
 
 _LOADS = 10
 """Attempts to load a state that Redis evicts before it is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Some of a user's sessions, read at one moment. `clock`: the user's clock then, within `epoch`."""
-
-    epoch: str
-    clock: int
-    total_unread: int
-    sessions: tuple[Session, ...]
-    positions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +88,9 @@ class SessionStore:
         One round trip if the state is cached.
         """
         position, conversation = after or ("", "")
-        answer = await self._run_on_state(user, "list_page", (name, limit, position, conversation))
+        answer = await self._read(user, "list_page", (name, limit, position, conversation))
+        if isinstance(answer, LoadedState):
+            return answer.page(name, limit, after)
         rows = answer[3:]
         sessions = tuple(session_from(user, _conversation_id(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3))
         positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
@@ -121,7 +113,9 @@ class SessionStore:
 
         valid_until: Position up to which only valid sessions are returned.
         """
-        answer = await self._run_on_state(user, "list_changed", (after, limit, valid_until))
+        answer = await self._read(user, "list_changed", (after, limit, valid_until))
+        if isinstance(answer, LoadedState):
+            return answer.changed(after, limit, valid_until=valid_until)
         rows = answer[3:]
         sessions = tuple(session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
@@ -140,9 +134,13 @@ class SessionStore:
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
         """Return the user's sessions of some conversations, including deleted ones. Missing ones are left out."""
         sessions: list[Session] = []
+        answer: list[Any] = []
         for start in range(0, len(conversations) or 1, _NAMES_PER_CALL):
             part = conversations[start : start + _NAMES_PER_CALL]
-            answer = await self._run_on_state(user, "get_sessions", tuple(part) or ("",))
+            found = await self._read(user, "get_sessions", tuple(part) or ("",))
+            if isinstance(found, LoadedState):
+                return found.find(conversations)
+            answer = found
             sessions += [session_from(user, c, text) for c, text in zip(part, answer[3:], strict=False) if text]
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], tuple(sessions))
 
@@ -204,21 +202,42 @@ class SessionStore:
         flat = [part for change in changes for part in (change.kind, change.text)]
         return Call("apply", self._keys.user(user), (now, token, *flat))
 
+    async def _read(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any] | LoadedState:
+        """Return a script's answer on the user's state; if it is not cached, the state as MongoDB has it."""
+        for _ in range(_LOADS):
+            answer = await self._try(user, script, args)
+            if answer:
+                return answer
+            state = await self._loader.read(user)
+            if state is not None:
+                return state
+        raise _evicted()
+
     async def _run_on_state(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
         """Return a script's answer on the user's state, which is loaded first if it is not cached."""
         for _ in range(_LOADS):
-            call = Call(script, self._keys.user(user), (self._clock.now_ms(), *args))
-            answer: list[Any] = await self._cache.one(call)
+            answer = await self._try(user, script, args)
             if answer:
-                self.lookups.hits += 1
                 return answer
-            self.lookups.misses += 1
             await self.load(user)
-        raise Unreachable("Redis evicts sessions as soon as they are loaded: give it more memory")
+        raise _evicted()
+
+    async def _try(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
+        """Return a script's answer on the user's state; empty if the state is not cached."""
+        answer: list[Any] = await self._cache.one(Call(script, self._keys.user(user), (self._clock.now_ms(), *args)))
+        if answer:
+            self.lookups.hits += 1
+        else:
+            self.lookups.misses += 1
+        return answer
 
     async def load(self, user: UserId) -> None:
         """Make the user's state cached. Does nothing if it is."""
         await self._loader.load(user)
+
+
+def _evicted() -> Unreachable:
+    return Unreachable("Redis evicts sessions as soon as they are loaded: give it more memory")
 
 
 def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:

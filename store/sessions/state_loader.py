@@ -1,22 +1,52 @@
-"""Loads users' states from MongoDB into Redis."""
+"""Loads users' states from MongoDB into Redis, and answers reads before Redis has them."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from collections.abc import Hashable
 from typing import Any
-
-import orjson
 
 from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
-from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
-from store.sessions.session import Session
+from store.redis.single_flight import CLAIM_MS, retry_until_true
+from store.sessions.loaded_state import LoadedState
 from store.sessions.session_rows import SessionRows, Tick
 
 _SESSIONS_PER_CALL = 250
 """Sessions that one call puts into Redis, which executes nothing else at the same time."""
+
+
+class _Load:
+    """A running load of one user's state.
+
+    Attributes:
+        task: Ends when Redis has the state.
+        read: The state that MongoDB had, and the claim under which it was read; None if another process loads it.
+    """
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None]
+        self.read: asyncio.Future[tuple[LoadedState, str] | None] = asyncio.get_running_loop().create_future()
+
+    def start_again(self) -> None:
+        """Note that the state was lost before Redis had it. It is read again."""
+        if self.read.done():
+            self.read = asyncio.get_running_loop().create_future()
+
+    def end(self) -> None:
+        """Answer all that still wait for the state."""
+        error = None if self.task.cancelled() else self.task.exception()
+        if self.read.done():
+            return
+        if error is None:
+            self.read.set_result(None)
+        else:
+            self.read.set_exception(error)
+            # Nobody may be waiting for it.
+            self.read.exception()
 
 
 class StateLoader:
@@ -30,30 +60,72 @@ class StateLoader:
         self._cache = cache
         self._keys = keys
         self._clock = clock
-        self._flights = SingleFlight()
+        self._running: dict[Hashable, _Load] = {}
 
     async def load(self, user: UserId) -> None:
-        """Make the user's state cached. Does nothing if it is."""
-        key = (self._cache.request_prefix, user)
-        await self._flights.run(key, lambda: retry_until_true(lambda: self._try_to_load(user)))
+        """Make the user's state cached. Does nothing if it is. Cancelling a caller does not stop it for the others."""
+        await asyncio.shield(self._join(user).task)
 
-    async def _try_to_load(self, user: UserId) -> bool:
+    async def read(self, user: UserId) -> LoadedState | None:
+        """Load the user's state, and return it as soon as it is read from MongoDB; None: Redis has it now.
+
+        Like the cached state it contains every change that was answered before. If Redis does not get it because the
+        load fails afterwards, no other state will have its epoch.
+        """
+        load = self._join(user)
+        found = await asyncio.shield(load.read)
+        if found is not None:
+            state, token = found
+            if not state.is_outdated(self._clock.now_ms()) and await self._is_unchanged(user, token):
+                return state
+            await asyncio.shield(load.task)
+        return None
+
+    async def _is_unchanged(self, user: UserId, token: str) -> bool:
+        """Return whether nothing was changed since a load took the claim.
+
+        A change waits in Redis before it is answered. If nothing waits, the rows and the heads that MongoDB sent one
+        after the other belong together.
+        """
+        key = self._keys.of_user(user, "loading")
+        holder, waiting = await self._cache.one(Call("HMGET", (key,), ("token", "pending")))
+        return bool(holder == token.encode() and not int(waiting or 0))
+
+    def _join(self, user: UserId) -> _Load:
+        """Return the running load of the user's state, which is started if there is none."""
+        key = (self._cache.request_prefix, user)
+        load = self._running.get(key)
+        if load is None:
+            load = self._running[key] = _Load()
+            load.task = asyncio.create_task(self._run(user, load))
+            load.task.add_done_callback(lambda _: self._end(key, load))
+        return load
+
+    def _end(self, key: Hashable, load: _Load) -> None:
+        del self._running[key]
+        load.end()
+
+    async def _run(self, user: UserId, load: _Load) -> None:
+        async def attempt() -> bool:
+            is_loaded = await self._try_to_load(user, load)
+            if not is_loaded:
+                load.start_again()
+            return is_loaded
+
+        await retry_until_true(attempt)
+
+    async def _try_to_load(self, user: UserId, load: _Load) -> bool:
         """Return False if another process has the claim, or if this one lost it."""
         token = secrets.token_hex(8)
-        state = await self._call(user, "load_begin", token, CLAIM_MS)
-        if state in (b"loaded", b"busy"):
-            return bool(state == b"loaded")
-        records = await self._rows.read(user)
-        for start in range(0, len(records), _SESSIONS_PER_CALL):
-            some = records[start : start + _SESSIONS_PER_CALL]
-            part = [text for conversation, record in some for text in (conversation, orjson.dumps(record))]
+        answer = await self._call(user, "load_begin", token, CLAIM_MS)
+        if answer in (b"loaded", b"busy"):
+            return bool(answer == b"loaded")
+        state = await self._rows.read(user)
+        load.read.set_result((state, token))
+        for part in state.parts(_SESSIONS_PER_CALL):
             if not await self._call(user, "load_part", token, CLAIM_MS, *part):
                 return False
-        sessions = [Session(user, conversation, record) for conversation, record in records]
-        clock = max([self._clock.now_ms(), *(session.active_ts for session in sessions)])
-        sub_bizs = sorted({session.sub_biz for session in sessions if session.sub_biz is not None})
-        epoch = secrets.token_hex(4)
-        moved = await self._call(user, "load_finish", token, epoch, clock, len(records), *sub_bizs)
+        moved = await self._call(user, "load_finish", token, *state.totals)
         if moved == 0:
             return False
         await self._rows.keep_ticks(_ticks(user, moved))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ class UserStore:
         self._mongo = mongo
         self._cached: dict[UserId, User] = {}
         self._invalidations = 0
+        self._wanted: list[tuple[UserId, asyncio.Future[User | None]]] = []
+        self._reading: asyncio.Task[None] | None = None
 
     def find_cached(self, user: UserId) -> User | None:
         """Return a user whose profile is cached."""
@@ -53,9 +56,12 @@ class UserStore:
         return (await self.find_many((user,))).get(user)
 
     async def ensure(self, user: UserId, name: str | None, avatar_url: str | None) -> bool:
-        """Create a user if needed, and fill a name and an avatar that are not set. Return whether anything changed."""
-        cached = self._cached.get(user)
-        if cached and (cached.name or not name) and (cached.avatar_url or not avatar_url):
+        """Create a user if needed, and fill a name and an avatar that are not set. Return whether anything changed.
+
+        Costs a read if the user is not cached, which concurrent calls share, and a write only for a change.
+        """
+        known = self._cached.get(user) or await self._find_with_others(user)
+        if known and (known.name or not name) and (known.avatar_url or not avatar_url):
             return False
         update: list[dict[str, Any]] = [
             {"$set": {"n": {"$ifNull": ["$n", name]}, "av": {"$ifNull": ["$av", avatar_url]}}},
@@ -71,6 +77,31 @@ class UserStore:
         )
         self._remember(new)
         return old != new
+
+    async def _find_with_others(self, user: UserId) -> User | None:
+        """Return one user, or None. Calls that are made during a read share the next one."""
+        found: asyncio.Future[User | None] = asyncio.get_running_loop().create_future()
+        self._wanted.append((user, found))
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read_wanted())
+        return await found
+
+    async def _read_wanted(self) -> None:
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted, []
+                try:
+                    users = await self.find_many(user for user, _ in wanted)
+                except Exception as error:
+                    for _, waiting in wanted:
+                        if not waiting.done():
+                            waiting.set_exception(error)
+                else:
+                    for user, waiting in wanted:
+                        if not waiting.done():
+                            waiting.set_result(users.get(user))
+        finally:
+            self._reading = None
 
     async def upsert_many(self, users: Sequence[User]) -> None:
         """Create the users, or replace their profiles: one round trip."""

@@ -63,7 +63,7 @@ class Housekeeper:
                 (15.0, "lease", self._lease),
                 (1.0, "loss_recovery", self._loss_recovery.recover),
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
-                (0.2, "mutes", self._hub.end_mutes),
+                (0.2, "mutes", self._end_mutes),
             )
         ]
 
@@ -110,6 +110,10 @@ class Housekeeper:
         size = PARTITIONS // _SLICES
         first, self._slice = self._slice * size, (self._slice + 1) % _SLICES
         await self.sweep(range(first, first + size), TAKEOVER_MS)
+
+    async def _end_mutes(self) -> None:
+        await self._hub.wait_for_mutes()
+        await self._hub.end_mutes()
 
     async def _lease(self) -> None:
         await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)

@@ -52,8 +52,9 @@ class Hub:
         self._clock = clock
         self._feeds: dict[UserId, Feed] = {}
         self._mutes: list[tuple[int, UserId]] = []
+        self._has_mutes = asyncio.Event()
         self._unexpected: set[UserId] = set()
-        """Users for whom frames arrived although they have no connection here."""
+        """Recipients of frames that have no connection here."""
         self._leaving: frozenset[UserId] = frozenset()
         """Users whose routes are being removed."""
         self._has_left = asyncio.Event()
@@ -180,7 +181,7 @@ class Hub:
         await self._sessions.detach(users, server)
 
     async def _remove_unused_routes(self) -> None:
-        """Remove the routes of users for whom frames arrived although they have no connection here."""
+        """Remove the routes of users that frames arrived for although they have no connection here."""
         users, self._unexpected = list(self._unexpected), set()
         for start in range(0, len(users), _USERS_AT_ONCE):
             self._leaving = frozenset(user for user in users[start : start + _USERS_AT_ONCE] if user not in self._feeds)
@@ -224,6 +225,13 @@ class Hub:
         if feed.mute_ends is None or ends < feed.mute_ends:
             feed.mute_ends = ends
             heappush(self._mutes, (ends, feed.user))
+            self._has_mutes.set()
+
+    async def wait_for_mutes(self) -> None:
+        """Wait until a mute of a user with connections here ends soon."""
+        if not self._mutes:
+            self._has_mutes.clear()
+            await self._has_mutes.wait()
 
     async def _register(self, feed: Feed) -> Position:
         """Store the route, and return the user's clock at that moment."""

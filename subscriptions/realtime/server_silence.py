@@ -14,7 +14,7 @@ _MAX_SERVERS = 1_000
 
 
 class ServerSilence:
-    """Since when the frames for each server have reached nobody."""
+    """Since when the frames for each server had no receiver."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}

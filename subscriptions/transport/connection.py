@@ -9,7 +9,7 @@ stalled write and the server's shutdown end it with `close`, from any task. The 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -25,6 +25,7 @@ from subscriptions.transport.engine import ConnectionContext, Json, OperationHan
 from subscriptions.transport.frame_writer import FrameWriter, PeerGone, socket_of
 from subscriptions.transport.host import ConnectionRefusedByAuth, Host
 from subscriptions.transport.keep_alive import KeepAlive
+from subscriptions.transport.timer_wheel import WheelTimer
 
 log = structlog.get_logger(__name__)
 
@@ -76,12 +77,15 @@ class Connection:
         self._user: str | None = None
         self._started_at = self._loop.time()
         self._interrupt = asyncio.timeout(None)
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._deadline: WheelTimer | None = None
+        """The time limit of the acknowledgement, and then of the token."""
+        self._expires_at: float | None = None
         self._keep_alive = KeepAlive(
+            host.timers,
             self._writer,
             host.limits.ping_interval_seconds,
             host.limits.pong_timeout_seconds,
-            lambda: self.close(close_codes.KEEP_ALIVE_TIMEOUT),
+            self._on_silence,
         )
         self._last_renewal_number = self._applied_renewal_number = 0
         self._authentication: asyncio.Task[None] | None = None
@@ -174,13 +178,12 @@ class Connection:
         await self._writer.accept(frames.SUBPROTOCOL)
         if refusal is not None:
             raise CloseRequired(refusal)
-        self._start_timer("init", self._limits.init_timeout_seconds, lambda: self.close(close_codes.INIT_TIMEOUT))
+        self._deadline = self._host.timers.call_after(self._limits.init_timeout_seconds, self._on_init_timeout)
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 self._peer_close_code = message.get("code", _ABNORMAL_CLOSURE)
                 return
-            self._keep_alive.on_frame()
             try:
                 await self._on_frame(frames.parse_frame(self._text_of(message)))
             except frames.InvalidFrame as invalid:
@@ -259,7 +262,6 @@ class Connection:
             self.close(close_codes.TRY_AGAIN_LATER)
             return
         self._user = authenticated.user
-        self._cancel_timer("init")
         self._close_at(authenticated.expires_at)
         if self._close_frame is None and authenticated.user is not None:
             refusal = self._host.connection_limits.assign(self, authenticated.user)
@@ -267,7 +269,9 @@ class Connection:
                 self.close(refusal)
         if self._close_frame is not None:
             return
-        socket_of(self._websocket).set_max_message_bytes(self._limits.max_message_bytes)
+        socket = socket_of(self._websocket)
+        socket.set_max_message_bytes(self._limits.max_message_bytes)
+        socket.discard_messages(frames.PONG)
         self._context = ConnectionContext(
             authenticated.caller, self.id, connection=self, queue_budget=self._queue_budget
         )
@@ -281,14 +285,19 @@ class Connection:
             return
 
     def _close_at(self, expires_at: float | None) -> None:
-        self._cancel_timer("expiry")
+        self._cancel_deadline()
+        self._expires_at = expires_at
         if expires_at is None:
             return
         remaining = expires_at - self._host.clock()
         if remaining <= 0:
             self.close(close_codes.TOKEN_EXPIRED)
         else:
-            self._start_timer("expiry", min(remaining, _EXPIRY_RECHECK_SECONDS), lambda: self._close_at(expires_at))
+            wait = min(remaining, _EXPIRY_RECHECK_SECONDS)
+            self._deadline = self._host.timers.call_after(wait, self._check_expiry)
+
+    def _check_expiry(self) -> None:
+        self._close_at(self._expires_at)
 
     # Operations
 
@@ -325,13 +334,16 @@ class Connection:
     def _on_stall(self) -> None:
         self.close(close_codes.TOO_SLOW)
 
-    def _start_timer(self, name: str, seconds: float, call: Callable[[], None]) -> None:
-        self._timers[name] = self._loop.call_later(seconds, call)
+    def _on_silence(self) -> None:
+        self.close(close_codes.KEEP_ALIVE_TIMEOUT)
 
-    def _cancel_timer(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()
+    def _on_init_timeout(self) -> None:
+        self.close(close_codes.INIT_TIMEOUT)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._host.timers.cancel(self._deadline)
+            self._deadline = None
 
     def _log_end(self) -> None:
         """Write the connection's log entry: its duration, which side ended it, and the reason."""
@@ -347,8 +359,7 @@ class Connection:
         )
 
     async def _clean_up(self) -> None:
-        for name in list(self._timers):
-            self._cancel_timer(name)
+        self._cancel_deadline()
         self._keep_alive.stop()
         tasks: set[asyncio.Task[None]] = set()
         if self._authentication is not None:

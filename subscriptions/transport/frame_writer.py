@@ -22,8 +22,27 @@ SOCKET_EXTENSION = "confab.socket"
 """Key of the server's `Socket` in the extensions of the ASGI scope."""
 
 
+TEXT = 0x81
+"""First byte of a text message in one frame (RFC 6455, 5.2)."""
+
+
+def text_frame(*payload: bytes) -> bytes:
+    """Return the WebSocket frame of one text message, joined from these parts."""
+    size = sum(map(len, payload))
+    if size < 126:
+        header = bytes((TEXT, size))
+    elif size < 65_536:
+        header = bytes((TEXT, 126, size >> 8, size & 255))
+    else:
+        header = bytes((TEXT, 127)) + size.to_bytes(8, "big")
+    return b"".join((header, *payload))
+
+
 class Socket(Protocol):
     """The server's socket without the detour through ASGI. It can also drop a peer that does not read."""
+
+    was_heard: bool
+    """Set to True whenever the peer sends anything."""
 
     @property
     def is_open(self) -> bool:
@@ -43,8 +62,16 @@ class Socket(Protocol):
         """Send two text messages with one write."""
         ...
 
+    def write_encoded(self, frame: bytes) -> None:
+        """Send a frame that `text_frame` has made."""
+        ...
+
     def on_writable_change(self, call: Callable[[bool], None]) -> None:
         """Set the function to call with False when the peer is slow, and True when it has caught up or has gone."""
+        ...
+
+    def discard_messages(self, text: bytes) -> None:
+        """Discard the peer's messages with exactly this short text, before the application receives them."""
         ...
 
     def set_max_message_bytes(self, size: int) -> None:
@@ -106,10 +133,20 @@ class FrameWriter:
         """True after the end, when nothing can be sent."""
         return self._is_closed or not self._socket.is_open
 
+    def take_sign_of_life(self) -> bool:
+        """Return whether the peer has sent anything since the last call."""
+        was_heard, self._socket.was_heard = self._socket.was_heard, False
+        return was_heard
+
     def write_now(self, *frame: bytes) -> None:
         """Write one frame, joined from these parts. Call it only while `is_writable`. Does nothing after the end."""
         if not self._is_closed and self._socket.is_open:
             self._socket.write(*frame)
+
+    def write_encoded(self, frame: bytes) -> None:
+        """Like `write_now`, for a frame that `text_frame` has made."""
+        if not self._is_closed and self._socket.is_open:
+            self._socket.write_encoded(frame)
 
     def call_when_writable(self, call: Callable[[], None]) -> None:
         """Queue a call for when the peer has caught up. It is also made when the connection ends."""

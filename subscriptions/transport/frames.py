@@ -15,6 +15,8 @@ SUBPROTOCOL = "graphql-transport-ws"
 
 ACK_FRAME = '{"type":"connection_ack"}'
 PING_FRAME = '{"type":"ping"}'
+PONG = b'{"type":"pong"}'
+"""The usual answer to a ping. A pong has no effect, whatever it contains."""
 
 
 class InvalidFrame(Exception):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from subscriptions.transport.close_codes import FORBIDDEN, Close
 from subscriptions.transport.connection_limits import ConnectionLimits
 from subscriptions.transport.engine import GraphQLEngine, Json
+from subscriptions.transport.timer_wheel import TimerWheel
 
 UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
 """Largest message that the server should accept before the connection is acknowledged."""
@@ -101,3 +102,5 @@ class Host:
     mutations: set[asyncio.Task[None]]
     """Running mutations, including those whose connection has ended."""
     authenticate_token: AuthenticateToken = refuse_all_tokens
+    timers: TimerWheel = field(default_factory=TimerWheel)
+    """The timers of all connections."""

@@ -2,77 +2,79 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
-from subscriptions.transport.frame_writer import FrameWriter
+from subscriptions.transport.frame_writer import FrameWriter, text_frame
 from subscriptions.transport.frames import PING_FRAME
+from subscriptions.transport.timer_wheel import TimerWheel, WheelTimer
 
-_PING = PING_FRAME.encode()
+_PING = text_frame(PING_FRAME.encode())
+"""The bytes of a ping on the wire: the same for every peer."""
 
 GRACE_SECONDS = 1.0
 """Extra time before a peer counts as dead. An event loop that was held up reads frames that arrived in time."""
 
 
 class KeepAlive:
-    """Pings a peer, and calls `on_silence` if no frame follows a ping. Uses one timer and no task.
+    """Pings a peer, and calls `on_silence` if no frame follows a ping. Uses one timer of the wheel and no task.
 
-    The call is made at most GRACE_SECONDS after the timeout.
+    The interval is at most as long as given. The call is made at most GRACE_SECONDS after the timeout.
     """
+
+    __slots__ = ("_call_on_silence", "_interval", "_pinged_at", "_timeout", "_timer", "_wheel", "_writer")
 
     def __init__(
         self,
+        wheel: TimerWheel,
         writer: FrameWriter,
         interval_seconds: float,
         timeout_seconds: float,
         on_silence: Callable[[], None],
     ) -> None:
+        self._wheel = wheel
         self._writer = writer
         self._interval = interval_seconds
         self._timeout = min(timeout_seconds, interval_seconds)
-        self._on_silence = on_silence
-        self._loop = asyncio.get_running_loop()
-        self._last_frame_at = self._loop.time()
-        self._pinged_at = self._last_frame_at
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_stopped = False
-
-    def on_frame(self) -> None:
-        """Note that the peer sent a frame of any kind."""
-        self._last_frame_at = self._loop.time()
+        self._call_on_silence = on_silence
+        self._pinged_at = 0.0
+        self._timer: WheelTimer | None = None
 
     def start(self) -> None:
         """Start to ping. The first ping follows after an interval."""
-        self._start_timer(self._interval, self._ping)
+        self._timer = self._wheel.call_after(self._interval, self._ping, early=True)
 
     def stop(self) -> None:
         """Send no more pings."""
-        self._is_stopped = True
         if self._timer is not None:
-            self._timer.cancel()
+            self._wheel.cancel(self._timer)
+        self._timer = None
 
     def _ping(self) -> None:
-        if self._is_stopped:
+        if self._timer is None:
             return
         if self._writer.is_writable:
-            self._writer.write_now(_PING)
-            self._pinged_at = self._loop.time()
-            self._start_timer(self._timeout, self._check)
+            self._writer.take_sign_of_life()
+            self._writer.write_encoded(_PING)
+            self._pinged_at = self._wheel.now
+            self._timer = self._wheel.call_after(self._timeout, self._check)
         else:
             # The ping waits like other frames. The writer ends the connection of a peer that does not read.
             self._writer.call_when_writable(self._ping)
 
     def _check(self) -> None:
-        if self._last_frame_at >= self._pinged_at:
-            self._start_timer(self._pinged_at + self._interval - self._loop.time(), self._ping)
+        if self._writer.take_sign_of_life():
+            self._ping_after_interval()
         else:
-            self._start_timer(min(GRACE_SECONDS, self._timeout), self._check_after_grace)
+            grace = self._timeout + min(GRACE_SECONDS, self._timeout)
+            remaining = self._pinged_at + grace - self._wheel.now
+            self._timer = self._wheel.call_after(remaining, self._check_after_grace, early=True)
 
     def _check_after_grace(self) -> None:
-        if self._last_frame_at >= self._pinged_at:
-            self._check()
+        if self._writer.take_sign_of_life():
+            self._ping_after_interval()
         else:
-            self._on_silence()
+            self._call_on_silence()
 
-    def _start_timer(self, seconds: float, call: Callable[[], None]) -> None:
-        self._timer = self._loop.call_later(seconds, call)
+    def _ping_after_interval(self) -> None:
+        remaining = self._pinged_at + self._interval - self._wheel.now
+        self._timer = self._wheel.call_after(remaining, self._ping, early=True)

@@ -15,16 +15,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
+from websockets.frames import Frame, apply_mask  # type: ignore[attr-defined]
 from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.streams import StreamReader
 
-from subscriptions.transport.frame_writer import SOCKET_EXTENSION, Socket
+from subscriptions.transport.frame_writer import SOCKET_EXTENSION, TEXT, Socket, text_frame
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
 
-_TEXT = 0x81
-"""First byte of a text message in one frame (RFC 6455, 5.2)."""
+_MASKED = 0x80
+"""Bit of the second byte of all frames of a client."""
+
+_HEADER_BYTES = 6
+"""Header of a client's short frame: two bytes, and the mask."""
+
+_AT_MESSAGE_START = StreamReader.at_eof.__code__
+"""Where the generator of the parser waits between two messages."""
 
 _MAX_FRAGMENTS = 1024
 """Fragments of one message. Each costs memory, and empty ones do not count towards the size of the message."""
@@ -82,20 +90,14 @@ class _LazyEvent:
             await self._event.wait()
 
 
-def _header(size: int) -> bytes:
-    if size < 126:
-        return bytes((_TEXT, size))
-    if size < 65_536:
-        return bytes((_TEXT, 126, size >> 8, size & 255))
-    return bytes((_TEXT, 127)) + size.to_bytes(8, "big")
-
-
 class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
     """Offers SOCKET_EXTENSION to the application.
 
     Aborts the connection `close_timeout` seconds after the application has ended, if the peer has not read everything.
     """
 
+    was_heard = True
+    _discarded: bytes | None = None
     _abort_timer: asyncio.TimerHandle | None = None
     _writable_callback: Callable[[bool], None] | None = None
 
@@ -118,15 +120,23 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def write(self, *payload: bytes) -> None:
         """Send one text message, joined from these parts."""
-        self.transport.write(b"".join((_header(sum(map(len, payload))), *payload)))
+        self.transport.write(text_frame(*payload))
 
     def write_both(self, first: bytes, second: bytes) -> None:
         """Send two text messages with one write."""
-        self.transport.write(b"".join((_header(len(first)), first, _header(len(second)), second)))
+        self.transport.write(text_frame(first) + text_frame(second))
+
+    def write_encoded(self, frame: bytes) -> None:
+        """Send a frame that `text_frame` has made."""
+        self.transport.write(frame)
 
     def on_writable_change(self, call: Callable[[bool], None]) -> None:
         """Set the function to call when the peer becomes slow, catches up, or has gone."""
         self._writable_callback = call
+
+    def discard_messages(self, text: bytes) -> None:
+        """Discard the peer's messages with exactly this text, which is shorter than 126 bytes."""
+        self._discarded = text
 
     def set_max_message_bytes(self, size: int) -> None:
         """Limit the size of the peer's next messages."""
@@ -137,6 +147,36 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.abort()
 
     # Methods of uvicorn's protocol
+
+    def data_received(self, data: bytes) -> None:
+        """Parse data, except for the messages that are discarded.
+
+        Nearly all that idle peers send are pongs. Parsing one, and waking the application for it, would be most of the
+        cost of an idle connection.
+        """
+        self.was_heard = True
+        discarded = self._discarded
+        if discarded is not None and len(data) == _HEADER_BYTES + len(discarded) and self._is_message(data, discarded):
+            return
+        super().data_received(data)
+
+    def _is_message(self, data: bytes, text: bytes) -> bool:
+        """Return whether data is a whole message with this text, between two other messages."""
+        return (
+            data[0] == TEXT
+            and data[1] == _MASKED | len(text)
+            and apply_mask(data[_HEADER_BYTES:], data[2:_HEADER_BYTES]) == text
+            and self._is_between_messages
+        )
+
+    @property
+    def _is_between_messages(self) -> bool:
+        """True if the parser waits for the first byte of a message, and the connection is open."""
+        conn = self.conn
+        waiting: Any = conn.parser
+        while waiting.gi_yieldfrom is not None:
+            waiting = waiting.gi_yieldfrom
+        return waiting.gi_code is _AT_MESSAGE_START and conn.current_size is None and conn.state is State.OPEN
 
     async def send(self, message: ASGISendEvent) -> None:
         """Send an ASGI event, and release the memory of the handshake after it."""

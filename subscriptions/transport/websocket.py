@@ -31,6 +31,10 @@ from subscriptions.transport.host import (
     TransportLimits,
     refuse_all_tokens,
 )
+from subscriptions.transport.timer_wheel import RESOLUTION_SECONDS, TimerWheel
+
+_BUCKETS_PER_PING = 50
+"""Buckets of the timer wheel in one interval of pings, at least."""
 
 _MIN_RETRY_SPREAD_MS = 1000
 """Shortest time over which the clients of a stopped server are asked to reconnect, however few they are."""
@@ -79,7 +83,15 @@ class WebSocketTransport:
         self._mutations: set[asyncio.Task[None]] = set()
         self._connection_limits = ConnectionLimits(limits.max_connections, limits.max_connections_per_user)
         self._host = Host(
-            engine, authenticate, limits, clock, new_id, self._connection_limits, self._mutations, authenticate_token
+            engine,
+            authenticate,
+            limits,
+            clock,
+            new_id,
+            self._connection_limits,
+            self._mutations,
+            authenticate_token,
+            TimerWheel(min(RESOLUTION_SECONDS, limits.ping_interval_seconds / _BUCKETS_PER_PING)),
         )
         self._rng = rng if rng is not None else random.Random()
         self._connections: dict[Connection, asyncio.Future[None]] = {}

@@ -15,7 +15,7 @@ from store.redis.cache import Cache, Call
 from store.sessions.apply_messages import FanoutCalls, FanoutResult, MessageDelta
 from tests.cluster.nodes import OwnCluster
 from tests.cluster.test_nodes import slot_of
-from tests.user_states import load_user
+from tests.store.loading import load_calls, state_of
 
 NOW = 1_900_000_000_000
 GROUP = ConversationId("g_1")
@@ -24,7 +24,9 @@ USERS = [UserId(f"user{number}") for number in range(30)]
 
 
 async def _load(cache: Cache) -> None:
-    await asyncio.gather(*(load_user(cache, user, {GROUP: RECORD}, NOW, server="server") for user in USERS))
+    for user in USERS:
+        attach = Call("attach", cache.keys.user(user), (NOW, "server", NOW + 900_000))
+        await cache.run([*load_calls(cache.keys, state_of(user, {GROUP: RECORD}, NOW + 10), NOW), attach])
 
 
 async def _send(cache: Cache, *seqs: int) -> tuple[list[FanoutResult], list[Sequence[Call]]]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import uvicorn
 
-PATIENCE = 5.0
-"""Seconds after which a test fails because what it waits for did not happen."""
+PATIENCE = 30.0
+"""Seconds after which a test fails because what it waits for did not happen. A busy machine starts a server slowly."""
 
 
 class QuietServer(uvicorn.Server):

@@ -269,7 +269,7 @@ async def test_renewing_a_closed_connection_does_nothing(start, connection_of):
     context = connection._context
     connection.renew(time.time() + 60, "alice, renewed")
     # A timer would keep the connection alive until the token expires.
-    assert (connection._context, connection._timers) == (context, {})
+    assert (connection._context, connection._deadline) == (context, None)
     connection.close(FORBIDDEN)
     assert connection._close_frame is None
 

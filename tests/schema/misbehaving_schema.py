@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, NewType
 
 import strawberry
 from strawberry.schema.config import StrawberryConfig
 
-from schema.compiler import then
+from schema.compiler import prefetched_by, reads, then
 
 Odd = NewType("Odd", int)
 
@@ -25,6 +26,8 @@ ASYNC = {
     "stream",
     "follows",
     "waits",
+    "shape",
+    "pebbleEdges",
 }
 """Fields whose value comes later, or that contain such fields."""
 
@@ -81,6 +84,60 @@ class Leaf(Named):
     holes: list[str | None] = strawberry.field(default_factory=lambda: ["a", None, 3])
     bad_words: list[str] | None = strawberry.field(default_factory=lambda: ["a", None])
     no_list: list[str] | None = strawberry.field(default="abc")  # type: ignore[assignment]
+
+
+@dataclass
+class Stone:
+    """A record behind a GraphQL object."""
+
+    weight: int
+    words: tuple[str, ...] = ("hard", "grey")
+    colour: str = "red"
+    nothing: None = None
+    heavy: int = 2**40
+
+    @property
+    def label(self) -> str:
+        return f"stone {self.weight}"
+
+    @property
+    def failing(self) -> str:
+        raise RuntimeError(f"{self.label} fails")
+
+    @property
+    def later(self) -> Any:
+        return _future(self.label)
+
+
+def _prefetch_shapes(context: Any, pebbles: Sequence[Pebble]) -> asyncio.Future[None] | None:
+    """Wait for some lists, not for all."""
+    assert all(type(pebble) is Pebble for pebble in pebbles)
+    return _future(None) if len(pebbles) % 2 else None  # type: ignore[no-any-return]
+
+
+@strawberry.type
+class Pebble(Named):
+    record: strawberry.Private[Stone]
+    name: str = reads("record.label")
+    weight: int = reads("record.weight")
+    heavy: int | None = reads("record.heavy")
+    colour: Colour = reads("record.colour")
+    nothing: str | None = reads("record.nothing")
+    missing: str = reads("record.nothing")
+    failing: str | None = reads("record.failing")
+    later: str = reads("record.later")
+    words: list[str] = reads("record.words")
+
+    @strawberry.field(metadata=prefetched_by(_prefetch_shapes))
+    def shape(self) -> str | None:
+        return "round" if self.record.weight % 2 else None
+
+
+@strawberry.type
+class PebbleEdge:
+    node: Pebble
+    record: strawberry.Private[Stone]
+    place: int = reads("record.weight")
 
 
 @strawberry.type
@@ -152,6 +209,17 @@ class Twig(Named):
         return [thing(n) for n in range(3)]
 
     @strawberry.field
+    def pebbles(self, first: int = 3) -> list[Pebble]:
+        return [_pebble(weight) for weight in range(first)]
+
+    @strawberry.field
+    def pebble_edges(self, first: int = 3) -> list[PebbleEdge | None]:
+        edges: list[PebbleEdge | None] = [
+            PebbleEdge(node=_pebble(weight), record=Stone(weight)) for weight in range(first)
+        ]
+        return [None, *edges, ValueError("no edge"), _future(edges[-1] if edges else None)]  # type: ignore[list-item]
+
+    @strawberry.field
     def waits(self) -> list[str | None]:
         return [_future("one"), "two", _fail("three"), None]  # type: ignore[list-item]
 
@@ -191,6 +259,10 @@ class Twig(Named):
     @strawberry.field
     def needs(self, info: strawberry.Info, parent: strawberry.Parent[Any], words: list[str]) -> list[str]:
         return [*words, parent.name, str(info.variable_values)]
+
+
+def _pebble(weight: int) -> Pebble:
+    return Pebble(record=Stone(weight))
 
 
 Thing = Annotated[Leaf | Twig, strawberry.union("Thing")]

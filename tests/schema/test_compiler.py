@@ -53,8 +53,10 @@ async def execute_with_graphql_core(
     return await outcome if hasattr(outcome, "__await__") else outcome  # type: ignore[no-any-return]
 
 
-async def execute_compiled(query: str, variables: Json = None, context: Context | None = None) -> ExecutionResult:
-    operation = compile_operation(SCHEMA, parse(query))
+async def execute_compiled(
+    query: str, variables: Json = None, context: Context | None = None, *, generate_after: int = 0
+) -> ExecutionResult:
+    operation = compile_operation(SCHEMA, parse(query), generate_after=generate_after)
     assert operation is not None
     # The second execution uses the plans of the first.
     await operation.execute(variables, None, Context())
@@ -67,14 +69,17 @@ def as_text(result: ExecutionResult) -> tuple[str, list[Any]]:
 
 
 async def expect_same_result(query: str, variables: Json = None, *, in_order: bool = True) -> None:
-    expected, result = await execute_with_graphql_core(query, variables), await execute_compiled(query, variables)
-    # Let coroutines end that an error left behind.
-    await asyncio.sleep(0 if in_order else 0.004)
-    if in_order:
-        assert as_text(result) == as_text(expected), query
-    else:
-        assert json.dumps(result.data) == json.dumps(expected.data), query
-        assert null_positions(result) == null_positions(expected), query
+    expected = await execute_with_graphql_core(query, variables)
+    # With generated code from the first object on, from some object on, and never.
+    for generate_after in (0, 2, 1_000_000):
+        result = await execute_compiled(query, variables, generate_after=generate_after)
+        # Let coroutines end that an error left behind.
+        await asyncio.sleep(0 if in_order else 0.004)
+        if in_order:
+            assert as_text(result) == as_text(expected), query
+        else:
+            assert json.dumps(result.data) == json.dumps(expected.data), query
+            assert null_positions(result) == null_positions(expected), query
 
 
 def write_value(rng: RandomSource, name: str, argument: GraphQLArgument) -> str:
@@ -122,6 +127,10 @@ def test_generated_queries_have_the_same_results(data: st.DataObject) -> None:
         ),
         "{ twig { notNamed { name } notALeaf { name } waits stream { name } lazily { __typename name } } }",
         "{ twig { follows { ... on Twig { name } } promised } }",
+        "{ twig { pebbles { name weight colour words nothing shape __typename } } }",
+        "{ twig { pebbles { name heavy } pebbleEdges { place node { shape heavy failing } } } }",
+        "{ twig { pebbleEdges { node { later name shout } } one: pebbleEdges(first: 1) { node { missing } } } }",
+        "{ twig { pebbleEdges(first: 0) { node { name } place } pebbles(first: 2) { shape name: weight } } }",
     ],
 )
 async def test_queries_with_errors_have_the_same_results(query: str) -> None:

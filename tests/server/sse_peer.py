@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 30.0
 
 Event = tuple[str, Any]
 """Name and data of an event."""

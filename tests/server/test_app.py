@@ -206,6 +206,8 @@ async def test_ids_contain_the_data_center(serve_app: ServeApp) -> None:
 
 async def test_websockets_are_closed_with_1012_when_the_server_stops(serve_app: ServeApp) -> None:
     async with serve_app() as app:
+        # Longer than the test waits.
+        app.served.server.config.timeout_graceful_shutdown = 600
         alice = await app.signed_in("alice")
         await alice.subscribe("live", LIVE)
         await alice.receive()

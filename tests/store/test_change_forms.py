@@ -26,6 +26,7 @@ from store.sessions.changes import (
 )
 from store.sessions.session import Session
 from store.store import Store
+from tests.store.loading import load_calls, state_of
 
 GROUP, PRIVATE, USER = ConversationId("g_1"), ConversationId("p_ann_ben"), UserId("ann")
 NOW = 1_900_000_000_000
@@ -59,13 +60,8 @@ def test_a_change_keeps_its_stored_form(change: Change, kind: str, fields: dict[
 async def test_a_group_receipt_of_an_earlier_version_changes_no_session(store: Store) -> None:
     keys, record = store.keys.user(USER), {"s": 1, "n": 1, "r": 0, "rn": 0, "d": 0, "p": 0, "a": NOW, "w": NOW}
     receipt = {"c": GROUP, "s": 1, "k": "R", "at": NOW, "e": "{}", "peer": 0}
-    _, pending, *_ = await store.cache.run(
-        [
-            Call("load_begin", keys, (NOW, "mine", 60_000)),
-            Call("apply", keys, (NOW, "", "receipt", orjson.dumps(receipt))),
-            Call("load_part", keys, (NOW, "mine", 60_000, GROUP, orjson.dumps(record))),
-            Call("load_finish", keys, (NOW, "mine", "epoch", NOW + 10, 1)),
-        ]
-    )
+    receipt_call = Call("apply", keys, (NOW, "", "receipt", orjson.dumps(receipt)))
+    state = state_of(USER, {GROUP: record}, NOW + 10)
+    _, pending, *_ = await store.cache.run(load_calls(store.keys, state, NOW, receipt_call))
     session = await store.sessions.find(USER, GROUP)
     assert (pending, session.record if session else None) == ([b"pending"], record)

@@ -92,7 +92,7 @@ async def test_a_private_message_reads_for_its_sender_without_a_session_write(
     before = await store.mongo.find_one(SESSIONS, row)
     await _commit(store, await _reserved(store, talk))
     assert await store.mongo.find_one(SESSIONS, row) == before
-    read = {user: dict(await store.session_rows.read(user))[talk] for user in (ALICE, BOB)}
+    read = {user: (await store.session_rows.read(user)).records[talk] for user in (ALICE, BOB)}
     assert [(rec["r"], rec["rn"], rec["d"]) for rec in read.values()] == [(1, 1, 1), (0, 0, 0)]
 
 

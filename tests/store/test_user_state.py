@@ -186,8 +186,8 @@ async def test_changes_during_a_load_are_in_the_loaded_state(store: Store) -> No
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
     assert await store.cache.one(Call("load_begin", keys, (START, "other", 5_000))) == b"busy"
     assert await _apply_message(store, user, ConversationId("p_a_ann"), _message(1, 1)) == FanoutResult()
-    assert await store.cache.one(Call("load_finish", keys, (START, "stale", "e", START, 0))) == 0
-    assert await store.cache.one(Call("load_finish", keys, (START, "mine", "e", START, 0))) != 0
+    assert await store.cache.one(Call("load_finish", keys, (START, "stale", "e", START, 0, 0, 0, 0, ""))) == 0
+    assert await store.cache.one(Call("load_finish", keys, (START, "mine", "e", START, 0, 0, 0, 0, ""))) != 0
     session = await store.sessions.find(user, ConversationId("p_a_ann"))
     assert session is not None
     assert session.unread_count == 1

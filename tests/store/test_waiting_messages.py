@@ -23,7 +23,7 @@ from store.sessions.script_constants import MAX_WAITING
 from store.sessions.session_rows import Tick
 from store.store import Store
 from tests.conftest import of_one_redis
-from tests.user_states import load_user
+from tests.store.loading import load_calls, state_of
 
 NOW = 1_900_000_000_000
 LATER = NOW + 11
@@ -85,7 +85,10 @@ def _consistent(rec: dict[str, Any], conversation: str) -> dict[str, Any]:
 
 async def _loaded(store: Store, records: Mapping[str, Mapping[str, Any]], *, has_listener: bool = False) -> UserId:
     user = UserId(f"ann{next(_names)}")
-    await load_user(store.cache, user, records, NOW, server="server" if has_listener else None)
+    calls = load_calls(store.keys, state_of(user, records, NOW + 10), NOW)
+    if has_listener:
+        calls.append(Call("attach", store.keys.user(user), (NOW, "server", NOW + 900_000)))
+    await store.cache.run(calls)
     return user
 
 

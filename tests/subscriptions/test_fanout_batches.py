@@ -63,7 +63,6 @@ def _read(call: Call) -> dict[str, list[str]]:
     return found
 
 
-
 async def test_each_user_gets_all_changes_in_order_in_one_call() -> None:
     parts = [_part("g_1", 1, ANN, BEN), _part("g_2", 7, BEN), _part("g_1", 2, ANN, BEN, CAT)]
     redis = Redis([[[b"s"], NOT_CACHED, [b"e", 0, 5, NOW, NOW + 1, NOW + 2], APPENDED]])

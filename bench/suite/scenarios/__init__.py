@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from bench.suite.figures import Figures, Topic
-from bench.suite.scenarios import connections, groups, history, private, sessions
+from bench.suite.scenarios import busy, connections, groups, history, private, sessions
 from bench.suite.stage import Stage
 
 
@@ -25,4 +25,9 @@ def _scenario(module: ModuleType) -> Scenario:
     return Scenario(module.__name__.rpartition(".")[2], module.TOPICS, module.people, module.run)
 
 
-SCENARIOS = {scenario.name: scenario for scenario in map(_scenario, (private, groups, sessions, history, connections))}
+SCENARIOS = {
+    scenario.name: scenario for scenario in map(_scenario, (private, groups, sessions, history, connections, busy))
+}
+COMPARISON = ("private", "groups", "sessions", "history", "connections")
+GROWTH = ("groups", "sessions", "connections", "busy")
+"""Names of the scenarios of the two kinds of runs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import CREATE_GROUP, MESSAGE_EVENTS, SEND
 from bench.suite.request_rates import STAMP_PLACE
@@ -86,6 +88,7 @@ async def plan_group(stage: Stage, contestant: Contestant, size: int) -> Plan:
     name = f"{contestant.name} sender to {size}"
     tokens = [contestant.token(everybody[0])]
     await stage.load.ask("connect", name=name, port=contestant.server.port, transport="http", tokens=tokens)
+    await asyncio.sleep(_SETTLE_SECONDS)
     await stage.wait_until_idle(contestant)
     asked = [body(SEND, input={"conversationId": group["id"], "content": _TEXT})]
     later = contestant.name != FLOOR

@@ -34,24 +34,24 @@ TOPICS = (
     ),
 )
 
-_OWNERS, _CLIENTS = 3, 6
+_CLIENTS = 6
 _PAGE, _CHANGES = 50, 3
 
 
-def _owners(size: int) -> list[str]:
-    return [f"owner{size}x{number}" for number in range(_OWNERS)]
+def _owners(stage: Stage, size: int) -> list[str]:
+    return [f"owner{size}x{number}" for number in range(stage.profile.owners)]
 
 
 def people(stage: Stage) -> list[str]:
     sizes = stage.profile.sessions
     peers = [peer_name(number) for number in range(max(3, max(sizes) - max(sizes) // 2))]
-    return [*peers, *(owner for size in sizes for owner in _owners(size))]
+    return [*peers, *(owner for size in sizes for owner in _owners(stage, size))]
 
 
 async def run(stage: Stage) -> list[Figures]:
     found: list[Figures] = []
     for size in stage.profile.sessions:
-        conversations = await asyncio.to_thread(insert_owners, stage, _owners(size), size)
+        conversations = await asyncio.to_thread(insert_owners, stage, _owners(stage, size), size)
         found += await _Size(stage, size, conversations).run()
     return found
 
@@ -63,11 +63,13 @@ class _Size:
         self._stage = stage
         self._size = size
         self._conversations = conversations
+        self._owners = _owners(stage, size)
+        self._pages = [body(SESSIONS, first=_PAGE)] * len(self._owners)
         self._turns = Turns(stage)
 
     async def run(self) -> list[Figures]:
         stage, size = self._stage, self._size
-        plans = [await self._plan(one, [body(SESSIONS, first=_PAGE)] * _OWNERS, rows=_PAGE) for one in stage]
+        plans = [await self._plan(one, self._pages, rows=_PAGE) for one in stage]
         found = await self._turns.at_rest("sessions-rest", plans, size=size)
         found += await self._turns.measure("sessions", plans, size=size)
         plans = [await self._plan(one, await self._change(one), rows=_CHANGES) for one in stage]
@@ -79,19 +81,19 @@ class _Size:
     async def _plan(self, contestant: Contestant, bodies: list[str], clients: int = _CLIENTS, *, rows: int) -> Plan:
         """Return a plan with several connections per owner. bodies: by owner."""
         name = f"{contestant.name} owners {self._size}"
-        owners = [_owners(self._size)[number % _OWNERS] for number in range(clients)]
+        owners = [self._owners[number % len(self._owners)] for number in range(clients)]
         tokens = [contestant.token(user) for user in owners]
         port = contestant.server.port
         await self._stage.load.ask("connect", name=name, port=port, transport="http", tokens=tokens)
-        asked = [[bodies[number % _OWNERS]] for number in range(clients)]
+        asked = [[bodies[number % len(self._owners)]] for number in range(clients)]
         return Plan(contestant, name, asked, clients, rows=rows)
 
     async def _change(self, contestant: Contestant) -> list[str]:
         """Send messages to each owner after a cursor. Return the requests for the changes."""
         if contestant.name == FLOOR:
-            return [body(SYNC, since="c")] * _OWNERS
+            return [body(SYNC, since="c")] * len(self._owners)
         asked, ask = [], partial(self._stage.ask, contestant)
-        for owner, conversations in zip(_owners(self._size), self._conversations[contestant.name], strict=True):
+        for owner, conversations in zip(self._owners, self._conversations[contestant.name], strict=True):
             since = (await ask(owner, SESSIONS, first=_PAGE))["cursor"]
             for conversation, sender in conversations[:_CHANGES]:
                 await ask(sender, SEND, input={"conversationId": conversation, "content": "What is new"})
@@ -106,11 +108,11 @@ class _Size:
         plans: list[tuple[Plan, Callable[[], Awaitable[object]]]] = []
         for contestant in self._stage:
             if contestant.name != FLOOR:
-                plan = await self._plan(contestant, [body(SESSIONS, first=_PAGE)] * _OWNERS, _OWNERS, rows=_PAGE)
+                plan = await self._plan(contestant, self._pages, len(self._owners), rows=_PAGE)
                 plan.in_flight = 1
                 forgets = contestant.name == CONFAB
                 plans.append((plan, partial(self._forget) if forgets else partial(asyncio.sleep, 0)))
         return await self._turns.once_cold("sessions-cold", plans, size=self._size)
 
     async def _forget(self) -> None:
-        await asyncio.to_thread(forget, self._stage, _owners(self._size))
+        await asyncio.to_thread(forget, self._stage, self._owners)

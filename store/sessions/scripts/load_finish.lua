@@ -1,20 +1,24 @@
 -- Makes a user's state visible after all its parts are stored, and applies the changes that were made during the load.
--- ARGV: now (ms), token of the loader, epoch, clock (ms), number of sessions, subBizs that have sessions.
+-- ARGV: now (ms), token of the loader, epoch, clock (ms), number of sessions, number of entries in lists, number of
+-- mutes with an end, total of unread messages, end of the next mute (ms) or '', then fields of meta with sums by list
+-- and their values in turn. If the keys do not have these numbers of members, the state is dropped.
 -- Returns { conversation, active_ts, write_ts (0 for a gateway), ... } of the sessions that these changes moved, or 0
 -- if the claim or a key was lost: the loaded state may be stale, load again.
-local token, epoch, clock, count, first_sub_biz = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), 6
+local token, epoch, clock, count, listed, timed, total, due = unpack(ARGV, 2, 9)
+local first_sum = 10
 local loading = redis.call('HMGET', LOADING, 'token', 'pending')
 if loading[1] ~= token then return 0 end
 redis.call('DEL', LOADING)
-for i = first_sub_biz, #ARGV do put_gateway(ARGV[i], 0) end
-for _, field in ipairs({ 'size', 'listed', 'timed', 'total' }) do redis.call('HINCRBY', META, field, 0) end
-redis.call('HSET', META, 'epoch', epoch, 'clock', clock)
+redis.call(
+  'HSET', META, 'epoch', epoch, 'clock', clock, 'size', count, 'listed', listed, 'timed', timed, 'total', total,
+  'due', due)
+for i = first_sum, #ARGV, 2 do redis.call('HSET', META, ARGV[i], ARGV[i + 1]) end
 copy_routes()
 local held = redis.call('GET', LOCK)
 if held and string.find(held, ':', 1, true) then redis.call('HSET', META, 'held', held) end
 local pending = redis.call('LRANGE', PENDING, 0, -1)
 redis.call('DEL', PENDING)
-if tonumber(redis.call('HGET', META, 'size')) ~= count or #pending ~= (tonumber(loading[2]) or 0) then
+if #pending ~= (tonumber(loading[2]) or 0) then
   drop_state()
   return 0
 end

@@ -11,6 +11,7 @@ import pytest
 
 from store.base.ids import UserId
 from store.mongo.collections import SESSIONS as SESSION_ROWS
+from store.sessions.state_loader import StateLoader
 from tests.api.client import LIVE_SESSIONS, SYNC, TIMEOUT_SECONDS, Api, Json, cancel_tasks, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import SESSION, SESSIONS
@@ -206,13 +207,13 @@ class DelayedReads:
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         self._store = api.services.app.store
-        self._find, self._load = self._store.mongo.find, self._store.sessions.load
+        self._find, self._join = self._store.mongo.find, StateLoader._join
         self._may_answer = asyncio.Event()
         self.begun = asyncio.Event()
         self.reads = 0
         self.loads = 0
         monkeypatch.setattr(self._store.mongo, "find", self._delayed_find)
-        monkeypatch.setattr(self._store.sessions, "load", self._counting_load)
+        monkeypatch.setattr(StateLoader, "_join", lambda loader, user: self._counting_join(loader, user))
 
     async def _delayed_find(self, collection: str, *query: Any, **options: Any) -> Any:
         if collection == SESSION_ROWS and not self._may_answer.is_set():
@@ -221,9 +222,9 @@ class DelayedReads:
             await self._may_answer.wait()
         return await self._find(collection, *query, **options)
 
-    async def _counting_load(self, user: UserId) -> None:
+    def _counting_join(self, loader: StateLoader, user: UserId) -> Any:
         self.loads += 1
-        await self._load(user)
+        return self._join(loader, user)
 
     def answer(self) -> None:
         """Answer all reads, also those that wait."""

@@ -1,0 +1,1 @@
+"""Other chat servers for the comparison, if they are installed: `python -m bench --peers`."""

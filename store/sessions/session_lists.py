@@ -1,0 +1,157 @@
+"""Which sessions are valid, what they count, and the lists and sums that follow.
+
+The scripts have the same rules for changes of a cached state: `is_valid`, `contribution` and others in `_sessions.lua`,
+which also describes the lists. `tests/store/test_loaded_state.py` compares both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from store.base.ids import ConversationId
+from store.sessions.fields import PRIORITY_WEIGHT, SessionFields
+
+Record = Mapping[str, Any]
+
+_S, _N, _R, _RN, _D = (
+    field.stored
+    for field in (
+        SessionFields.write_seq,
+        SessionFields.n,
+        SessionFields.acknowledged_seq,
+        SessionFields.read_n,
+        SessionFields.received_seq,
+    )
+)
+_P, _W, _X, _XN = (
+    field.stored
+    for field in (
+        SessionFields.priority,
+        SessionFields.write_ts,
+        SessionFields.deleted_seq,
+        SessionFields.deleted_n,
+    )
+)
+_MUTED, _MUTED_UNTIL = SessionFields.muted.stored, SessionFields.muted_until_ms.stored
+_SB, _CATEGORY = SessionFields.sub_biz.stored, SessionFields.category.stored
+_DISSOLVED, _MENTIONS = SessionFields.dissolved.stored, SessionFields.mentions.stored
+_VALID_INSIDE, _UNREAD_INSIDE = SessionFields.valid_inside.stored, SessionFields.unread_inside.stored
+_MENTIONS_INSIDE = SessionFields.mentions_inside.stored
+
+
+def is_valid(conversation: ConversationId, record: Record) -> bool:
+    """Return whether a session is in lists: see `Session.valid`."""
+    if conversation.startswith("b_"):
+        return bool(record.get(_VALID_INSIDE, 0) > 0)
+    if _DISSOLVED in record or (record[_S] == 0 and conversation.startswith("p_")):
+        return False
+    return _XN not in record or record[_N] > record[_XN]
+
+
+def count_unread(conversation: ConversationId, record: Record) -> int:
+    """Return the unread messages of a valid session: see `Session.unread_count`."""
+    if conversation.startswith("b_"):
+        return int(record.get(_UNREAD_INSIDE, 0))
+    read_n: int = record[_RN]
+    if _XN in record and record[_XN] > read_n:
+        read_n = record[_XN]
+    unread: int = record[_N] - read_n
+    return unread if unread > 0 else 0
+
+
+def count_unread_mentions(conversation: ConversationId, record: Record) -> int:
+    """Return the unread mentions of a valid session: see `Session.unread_mention_count`."""
+    if conversation.startswith("b_"):
+        return int(record.get(_MENTIONS_INSIDE, 0))
+    read_seq = max(record[_R], record.get(_X, 0))
+    return sum(seq > read_seq for seq in record.get(_MENTIONS, ()))
+
+
+def list_entry(name: str, position: int, conversation: str) -> str:
+    """Return what stands for a session in a list. The entries of a list are in the order of its sessions."""
+    return f"{name}\n{position:016d}\n{conversation}"
+
+
+def parse_entry(entry: str) -> tuple[int, ConversationId]:
+    """Return the position and the conversation of an entry."""
+    _, position, conversation = entry.split("\n", 2)
+    return int(position), ConversationId(conversation)
+
+
+class SubBizSums(NamedTuple):
+    """Sums of the sessions in a subBiz, those of messages without muted sessions, and its newest valid session."""
+
+    valid_count: int
+    unread_count: int
+    unread_mention_count: int
+    newest: ConversationId | None
+    written_ms: int
+
+
+class SessionLists:
+    """The lists and sums of a user's sessions.
+
+    Attributes:
+        entries: What stands for sessions in all lists, in no order.
+        sums: Sums by list, under the names of the fields of `meta` in Redis. Sums that are 0 are left out.
+        mute_ends: Ends of mutes (ms), with their sessions.
+        total_unread: Unread messages in valid sessions that are not muted.
+    """
+
+    def __init__(self) -> None:
+        """Begin without sessions."""
+        self.entries: list[str] = []
+        self.sums: defaultdict[str, int] = defaultdict(int)
+        self.mute_ends: list[tuple[int, ConversationId]] = []
+        self.total_unread = 0
+
+    def add(self, conversation: ConversationId, record: Record) -> None:
+        """Add a session. Gateways come last: their records have sums of the other sessions."""
+        is_muted = _MUTED in record
+        if is_muted and _MUTED_UNTIL in record:
+            self.mute_ends.append((int(record[_MUTED_UNTIL]), conversation))
+        if not is_valid(conversation, record):
+            return
+        counted = 0 if is_muted else count_unread(conversation, record)
+        position = record[_P] * PRIORITY_WEIGHT + record[_W]
+        sub_biz, category = record.get(_SB), record.get(_CATEGORY)
+        if sub_biz is None:
+            self.entries.append(list_entry("m", position, conversation))
+            # A session inside a subBiz counts in the total through its gateway.
+            self.total_unread += counted
+        if conversation.startswith("b_"):
+            return
+        if record[_D] < record[_S] and record.get(_X, 0) < record[_S]:
+            self.entries.append(list_entry("o", 0, conversation))
+        if sub_biz is None and category is None:
+            return
+        mentions = 0 if is_muted else count_unread_mentions(conversation, record)
+        if sub_biz is not None:
+            self.entries.append(list_entry(f"b{sub_biz}", position, conversation))
+            self.entries.append(list_entry(f"B{sub_biz}", record[_W], conversation))
+            self._add_sums(f"b{sub_biz}", counted, mentions)
+        if category is not None:
+            self.entries.append(list_entry(f"c{category}", position, conversation))
+            self.entries.append(list_entry(f"C{category}", record[_W], conversation))
+            self._add_sums(f"c{category}", counted, mentions)
+            if sub_biz is not None:
+                self.entries.append(list_entry(f"x{sub_biz} {category}", position, conversation))
+
+    def _add_sums(self, name: str, unread_count: int, unread_mention_count: int) -> None:
+        for kind, value in (("n", 1), ("u", unread_count), ("q", unread_mention_count)):
+            if value:
+                self.sums[f"{kind}{name}"] += value
+
+    def sub_biz(self, sub_biz: str) -> SubBizSums:
+        """Return the sums of a subBiz."""
+        valid_count, unread_count, unread_mention_count = (self.sums.get(f"{kind}b{sub_biz}", 0) for kind in "nuq")
+        newest = max(self.entries_of(f"B{sub_biz}"), default=None)
+        written_ms, conversation = parse_entry(newest) if newest is not None else (0, None)
+        return SubBizSums(valid_count, unread_count, unread_mention_count, conversation, written_ms)
+
+    def entries_of(self, name: str, before: str | None = None) -> list[str]:
+        """Return the entries of a list, in no order; only those before an entry, if one is given."""
+        first, end = f"{name}\n", before if before is not None else f"{name}\n~"
+        return [entry for entry in self.entries if first <= entry < end]
